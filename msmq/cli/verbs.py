@@ -102,6 +102,7 @@ VERBS: Final = {
     "queue": VerbEntry(
         "msmq.cli.queues.queue", "Create, list, show, change, pause, purge, replay and delete queues."
     ),
+    "quota": VerbEntry("msmq.cli.queues.quota", "Show and set the quotas of all queues together."),
     "receive": VerbEntry(
         "msmq.cli.messages.receive", "Receive messages from QUEUE, a path or a format name."
     ),

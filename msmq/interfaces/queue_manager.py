@@ -19,6 +19,7 @@ from msmq.interfaces.summaries import (
     OutgoingQueueSummary,
     PublicQueueSummary,
     QueueSummary,
+    QuotaSummary,
     SessionSummary,
     TransactionDetails,
     TransactionSummary,
@@ -26,6 +27,7 @@ from msmq.interfaces.summaries import (
 from msmq.persistence.changes import AppendEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.reports import Hop
+from msmq.queues.machine_quota import QuotaKind
 from msmq.routing.route import Route
 from msmq.routing.topology import Topology
 from msmq.structures.identifiers import MessageIdentifier
@@ -358,6 +360,14 @@ class IAdministration(Interface):
 
     def keep_identity() -> ManagerStatus:
         """Decide that this queue manager, which may be a clone, is the original: it sends again."""
+
+    def set_quotas(changes: Mapping[QuotaKind, int | None]) -> Awaitable[QuotaSummary]:
+        """Set quotas of all queues together in kilobytes, until they are set again, across restarts too.
+
+        Messages beyond a quota stay; new ones are refused.
+
+        @param changes: 0xFFFFFFFF sets no limit; C{None} returns to the value of the configuration.
+        """
 
     def pause_all_outgoing() -> Awaitable[Sequence[OutgoingQueueSummary]]:
         """Pause sending to all other queue managers, across restarts too; returns every outgoing queue."""

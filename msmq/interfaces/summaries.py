@@ -209,6 +209,23 @@ class DirectoryStatus:
 
 
 @attrs.frozen
+class QuotaSummary:
+    """The quotas of all queues together, in kilobytes, and their use in bytes.
+
+    @ivar quota: of all messages; C{None} without a limit, as is C{journal_quota}.
+    @ivar journal_quota: of those in journals and dead-letter queues.
+    @ivar quota_source: C{configuration}, or C{operator} for a value that was set while the server ran.
+    """
+
+    quota: int | None
+    quota_source: str
+    used: int
+    journal_quota: int | None
+    journal_quota_source: str
+    journal_used: int
+
+
+@attrs.frozen
 class ManagerIdentity:
     """A queue manager: its identifier, ComputerName, QualifiedComputerName and the version of the program."""
 
@@ -269,6 +286,7 @@ class ManagerStatus:
     outgoing_paused: PausedOutgoing
     redirected_names: int
     queues_paused: int
+    quotas: QuotaSummary
     identity: str
     clone_suspicion: str | None
     directory: DirectoryStatus | None

@@ -17,7 +17,7 @@ from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
-from msmq.interfaces.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
+from msmq.interfaces.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary, QuotaSummary
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
@@ -36,6 +36,7 @@ from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.states import ServiceState
 from msmq.persistence.changes import AppendEvent
 from msmq.queues.arriving.message import Message
+from msmq.queues.machine_quota import QuotaKind
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
 from msmq.structures.identifiers import MessageIdentifier
@@ -411,6 +412,10 @@ class QueueManagerService(Service):
         """See L{IAdministration.keep_identity}."""
         self._work.outgoing_holds.keep_identity()
         return self.inspection.status()
+
+    async def set_quotas(self, changes: Mapping[QuotaKind, int | None]) -> QuotaSummary:
+        """See L{IAdministration.set_quotas}."""
+        return await self._work.administration.set_quotas(changes)
 
     def pause_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.pause_all_outgoing}."""

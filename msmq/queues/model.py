@@ -34,6 +34,7 @@ from msmq.queues.leaving.moves import Moves
 from msmq.queues.leaving.purge import PurgePending, finish_purge, purge_available, purge_locked
 from msmq.queues.leaving.transaction import Abortion, Commitment
 from msmq.queues.leaving.transactions import QueueTransactions
+from msmq.queues.machine_quota import MachineQuotas, QuotaKind
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.pauses import QueuePauses
 from msmq.queues.queue import MessagePosition, Queue
@@ -86,6 +87,7 @@ class QueueManagerModel:
     @ivar collection: the queues.
     @ivar storage: usage and limits of all queues together; its owner may set C{throttled}
         ([MS-MQDMPR] 3.1.7.2.5 and 3.1.7.2.6, Begin and End Flow Control).
+    @ivar quotas: the quotas of all queues together.
     @ivar readers: the reads, including waiting ones.
     @ivar descriptors: the handles of open queues.
     @ivar copying: creates the copies for journals and dead-letter queues.
@@ -134,6 +136,9 @@ class QueueManagerModel:
             peer_dead_letters=quota_in_bytes(peer_dead_letters),
             express_limit=express_memory,
             cache_limit=packet_memory,
+        )
+        self.quotas = MachineQuotas(
+            self.storage, {QuotaKind.QUEUES: quota, QuotaKind.JOURNALS: journal_quota}
         )
         deadlines = ExpiringMessages()
         self.collection = QueueCollection(identifier, self.names, deadlines, is_hardened=is_hardened)
@@ -198,8 +203,7 @@ class QueueManagerModel:
     def configure(self, limits: ModelLimits) -> None:
         """Apply new limits at once; existing messages stay, even beyond the limits."""
         storage = self.storage
-        storage.limit = quota_in_bytes(limits.quota)
-        storage.journal_limit = quota_in_bytes(limits.journal_quota)
+        self.quotas.configure(limits.quota, limits.journal_quota)
         storage.peer_dead_letters = quota_in_bytes(limits.peer_dead_letters)
         storage.express_limit = limits.express_memory
         storage.cache_limit = limits.packet_memory
@@ -213,6 +217,7 @@ class QueueManagerModel:
         first L{expire}.
         """
         self._numbers.resume(snapshot.state)
+        self.quotas.load(snapshot.state)
         for queue, columns in self.collection.restore(snapshot):
             self.holdings.restore(queue, sum(columns.sizes))
             pending = self._purge_pending.restore(queue, snapshot.state)

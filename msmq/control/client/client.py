@@ -34,6 +34,14 @@ class ControlClient(ControlRequests):
         """Decide that a queue manager that may be a clone is the original; returns its status."""
         return self.one("POST", "/v1/identity/keep")
 
+    def quotas(self) -> dict[str, Any]:
+        """The quotas of all queues together, and their use."""
+        return self.one("GET", "/v1/quotas")
+
+    def set_quotas(self, changes: Mapping[str, object]) -> dict[str, Any]:
+        """Set C{quota}, C{journal_quota} or both: kilobytes, C{None} for no limit, or C{configuration}."""
+        return self.one("PATCH", "/v1/quotas", _json(changes))
+
     def reload(self) -> dict[str, Any]:
         """Have the server read its configuration again: C{changed}, C{restart} and C{read}.
 

@@ -36,6 +36,7 @@ from msmq.manager.administration.message_history import MessageHistory
 from msmq.manager.administration.summaries import (
     dead_letter_count,
     summarize_queue,
+    summarize_quotas,
     summarize_session,
     uncommitted_messages,
 )
@@ -144,6 +145,7 @@ class ManagerInspection:
             events_dropped=parts.events.dropped,
             outgoing_paused=parts.outgoing_holds.paused(),
             redirected_names=parts.outgoing_redirects.count,
+            quotas=summarize_quotas(model),
             identity="clone_suspected" if parts.outgoing_holds.suspicion else "original",
             clone_suspicion=parts.outgoing_holds.suspicion or None,
             queues_paused=sum(queue.is_paused for queue in parts.model.queues()),

@@ -12,9 +12,9 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from msmq.interfaces.queue_properties import QueueProperties, with_defaults
-from msmq.interfaces.summaries import QueueSummary
+from msmq.interfaces.summaries import QueueSummary, QuotaSummary
 from msmq.manager.administration.local_queues import LocalQueues
-from msmq.manager.administration.summaries import queue_path, summarize_queue
+from msmq.manager.administration.summaries import queue_path, summarize_queue, summarize_quotas
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.targets import own_queue
 from msmq.manager.atomic_steps import undivided
@@ -24,6 +24,7 @@ from msmq.manager.securing.security_descriptors import SecurityDescriptors, pars
 from msmq.persistence.definition import UNLIMITED, QueuePrivacy, QueueType
 from msmq.queues.creation import Creation
 from msmq.queues.leaving.departure_kinds import Departure
+from msmq.queues.machine_quota import QuotaKind
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted, shown
 from msmq.structures.names.path_name import PathKind, parse_path_name
@@ -169,6 +170,20 @@ class Administration:
         if queue.is_paused is not paused:
             await self._performer.commit([change])
             self._performer.perform(model.set_paused(queue, paused, self._performer.clock.now()))
+
+    async def set_quotas(self, changes: Mapping[QuotaKind, int | None]) -> QuotaSummary:
+        """Set quotas of all queues together, also across restarts, or end that with C{None}.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE, or that the store failed.
+        """
+        await undivided(self._set_quotas(changes))
+        return summarize_quotas(self._performer.model)
+
+    async def _set_quotas(self, changes: Mapping[QuotaKind, int | None]) -> None:
+        quotas = self._performer.model.quotas
+        await self._performer.commit([quotas.change(kind, value) for kind, value in changes.items()])
+        for kind, value in changes.items():
+            quotas.set(kind, value)
 
     def start(self) -> None:
         """Log the queues that are paused since before the start."""

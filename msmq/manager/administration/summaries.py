@@ -9,11 +9,13 @@ from msmq.interfaces.session import ISession
 from msmq.interfaces.summaries import (
     OutgoingQueueSummary,
     QueueSummary,
+    QuotaSummary,
     SessionSummary,
     SubqueueSummary,
 )
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED, Uncommitted
+from msmq.queues.machine_quota import QuotaKind
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
@@ -71,6 +73,20 @@ def summarize_queue(
         received_total=queue.received_count,
         oldest_message_time=queue.oldest_arrival,
         paused=queue.withholds,
+    )
+
+
+def summarize_quotas(model: QueueManagerModel) -> QuotaSummary:
+    """The quotas of all queues together."""
+    quotas, storage = model.quotas, model.storage
+    source = {kind: "operator" if quotas.is_chosen(kind) else "configuration" for kind in QuotaKind}
+    return QuotaSummary(
+        quota=quotas.kilobytes(QuotaKind.QUEUES),
+        quota_source=source[QuotaKind.QUEUES],
+        used=storage.used,
+        journal_quota=quotas.kilobytes(QuotaKind.JOURNALS),
+        journal_quota_source=source[QuotaKind.JOURNALS],
+        journal_used=storage.journaled,
     )
 
 

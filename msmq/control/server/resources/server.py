@@ -9,13 +9,16 @@ import attrs
 from klein import Klein
 
 from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.protocol.refusals import invalid
 from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import json_answer, json_list
 from msmq.control.server.messages.json_records import json_record
-from msmq.control.server.messages.properties import text
+from msmq.control.server.messages.properties import number, text
 from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.persistence.definition import UNLIMITED
+from msmq.queues.machine_quota import QuotaKind
 from msmq.routing.topology_description import describe_route, describe_topology
 
 Reload = Callable[[], Mapping[str, Any]]
@@ -55,6 +58,33 @@ class ServerResources:
         manager = self._context.manager
         operation = AuditedOperation("identity keep", str(self._inspection.status().identifier))
         return await self._context.changed(request, operation, lambda: at_once(manager.keep_identity))
+
+    @app.route("/v1/quotas", methods=["GET"])
+    def quotas(self, request: ControlRequest) -> bytes:
+        """The quotas of all queues together, and their use."""
+        without_parameters(request)
+        return json_answer(request, json_record(self._inspection.status().quotas))
+
+    @app.route("/v1/quotas", methods=["PATCH"])
+    async def set_quotas(self, request: ControlRequest) -> bytes:
+        """Set C{quota}, C{journal_quota} or both: kilobytes, null for no limit, or C{configuration}."""
+        wanted = self._context.document(request)
+        changes: dict[QuotaKind, int | None] = {}
+        for kind in QuotaKind:
+            if kind.value in wanted:
+                value = wanted.pop(kind.value)
+                changes[kind] = UNLIMITED if value is None else None
+                if value is not None and value != "configuration":
+                    changes[kind] = number(kind.value, value)
+        refuse_rest(wanted, "quota and journal_quota")
+        if not changes:
+            raise invalid("name quota, journal_quota or both")
+        shown = {kind.value: value for kind, value in changes.items()}
+        return await self._context.changed(
+            request,
+            AuditedOperation("quota set", ".", shown),
+            lambda: self._context.manager.set_quotas(changes),
+        )
 
     @app.route("/v1/sessions", methods=["GET"])
     async def sessions(self, request: ControlRequest) -> bytes | None:

@@ -1,0 +1,97 @@
+"""[MS-MQDMPR] 3.1.1.1 QueueManagerQuota and JournalQuota: of the configuration, or set by an operator."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from struct import Struct, error
+from typing import Final
+
+import attrs
+
+from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.persistence.definition import UNLIMITED, quota_in_bytes
+from msmq.queues.holdings import Storage
+from msmq.structures.status import MQError, Status
+
+_NAME: Final = "machine_quota/"
+_VALUE: Final = Struct("<L")
+
+
+class QuotaKind(enum.Enum):
+    """Which messages a quota limits."""
+
+    QUEUES = "quota"
+    """All messages together."""
+    JOURNALS = "journal_quota"
+    """Those in journals and dead-letter queues together."""
+
+
+@attrs.define(eq=False)
+class MachineQuotas:
+    """The quotas of all queues together, in kilobytes; 0xFFFFFFFF sets no limit.
+
+    What an operator sets is stored, and wins over the configuration until the operator ends it.
+    A change is stored first and then takes effect.
+    """
+
+    _storage: Storage
+    _configured: dict[QuotaKind, int]
+    _chosen: dict[QuotaKind, int] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._apply()
+
+    def configure(self, quota: int, journal_quota: int) -> None:
+        """Use other values of the configuration."""
+        self._configured = {QuotaKind.QUEUES: quota, QuotaKind.JOURNALS: journal_quota}
+        self._apply()
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Restore what an operator has set; an invalid value is left out."""
+        for kind in QuotaKind:
+            try:
+                [self._chosen[kind]] = _VALUE.unpack(state[_name(kind)])
+            except (KeyError, error):
+                continue
+        self._apply()
+
+    def change(self, kind: QuotaKind, kilobytes: int | None) -> Change:
+        """The change that sets a quota, or, with C{None}, ends that.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
+        """
+        if kilobytes is None:
+            return RemoveState(_name(kind))
+        if not 0 <= kilobytes <= UNLIMITED:
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+                f"{kind.value} {kilobytes} is not within 0..0xFFFFFFFF",
+            )
+        return PutState(_name(kind), _VALUE.pack(kilobytes))
+
+    def set(self, kind: QuotaKind, kilobytes: int | None) -> None:
+        """The change is stored, and takes effect; messages beyond the quota stay."""
+        if kilobytes is None:
+            self._chosen.pop(kind, None)
+        else:
+            self._chosen[kind] = kilobytes
+        self._apply()
+
+    def is_chosen(self, kind: QuotaKind) -> bool:
+        """Whether an operator has set it."""
+        return kind in self._chosen
+
+    def kilobytes(self, kind: QuotaKind) -> int | None:
+        """The quota in use; C{None} without a limit."""
+        found = self._chosen.get(kind, self._configured[kind])
+        return None if found == UNLIMITED else found
+
+    def _apply(self) -> None:
+        values = {kind: self._chosen.get(kind, self._configured[kind]) for kind in QuotaKind}
+        self._storage.limit = quota_in_bytes(values[QuotaKind.QUEUES])
+        self._storage.journal_limit = quota_in_bytes(values[QuotaKind.JOURNALS])
+
+
+def _name(kind: QuotaKind) -> str:
+    return f"{_NAME}{kind.value}"
