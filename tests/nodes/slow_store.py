@@ -32,6 +32,7 @@ class SlowStore:
     @param reactor: of the host; nothing happens once that is dead.
     @param delay: seconds that each thing takes.
     @ivar trouble: with which commits fail; C{None} if they do not.
+    @ivar unreadable: with which reads fail; C{None} if they do not.
     """
 
     name = "slow"
@@ -44,6 +45,7 @@ class SlowStore:
         self._asked: deque[tuple[Callable[[], Deferred[Any]], Deferred[Any]]] = deque()
         self._is_busy = False
         self.trouble: StorageError | None = None
+        self.unreadable: StorageError | None = None
 
     def _ask(self, question: Callable[[], Deferred[Any]]) -> Deferred[Any]:
         done: Deferred[Any] = Deferred()
@@ -84,7 +86,11 @@ class SlowStore:
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
         """See L{IMessageStore.read}."""
-        return self._ask(lambda: self._disk.read(queue, lookup_ids))
+
+        def read() -> Deferred[Sequence[bytes]]:
+            return self._disk.read(queue, lookup_ids) if self.unreadable is None else fail(self.unreadable)
+
+        return self._ask(read)
 
     def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
         """See L{IMessageStore.find}."""

@@ -141,6 +141,21 @@ class AnyNetworkTests(SynchronousTestCase):
         )
         self.assertEqual(self.run_through(schedule), self.run_through(schedule))
 
+    def test_expiry_over_a_failing_store(self) -> None:
+        """Messages acknowledged in order do not expire while the store fails."""
+        self.run_through(
+            (
+                3,
+                0.0,
+                None,
+                [
+                    ("send", 2, "payments", 3, 1, INFINITE),
+                    ("wait", 0.25),
+                    ("broken", 2, 1.0),
+                ],
+            )
+        )
+
     def test_refusal_over_a_failing_store(self) -> None:
         """A refused message that comes again, since its refusal could not be stored, has one event."""
         self.run_through(

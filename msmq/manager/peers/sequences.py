@@ -11,8 +11,8 @@ from twisted.logger import Logger
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
+from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.events import EventLog
-from msmq.manager.peers.acknowledged_removals import hold
 from msmq.manager.peers.acknowledging_peers import peer_of
 from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.foreign_sites import ForeignSites
@@ -21,6 +21,7 @@ from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.persistence.state_records import StateChange
+from msmq.queues.leaving.acknowledged import lock_acknowledged
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
@@ -30,6 +31,7 @@ from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
 from msmq.transfer.decisions.acknowledgement_decision import SequenceFacts
 from msmq.transfer.decisions.final_ack_decision import settlement_event
@@ -314,9 +316,9 @@ class Sequences:
         if not outcome:
             return None
         # A message that was purged or has expired meanwhile is being removed already.
-        delivered = [position for position in outcome.delivered if hold(position)]
-        awaiting = [transfer for transfer in outcome.awaiting if hold(transfer.message)]
-        settled = [settlement for settlement in outcome.settled if hold(settlement.message)]
+        delivered = [position for position in outcome.delivered if lock_acknowledged(position)]
+        awaiting = [transfer for transfer in outcome.awaiting if lock_acknowledged(transfer.message)]
+        settled = [settlement for settlement in outcome.settled if lock_acknowledged(settlement.message)]
         return Deferred.fromCoroutine(self._leave(key, delivered, awaiting, settled))
 
     async def _leave(
@@ -390,7 +392,7 @@ class Sequences:
         for settlement in settlements:
             queue = self._performer.model.collection.awaiting
             position = queue.positions.get(settlement.message)
-            if position is not None and hold(position):
+            if position is not None and lock_acknowledged(position):
                 await self._dispose(position, settlement.message_class, settlement.disposal)
 
     async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
@@ -402,10 +404,11 @@ class Sequences:
         # No other reader may lock it while its packet is read.
         position.state = PositionState.REMOVING
         if disposal is not Disposal.FORGET:
-            [view] = await performer.load([position])
-            if disposal is Disposal.DEAD_LETTER:
+            view = await self._stored_packet(position)
+            copy: MessagePosition | None = None
+            if view is not None and disposal is Disposal.DEAD_LETTER:
                 copy = model.copying.dead_letter(view, message_class, position, changes)
-            else:
+            elif view is not None:
                 copy = model.copying.copy(model.copying.machine_journal, view, position, changes)
             if copy is not None:
                 copies.append(copy)
@@ -422,6 +425,23 @@ class Sequences:
         await self._persist(changes)
         model.stored(changes)
         performer.perform(model.disposed(position, copies, performer.clock.now()))
+
+    async def _stored_packet(self, position: MessagePosition) -> UserMessageView | None:
+        """Read a packet, with retries; C{None} if the store no longer has it, and there can be no copy.
+
+        @raise CancelledError: the queue manager stops.
+        """
+        performer = self._performer
+        while not performer.is_stopped:
+            try:
+                [view] = await performer.load([position])
+                return view
+            except MQError as error:
+                self.log.error("message that waits for its acknowledgement not read: {error}", error=error)
+                if isinstance(error.__cause__, MessageNotStored):
+                    return None
+            await performer.pause(RETRY)
+        raise CancelledError
 
     async def _persist(self, changes: Sequence[Change]) -> None:
         """Store these changes, with retries.

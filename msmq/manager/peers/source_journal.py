@@ -14,7 +14,6 @@ from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
 from msmq.manager.events import EventLog
 from msmq.manager.log_summaries import RefusalLog
-from msmq.manager.peers.acknowledged_removals import hold
 from msmq.manager.peers.acknowledging_peers import AcknowledgingPeers
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer
@@ -22,6 +21,7 @@ from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import is_quiet
+from msmq.queues.leaving.acknowledged import lock_acknowledged
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder, PositionState
@@ -310,7 +310,11 @@ class SourceJournal:
         found: list[tuple[MessagePosition, SourceSettlement]] = []
         for settlement in settlements:
             position = queue.positions.get(settlement.lookup_id or 0)
-            if position is not None and hold(position) and await self._has_packet(position, settlement):
+            if (
+                position is not None
+                and lock_acknowledged(position)
+                and await self._has_packet(position, settlement)
+            ):
                 position.state = PositionState.REMOVING
                 found.append((position, settlement))
             else:

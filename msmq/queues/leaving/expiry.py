@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from msmq.moment import Moment
+from msmq.queues.leaving.acknowledged import ACKNOWLEDGED
 from msmq.queues.leaving.deadlines import Expiring, ExpiringMessages
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
@@ -26,7 +27,8 @@ class Expiry:
     """[MS-MQDMPR] 3.1.7.2.7 and [MS-MQQB] 3.1.7.1.2, for all queues of a queue manager.
 
     A message that a reader has locked may still be received; it expires when it is released (reading 32).
-    One that a session has sent, and that is not acknowledged, expires (reading 76).
+    One that a session has sent, and that is not acknowledged, expires (reading 76); an acknowledged one does
+    not, although its removal may take as long as the store fails.
     """
 
     _messages: ExpiringMessages
@@ -107,7 +109,11 @@ def _may_leave(position: MessagePosition) -> bool:
         return False
     if position.state is PositionState.AVAILABLE:
         return True
-    return position.state is PositionState.LOCKED_READER and isinstance(position.queue, OutgoingQueue)
+    return (
+        position.state is PositionState.LOCKED_READER
+        and isinstance(position.queue, OutgoingQueue)
+        and position.owner is not ACKNOWLEDGED
+    )
 
 
 def _leave(late: Iterable[MessagePosition]) -> list[Departure]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import MessageNotStored, StorageError
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
@@ -382,14 +382,18 @@ class ConnectionTests(SenderTestCase):
         self.assertEqual((len(self.peer.heard), len(self.peer.acks)), (1, acks))
 
 
-class StoreTests(SenderTestCase):
-    """No message is visible before it is stored."""
+class SlowStoreTestCase(SenderTestCase):
+    """ALPHA has a store that takes two seconds."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         if name == "ALPHA":
             disk = MemoryMessageStore(durable=True)
             kwargs["store"] = SlowStore(disk, self.clock.reactor, 2.0)
         return super().node(name, identifier, **kwargs)
+
+
+class StoreTests(SlowStoreTestCase):
+    """No message is visible before it is stored."""
 
     def test_nothing_leaves_before_it_is_stored(self) -> None:
         """The number of a message is on disk before its first byte is on the wire (MQQB-3.1.1.3.2-01)."""
@@ -443,3 +447,43 @@ class StoreTests(SenderTestCase):
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
         self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
         self.assertEqual(self.waiting(self.alpha), 0)
+
+
+class UnreadablePacketTests(SlowStoreTestCase):
+    """A FinalAck comes when the packet of its message, which is only in the store, cannot be read."""
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        return super().node(name, identifier, packet_memory=0, **kwargs)
+
+    def waits_unreadable(self, error: StorageError) -> None:
+        """A message for the journal waits for its FinalAck, which comes when its packet cannot be read."""
+        messages = [Message(body=b"1", transactional=True, journal=True)]
+        sending = self.deferred(self.alpha.service.send(TO_GAMMA, messages))
+        self.clock.advance(20)
+        self.successResultOf(sending)
+        self.tell(order_ack(self.sequence(), 1))
+        self.clock.advance(20)
+        assert isinstance(self.alpha.store, SlowStore)
+        self.alpha.store.unreadable = error
+        self.tell(final_ack(Heard(self.peer.messages[0].packet)))
+        self.clock.advance(20)
+
+    def test_a_final_acknowledgement_that_comes_while_packets_cannot_be_read(self) -> None:
+        """Its message waits until it can be read, and is then journaled."""
+        self.waits_unreadable(StorageError("the disk is on fire"))
+        self.assertTrue(all(flags == 0 for _, _, flags, *_ in self.peer.acks))
+        assert isinstance(self.alpha.store, SlowStore)
+        self.alpha.store.unreadable = None
+        self.clock.advance(20)
+        self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
+        self.flushLoggedErrors()
+
+    def test_a_final_acknowledgement_of_a_message_that_is_damaged(self) -> None:
+        """It leaves without a copy, with a line in the log; the session stays open."""
+        self.waits_unreadable(MessageNotStored(self.alpha.model.identifier, 1))
+        self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 0)
+        self.assertFalse(self.peer.is_lost)
+        self.assertEqual(self.waiting(self.alpha), 0)
+        self.flushLoggedErrors()

@@ -11,6 +11,7 @@ from msmq.persistence.changes import RemoveMessages
 from msmq.persistence.snapshot import Snapshot
 from msmq.queues.effects import Effect, OutgoingReady, ReadFailed
 from msmq.queues.leaving import expiry
+from msmq.queues.leaving.acknowledged import lock_acknowledged
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
@@ -344,6 +345,16 @@ class OutgoingExpiryTests(SynchronousTestCase):
             self.assertEqual(self.model.release(sent, SENT.later(11)), [])
             leave(self.model, departure)
         self.assertEqual((self.queue.message_count, self.model.storage.used), (0, 0))
+
+    def test_acknowledged_before_its_expiry(self) -> None:
+        """It does not expire while its removal is not yet stored: it has reached its destination."""
+        self.put(b"1", b"2")
+        sent = self.take(SENT)
+        self.assertEqual([lock_acknowledged(each) for each in sent], [True, True])
+        self.assertEqual(self.model.expire(SENT.later(11)), [])
+        relocation = self.model.move_locked(sent, self.model.collection.awaiting)
+        self.model.moved(relocation, SENT.later(12))
+        self.assertEqual((self.queue.message_count, self.model.collection.awaiting.message_count), (0, 2))
 
     def test_a_session_ends_too_late(self) -> None:
         """A message that returns from a lost session after its expiry is not sent again."""

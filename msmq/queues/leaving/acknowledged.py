@@ -1,4 +1,4 @@
-"""Locks an acknowledged message while the store removes it."""
+"""Locks of messages that their destination has acknowledged. [MS-MQQB] 3.1.5.6 and 3.1.5.7."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Final
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition
 
-LEAVING: Final = object()
-"""The lock owner of acknowledged messages until the store has removed them."""
+ACKNOWLEDGED: Final = object()
+"""The lock owner of an acknowledged message until the store has removed or moved it."""
 
 
-def hold(position: MessagePosition) -> bool:
-    """Lock a message for removal; false if it is being removed already."""
+def lock_acknowledged(position: MessagePosition) -> bool:
+    """Lock an acknowledged message for its removal; false if it is being removed already.
+
+    It no longer expires, however long the store takes: it has reached its destination.
+    """
     if position.queue.is_deleted:
         return False
     if position.state is PositionState.AVAILABLE:
@@ -24,5 +27,5 @@ def hold(position: MessagePosition) -> bool:
     if position.state is not PositionState.LOCKED_READER:
         return False
     # The session that was about to send it has released its lock.
-    position.owner = LEAVING
+    position.owner = ACKNOWLEDGED
     return True
