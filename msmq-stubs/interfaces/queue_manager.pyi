@@ -11,10 +11,11 @@ from msmq.interfaces.access_administration import IAccessAdministration
 from msmq.interfaces.message_administration import IMessageAdministration
 from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.storage import LogExtent, StoredEvent
-from msmq.interfaces.summaries import ManagerStatus, OutgoingQueueSummary, PublicQueueSummary, QueueSummary, SessionSummary, TransactionDetails, TransactionSummary
+from msmq.interfaces.summaries import ManagerStatus, OutgoingQueueSummary, PublicQueueSummary, QueueSummary, QuotaSummary, SessionSummary, TransactionDetails, TransactionSummary
 from msmq.persistence.changes import AppendEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.reports import Hop
+from msmq.queues.machine_quota import QuotaKind
 from msmq.routing.route import Route
 from msmq.routing.topology import Topology
 from msmq.structures.identifiers import MessageIdentifier
@@ -184,6 +185,12 @@ class IAdministration(Interface, _Protocol):
     def redirect_outgoing(self, name: str, to: str | None) -> Awaitable[OutgoingQueueSummary]:
         ...
 
+    def keep_identity(self) -> ManagerStatus:
+        ...
+
+    def set_quotas(self, changes: Mapping[QuotaKind, int | None]) -> Awaitable[QuotaSummary]:
+        ...
+
     def pause_all_outgoing(self) -> Awaitable[Sequence[OutgoingQueueSummary]]:
         ...
 
@@ -225,10 +232,16 @@ class IInspection(Interface, _Protocol):
     def outgoing(self) -> Sequence[OutgoingQueueSummary]:
         ...
 
+    def each_outgoing(self) -> Iterator[OutgoingQueueSummary]:
+        ...
+
     def outgoing_queue(self, name: str) -> OutgoingQueueSummary:
         ...
 
     def sessions(self) -> Sequence[SessionSummary]:
+        ...
+
+    def each_session(self) -> Iterator[SessionSummary]:
         ...
 
     def transactions(self) -> Sequence[TransactionSummary]:

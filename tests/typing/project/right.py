@@ -7,13 +7,20 @@ from uuid import UUID, uuid4
 from twisted.internet.defer import Deferred, succeed
 
 from msmq import (
+    Broker,
     Message,
+    MessageClass,
+    Outcome,
     Overrides,
+    ReceivedMessage,
     Server,
     SessionFactory,
     SessionProtocol,
     UserMessageView,
+    accept,
+    later,
     load,
+    reject,
 )
 from msmq.interfaces import (
     IClock,
@@ -54,6 +61,19 @@ class Recorder(SessionProtocol):
         print(message.label, bytes(message.body))
 
 
+class Orders(Broker):
+    """A broker."""
+
+    async def message_received(self, message: ReceivedMessage) -> Outcome:
+        """See L{Broker.message_received}."""
+        if not message.body:
+            return reject(MessageClass.NACK_RECEIVE_REJECTED, "it is empty")
+        if message.attempt < 2:
+            return later(5)
+        await self.manager.send("DIRECT=OS:BETA\\private$\\answers", [Message(body=message.body)])
+        return accept()
+
+
 def wall(clock: IClock) -> float:
     """The time of day."""
     return clock.now().wall
@@ -72,4 +92,5 @@ policy: ISessionPolicy = Policy()
 clock: IClock = StoppedClock()
 factory = SessionFactory(UUID(int=1), clock=clock, policy=policy, protocol=Recorder)
 server = Server(load(None, Overrides(name="ALPHA")), session_policy=policy)
+orders = Orders(queues={"orders": {"transactional": True}}, concurrency=4, store="orders-data")
 started: Deferred[float] = succeed(wall(clock))
