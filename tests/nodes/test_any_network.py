@@ -12,7 +12,7 @@ import ast
 import gc
 import os
 import shlex
-from typing import Any
+from typing import Any, TypeAlias
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -66,6 +66,10 @@ _SCHEDULES = st.tuples(
 )
 
 
+Conversation: TypeAlias = tuple[list[tuple[float, bytes]], list[tuple[float, bytes]]]
+"""What the initiator and the acceptor of a connection wrote, and when."""
+
+
 class AnyNetworkTests(SynchronousTestCase):
     """Some queue managers, and everything that can come between them."""
 
@@ -99,7 +103,7 @@ class AnyNetworkTests(SynchronousTestCase):
         gc.freeze()
         self.addCleanup(gc.unfreeze)
 
-    def run_through(self, schedule: Schedule) -> list[tuple[bytes, bytes]]:
+    def run_through(self, schedule: Schedule) -> list[Conversation]:
         """One run; answers with what each connection carried."""
         # Those of a run that failed before it looked at them are no failure of this one.
         self.flushLoggedErrors()
@@ -112,7 +116,7 @@ class AnyNetworkTests(SynchronousTestCase):
         self.assertEqual([str(error.value) for error in errors], [])
         return written
 
-    def _written(self, schedule: Schedule) -> list[tuple[bytes, bytes]]:
+    def _written(self, schedule: Schedule) -> list[Conversation]:
         hosts, delay, chunk, steps = schedule
         world = World(hosts, delay, chunk)
         for step in steps:
