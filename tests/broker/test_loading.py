@@ -54,7 +54,7 @@ class LoadTests(SynchronousTestCase):
             program = load_program(f"broker_programs:{name}", Clock(), ManualClock())
             self.assertIsInstance(program, BrokerProgram)
 
-    def test_what_cannot_be_used(self) -> None:
+    def test_unusable_values(self) -> None:
         """Each is one line that names what is wrong."""
         for text, refusal in (
             ("broker_programs", "it has to be MODULE:CLASS, such as orders:Orders"),

@@ -66,7 +66,7 @@ class DecodeTests(CommandTestCase):
         self.assertEqual((malformed["offset"], malformed["field"]), (0, "VersionNumber"))
         self.assertRegex(ended.errors, r"^msmq decode: \d+ malformed in -\n$")
 
-    def test_what_is_no_hex(self) -> None:
+    def test_text_that_is_not_hex(self) -> None:
         """C{--hex} with other text is reported as malformed input, not as an internal error."""
         self.assertEqual(self.msmq("decode", "--hex", input=b"hello, world").status, 1)
 

@@ -27,7 +27,7 @@ class EventTests(ControlTestCase):
         self.assertEqual(answer.status, 200, answer.body)
         return answer.lines
 
-    def test_all(self) -> None:
+    def test_all_entries_in_order(self) -> None:
         """All entries come in order, however many there are; the end has the number of the last."""
         self.note(*(str(number) for number in range(500)))
         *found, end = self.events()

@@ -105,7 +105,7 @@ class ResourceTests(ControlTestCase):
         own = self.call("GET", resource("control_servers", "alpha")).json
         self.assertEqual((own["endpoint"], own["source"]), (None, "this queue manager"))
 
-    def test_unknown(self) -> None:
+    def test_unknown_member(self) -> None:
         """A refusal names it; parameters are refused."""
         answer = self.call("GET", resource("control_servers", "no/body"))
         self.assertEqual(answer.status, 404)

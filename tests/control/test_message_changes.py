@@ -294,7 +294,7 @@ class RequeueTests(ChangeTestCase):
         self.put(b"1", b"2", queue=ELSEWHERE, dead_letter=True, time_to_reach_queue=1, label="L")
         self.clock.advance(2)
 
-    def test_all(self) -> None:
+    def test_requeue_all(self) -> None:
         """They are sent to where they were for, in order, and leave the dead-letter queue."""
         *lines, end = self.change("requeue", LETTERS, all=True)
         self.assertEqual((end["done"], self.bodies(LETTERS)), (2, []))

@@ -38,7 +38,7 @@ class RetryTests(ControlTestCase):
         [line] = [event["line"] for event in logged if "outcome" in event]
         self.assertIn(f"outgoing retry-now {NAME}", line)
 
-    def test_all(self) -> None:
+    def test_retry_all(self) -> None:
         """All that wait are dialled, and listed."""
         self.put(b"1", queue=NAME)
         self.clock.advance(0)

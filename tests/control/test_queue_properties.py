@@ -145,7 +145,7 @@ class ReplayTests(ControlTestCase):
 
         return datetime.fromtimestamp(self.began + seconds, UTC).isoformat()
 
-    def test_all(self) -> None:
+    def test_replay_without_bounds(self) -> None:
         """Without bounds everything is sent, in its order, as new messages."""
         self.assertEqual(self.replay().json, {"replayed": 4})
         self.assertEqual(self.bodies(), [b"1", b"2", b"3", b"4"])

@@ -79,7 +79,7 @@ class RecordDecoderTests(SynchronousTestCase):
             self.assertIn("ends inside", self.error(stream[:-missing]).rule)
 
     @given(st.binary(max_size=60))
-    def test_rubbish_is_one_error(self, rubbish: bytes) -> None:
+    def test_garbage_is_one_error(self, rubbish: bytes) -> None:
         """Any bytes are records or the one error, and never anything else."""
         try:
             self.decode(rubbish, limits=RecordLimits(header=30, body=30))

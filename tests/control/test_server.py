@@ -275,7 +275,7 @@ class RefusalTests(ControlTestCase):
         self.assertNotIn("secret", answer.body.decode())
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
-    def test_rubbish_is_no_request(self) -> None:
+    def test_garbage_is_no_request(self) -> None:
         """Bytes that are no HTTP close their connection, and nothing else notices."""
         caller = self.caller()
         caller.feed(b"\x10\x00\x03\x00LIOR\r\n\r\n")

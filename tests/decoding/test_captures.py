@@ -230,7 +230,7 @@ class HexTests(SynchronousTestCase):
         for data in (PING, REQUEST, ESTABLISH + PARAMETERS, pcap([link(1, packet) for packet in session()])):
             self.assertEqual(list(decode(data.hex().encode(), is_hex=True)), list(decode(data)))
 
-    def test_what_is_no_hex_text_is_one_error(self) -> None:
+    def test_invalid_hex_is_one_error(self) -> None:
         """If hex is insisted on, other input is malformed and not taken for packets."""
         for data in (b"10 00 zz", PARAMETERS, b"100"):
             [record] = decode(data, is_hex=True)

@@ -187,7 +187,7 @@ class MessageJsonTests(SynchronousTestCase):
             message = as_read(view(admin, MessagePropertiesHeader(flags=flags)))
             self.assertEqual(message["acknowledge"], names, flags)
 
-    def test_a_direct_name_that_is_none_is_given_as_it_came(self) -> None:
+    def test_an_invalid_direct_name_is_returned_unchanged(self) -> None:
         """A message with a name that cannot be read is still listed."""
         user = attrs.evolve(DIRECT, destination_queue=DirectQueueFormatName("nonsense"))
         self.assertEqual(as_read(view(user))["destination_queue"], "DIRECT=nonsense")
@@ -212,6 +212,6 @@ class MessageJsonTests(SynchronousTestCase):
         message = as_read(view(user, MessagePropertiesHeader(flags=1)))
         self.assertEqual((message["admin_queue"], message["response_queue"]), ("DIRECT=nonsense", None))
 
-    def test_times_that_no_year_has_are_none(self) -> None:
+    def test_times_out_of_range_are_null(self) -> None:
         """A clock that runs wild does not hide the message."""
         self.assertIsNone(as_read(view(), arrived=1e30)["arrived_time"])

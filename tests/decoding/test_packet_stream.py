@@ -89,7 +89,7 @@ class DecodeStreamTests(SynchronousTestCase):
             },
         )
 
-    def test_what_follows_a_malformed_packet_is_decoded(self) -> None:
+    def test_packets_after_a_malformed_one_are_decoded(self) -> None:
         """One bad packet hides none of the others."""
         for bad, field in (
             (patched(PARAMETERS, 18, b"\x09"), "Flags"),

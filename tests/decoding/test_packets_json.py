@@ -262,7 +262,7 @@ class PacketRecordTests(SynchronousTestCase):
         header: Any = packet_record(packet.to_bytes(), 0)["EstablishConnectionHeader"]
         self.assertTrue(header["Padding_base64"].startswith("b2xkIG1lbW9yeQAA"))
 
-    def test_a_name_that_is_none_is_shown_as_it_came(self) -> None:
+    def test_an_invalid_name_is_shown_unchanged(self) -> None:
         """An invalid direct name is shown unchanged."""
         message = UserMessage(
             base=BaseHeader(120),
@@ -276,7 +276,7 @@ class PacketRecordTests(SynchronousTestCase):
         user: Any = packet_record(message.to_bytes(), 0)["UserHeader"]
         self.assertEqual(user["DestinationQueue"]["FormatName"], "DIRECT=nonsense")
 
-    def test_a_sender_that_is_none_is_base64(self) -> None:
+    def test_an_invalid_sender_is_base64(self) -> None:
         """Bytes that are not what ST says are shown as bytes; a SID is shown as one."""
         sid = bytes.fromhex("010200000000000520000000") + b"\x20\x02\0\0"
         for kind, data, expected in (
@@ -290,7 +290,7 @@ class PacketRecordTests(SynchronousTestCase):
             header: Any = packet_record(message.to_bytes(), 0)["SecurityHeader"]
             self.assertEqual(header["SecurityData"], expected | {"EncryptionKey_base64": "a2V5"})
 
-    def test_a_listed_name_that_is_none_is_shown_as_it_came(self) -> None:
+    def test_an_invalid_listed_name_is_shown_unchanged(self) -> None:
         """An invalid direct name in a list is shown unchanged."""
         lists = MultiQueueFormatHeader.of([MQFDirectQueueFormatName("nonsense")])
         message = attrs.evolve(whole_message(), multi_queue_format=lists, debug=DebugHeader())

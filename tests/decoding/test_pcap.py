@@ -87,7 +87,7 @@ class ReadFramesTests(SynchronousTestCase):
             self.assertRaises(RemoteProtocolError, list, read_frames(data))
 
     @given(st.binary(max_size=120), st.integers(0, 3))
-    def test_rubbish_is_frames_or_the_one_error(self, rubbish: bytes, kind: int) -> None:
+    def test_garbage_is_frames_or_the_one_error(self, rubbish: bytes, kind: int) -> None:
         """Any bytes after a valid header are frames or the one error."""
         for data in (pcap([b"one"]) + rubbish, pcapng([], [1]) + block("<", kind, rubbish) + rubbish):
             try:
@@ -141,7 +141,7 @@ class ReadSegmentTests(SynchronousTestCase):
             self.assertIsNone(read_segment(1, frame))
 
     @given(st.sampled_from((0, 1, 101, 108, 113, 228, 229, 276)), st.binary(max_size=80))
-    def test_rubbish_never_raises(self, link_type: int, data: bytes) -> None:
+    def test_garbage_never_raises(self, link_type: int, data: bytes) -> None:
         """A damaged frame carries nothing, or something; nothing comes out of dpkt."""
         read_segment(link_type, data)
 

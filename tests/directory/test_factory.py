@@ -77,7 +77,7 @@ class FactoryTests(SynchronousTestCase):
         self.assertIn("file", names)
         self.assertEqual(len(names), len(set(names)))
 
-    def test_none(self) -> None:
+    def test_no_directory(self) -> None:
         """No directory at all is one of the descriptions, and knows no objects."""
         check_directory("none")
         self.assertIsNone(make_directory("none", self.context))
@@ -94,7 +94,7 @@ class FactoryTests(SynchronousTestCase):
         for description in ("file", "file:", "file:\0"):
             self.assertIn("needs the path of a file", self.refused(description))
 
-    def test_unknown(self) -> None:
+    def test_unknown_backend(self) -> None:
         """An unknown name is reported with the known ones."""
         for refuse in (self.refused, self.refused_check):
             self.assertIn("unknown directory 'fiel'; known are: ", refuse("fiel:estate.toml"))

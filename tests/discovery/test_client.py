@@ -269,7 +269,7 @@ class DiscardTests(SynchronousTestCase):
             self.check(packet[:1] + bytes([number]) + packet[2:], SECOND.address)
 
     @given(st.binary(max_size=200))
-    def test_rubbish(self, data: bytes) -> None:
+    def test_garbage(self, data: bytes) -> None:
         """MQSD-3.1.5.2-02: the run continues after any invalid datagram."""
         self.check(data, SECOND.address)
 

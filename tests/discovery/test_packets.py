@@ -45,7 +45,7 @@ def array(text: str) -> bytes:
 
 
 class TopologyClientRequestTests(SynchronousTestCase):
-    def test_the_request_of_the_document_comes_back(self) -> None:
+    def test_the_request_of_the_document_round_trips(self) -> None:
         """MQSD-2.2.2-01, MQSD-2.2-01: the worked example is understood and written byte for byte."""
         data = vector("mqsd-4-topology-client-request")
         request = TopologyClientRequest.from_bytes(data)
@@ -109,7 +109,7 @@ class TopologyClientRequestTests(SynchronousTestCase):
         self.assertEqual((error.header, error.field, error.offset), ("TopologyPacketHeader", "Type", 1))
 
     @given(st.uuids(), st.uuids(), st.uuids(), st.lists(st.integers(0, 0xFFFFFFFF), max_size=32).map(tuple))
-    def test_every_request_comes_back(
+    def test_every_request_round_trips(
         self, enterprise: UUID, request: UUID, site: UUID, ipx: tuple[int, ...]
     ) -> None:
         """Every request round-trips."""
@@ -118,7 +118,7 @@ class TopologyClientRequestTests(SynchronousTestCase):
 
 
 class TopologyServerReplyTests(SynchronousTestCase):
-    def test_the_reply_of_a_neighbour_comes_back(self) -> None:
+    def test_the_reply_of_a_neighbour_round_trips(self) -> None:
         """A reply from the client's own site is 32 bytes and its networks, no more."""
         data = vector("mqsd-4-topology-server-reply-same-site")
         reply = TopologyServerReply.from_bytes(data)
@@ -126,7 +126,7 @@ class TopologyServerReplyTests(SynchronousTestCase):
         self.assertEqual(reply.to_bytes(), data)
         self.assertEqual(len(data), 48)
 
-    def test_the_reply_of_another_site_comes_back(self) -> None:
+    def test_the_reply_of_another_site_round_trips(self) -> None:
         """MQSD-2.2.3-01, MQSD-2.2.3-10, MQSD-2.2.3-11, MQSD-2.2.3-15: the example's site and server."""
         data = vector("mqsd-4-topology-server-reply-other-site")
         reply = TopologyServerReply.from_bytes(data)
@@ -236,7 +236,7 @@ class TopologyServerReplyTests(SynchronousTestCase):
         self.assertEqual(TopologyServerReply.from_bytes(data + b"rest"), whole)
 
     @given(replies())
-    def test_every_reply_comes_back(self, reply: TopologyServerReply) -> None:
+    def test_every_reply_round_trips(self, reply: TopologyServerReply) -> None:
         """Every reply round-trips."""
         self.assertEqual(TopologyServerReply.from_bytes(reply.to_bytes()), reply)
 
@@ -255,7 +255,7 @@ class ReadTopologyPacketTests(SynchronousTestCase):
             self.assertRaises(RemoteProtocolError, read_topology_packet, data)
 
     @given(st.binary(max_size=120), st.sampled_from((1, 2, 3)))
-    def test_rubbish_is_a_packet_or_malformed(self, data: bytes, number: int) -> None:
+    def test_garbage_is_a_packet_or_malformed(self, data: bytes, number: int) -> None:
         """Any bytes are parsed or raise the error of malformed packets."""
         try:
             read_topology_packet(bytes([0, number, 0, 0]) + data)

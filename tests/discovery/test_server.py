@@ -76,7 +76,7 @@ class AnswerTests(SynchronousTestCase):
         """Reading 22: it names itself."""
         self.assertEqual([each.name for each in self.reply(server()).servers], ["GAMMA"])
 
-    def test_what_changes_meanwhile(self) -> None:
+    def test_changed_networks(self) -> None:
         """MQSD-3.2.1.1-01 MQSD-3.2.1.1-02 MQSD-3.2.5.1-02: the next reply says it, the last one does not."""
         serving = server("DS1")
         before = serving.answer(REQUEST.to_bytes())
@@ -141,7 +141,7 @@ class SilenceTests(SynchronousTestCase):
     """Datagrams without an answer."""
 
     @given(st.binary(max_size=200))
-    def test_rubbish(self, data: bytes) -> None:
+    def test_garbage(self, data: bytes) -> None:
         """Reading 15: what is not a request is dropped, and the next request is answered."""
         serving = server("DS1")
         serving.answer(data)

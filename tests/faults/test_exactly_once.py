@@ -48,14 +48,14 @@ class LedgerTests(SynchronousTestCase):
         self.assertTrue(self.ledger.is_complete)
         self.assertWrong()
 
-    def test_lost(self) -> None:
+    def test_lost_message(self) -> None:
         """A message that was taken, and never came."""
         self.send("1", "2")
         self.receive("2")
         self.assertFalse(self.ledger.is_complete)
         self.assertWrong("1 of 2 are missing")
 
-    def test_twice(self) -> None:
+    def test_duplicate_message(self) -> None:
         """A message that came again."""
         self.send("1", "2")
         self.receive("1", "2")

@@ -341,7 +341,7 @@ class MessageTests(CommandTestCase):
         self.assertEqual(message["body_base64"][:8], "AAECAwQF")
         self.assertEqual((message["body_size"], message["extension_base64"]), (256, "AAEC"))
 
-    async def test_many(self) -> None:
+    async def test_count_sends_identical_messages(self) -> None:
         """N alike are sent with an identifier each, rising, and received in that order."""
         sent = await self.msmq("send", ORDERS, "--body", "x", "--count", "1200", "--json")
         identifiers = [line["id"] for line in sent.objects]

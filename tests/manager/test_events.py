@@ -95,7 +95,7 @@ class ExplainTests(EventTestCase):
         expected = sorted([(self.orders, "available"), (other, "available")])
         self.assertEqual(self.places(identifier), expected)
 
-    def test_unknown(self) -> None:
+    def test_unknown_message(self) -> None:
         """An unknown message is not an error."""
         self.assertEqual(self.places(MessageIdentifier(self.alpha.model.identifier, 1)), [])
 

@@ -159,7 +159,7 @@ class OnlineChecksTests(SynchronousTestCase):
         self.directory.thaw()
         self.assertEqual(self.successResultOf(second), FAR.pathname)
 
-    def test_what_was_changed_meanwhile(self) -> None:
+    def test_queues_are_updated_from_the_directory(self) -> None:
         """Our public queues are as the directory has them, after the request that found it was answered."""
         self.go_away()
         self.clock.advance(1)

@@ -442,7 +442,7 @@ class OutgoingTests(OpenQueueTestCase):
                 self.assertEqual(error.status, status)
         self.assertEqual(self.service.inspection.outgoing(), [])
 
-    def test_next_hops_that_are_none(self) -> None:
+    def test_invalid_next_hops(self) -> None:
         """A next hop is one host."""
         for host in ("", "  ", "a b", "x" * 256, "."):
             error = self.failureResultOf(self.service.pause_next_hop(host), MQError).value

@@ -70,7 +70,7 @@ class PublicNamesTests(SynchronousTestCase):
         self.successResultOf(self.directory.delete(QueueObject(identifier=ORDERS.queue)))
         self.directory.add(QueueObject(identifier=ORDERS.queue, pathname=f"{computer}\\orders"))
 
-    def test_learned(self) -> None:
+    def test_names_are_cached(self) -> None:
         """A location that was looked up by one name is found by the other too, case-insensitively."""
         for name in (PATH, ORDERS):
             self.assertRaises(UnknownPublicQueue, self.names.find, name)

@@ -308,7 +308,7 @@ class CheckDirectoryOnlineTests(SynchronousTestCase):
             now = now.later(60)
             self.assertEqual(directory.timers.expired(now), [ONLINE_TIMER])
 
-    def test_back(self) -> None:
+    def test_objects_are_updated_when_it_is_back(self) -> None:
         """MQDMPR-3.1.7.1.25-02: our object and our public queues are as the directory has them."""
         directory = access(ORDERS, offline=True)
         directory.timers.start(ONLINE_TIMER, NOW)

@@ -47,7 +47,7 @@ def changed(changes: DirectoryChanges, **attributes: Any) -> tuple[dict[str, Any
 class QueueTests(SynchronousTestCase):
     """A queue that demands signatures and encryption, with quotas and a journal."""
 
-    def test_what_loosens_it(self) -> None:
+    def test_changes_that_weaken_protection(self) -> None:
         """It is kept out and reported, or taken over and reported, as the setting has it."""
         for name, there, shown, here in (
             ("authentication", False, "false", "true"),
@@ -124,7 +124,7 @@ class ListTests(SynchronousTestCase):
             ),
         )
 
-    def test_many(self) -> None:
+    def test_many_differences_are_limited(self) -> None:
         """The first of very many differences are reported."""
         found = "".join(f"(OA;;CR;{SEND};;S-1-5-21-1-2-3-{rid})" for rid in range(100))
         self.assertEqual(len(list_divergence(parse_sddl("D:"), parse_sddl(f"D:{found}"))), MOST_DIFFERENCES)

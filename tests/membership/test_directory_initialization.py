@@ -241,7 +241,7 @@ class IntegratedTests(MachineTestCase):
         self.assertIs(error.status, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         self.assertIs(self.machine.access.local.queue_manager_state, QueueManagerState.STOPPED)
 
-    def test_unknown(self) -> None:
+    def test_unknown_queue_manager(self) -> None:
         """A queue manager that the directory does not know does not start, unless it is provisioned."""
         self.furnish(None)
         self.assertIs(self.fails(self.initialization()).status, Status.MQ_ERROR_MACHINE_NOT_FOUND)

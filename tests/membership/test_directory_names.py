@@ -105,7 +105,7 @@ class GetQueuePathTests(SynchronousTestCase):
                 self.ask(f"PRIVATE={OWN}\\11", directory=directory), (QueuePath("", "ALPHA"), [])
             )
 
-    def test_unknown(self) -> None:
+    def test_unknown_name(self) -> None:
         """MQDMPR-3.1.7.1.26-04: a name that the directory does not know is not a format name."""
         for name in (f"PUBLIC={REMOTE.identifier}", f"PRIVATE={BETA.identifier}\\10"):
             for outcome in (NOT_FOUND, DISCONNECTED, FAILED):

@@ -335,7 +335,7 @@ class DeleteTests(SynchronousTestCase):
             self.assertEqual(len(played.of(Store)), 1)
             self.assertEqual(self.access.local.deletions, {})
 
-    def test_tried_again_in_vain(self) -> None:
+    def test_a_refused_retry(self) -> None:
         """A refused deletion stays and does not block others; an unavailable directory is not queried
         further.
         """
@@ -366,7 +366,7 @@ class DeleteTests(SynchronousTestCase):
             (kinds(self.played), self.access.local.public_queues), (["DeleteLocally"], {QUEUE: ORDERS})
         )
 
-    def test_unknown(self) -> None:
+    def test_unknown_queue(self) -> None:
         """A queue that is not one of ours is not found."""
         self.delete(DONE)
         error = self.assertRaises(MQError, self.delete)

@@ -165,7 +165,7 @@ class TranslationTests(SynchronousTestCase):
         kept = SecurityDescriptor(dacl=Acl(entries_of_others(found)))
         self.assertEqual(entries(kept), entries(parse_sddl(f"D:{others}")))
 
-    def test_what_cannot_be_expressed(self) -> None:
+    def test_rights_without_an_entry(self) -> None:
         """A right without a directory entry is refused, with the entry and the remedy."""
         default = class_default(DOMAIN)
         for text, told in (

@@ -88,7 +88,7 @@ class FactoryTests(TroubleTestCase):
         )
         self.assertIn("protocol is an int; it has to be a SessionProtocol class", self.refusal(protocol=7))
 
-    def test_a_broker_that_is_none(self) -> None:
+    def test_an_invalid_broker(self) -> None:
         """The first call that it lacks is named."""
         refusal = self.refusal(broker=object())
         self.assertIn("broker is an object, it has to provide IBroker", refusal)
@@ -129,7 +129,7 @@ class OutgoingPacketTests(TroubleTestCase):
         """The error of this packet."""
         return str(self.assertRaises(LocalProtocolError, OutgoingPacket, packet))
 
-    def test_what_is_no_packet(self) -> None:
+    def test_invalid_packets(self) -> None:
         """It is refused where it is made, before it can end a session of the peer."""
         self.assertIn("packet is a str, it has to be bytes", self.refusal("text"))
         self.assertIn("packet is not a UserMessage packet: [MS-MQMQ]", self.refusal(b""))

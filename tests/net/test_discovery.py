@@ -224,7 +224,7 @@ class DiscoveryTests(SynchronousTestCase):
         self.clock.advance(15)
         self.assertFalse(self.successResultOf(done))
 
-    def test_rubbish_to_the_server(self) -> None:
+    def test_garbage_to_the_server(self) -> None:
         """It is counted apart from requests, and not answered."""
         server = self.serving("10.0.1.2", OWN_SITE)
         server.datagramReceived(b"rubbish", (CLIENT, 4000))
@@ -411,7 +411,7 @@ class NetworksTests(SynchronousTestCase):
             for each in networks_of(self.INTERFACES, interface)
         ]
 
-    def test_all(self) -> None:
+    def test_all_networks(self) -> None:
         """MQSD-3.1.4.1-04 MQSD-3.1.4.1-05 MQSD-3.1.4.1-08, reading 11: each once, and not the loopback."""
         self.assertEqual(
             self.found(),
@@ -422,7 +422,7 @@ class NetworksTests(SynchronousTestCase):
             ],
         )
 
-    def test_one(self) -> None:
+    def test_network_of_a_configured_address(self) -> None:
         """A configured address means the network of that only; on the loopback any address will do."""
         self.assertEqual(self.found("10.1.2.3"), [("10.1.2.3", False, "10.1.255.255")])
         self.assertEqual(self.found("127.9.8.7"), [("127.9.8.7", False, "127.255.255.255")])

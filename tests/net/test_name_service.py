@@ -243,7 +243,7 @@ print("stopped")
 class ProcessTests(SynchronousTestCase):
     """A process whose resolver never answers."""
 
-    def test_ends(self) -> None:
+    def test_process_ends_with_pending_lookups(self) -> None:
         """It ends when its reactor stops, though six hundred lookups have no answer."""
         done = subprocess.run(
             [sys.executable, "-c", BLOCKED], timeout=60, capture_output=True, text=True, check=False

@@ -324,7 +324,7 @@ class PingerTests(SynchronousTestCase):
         self.clock.advance(2.0)
         self.assertEqual(self.destinations(), [(BETA, 3527)])
 
-    def test_rubbish_is_ignored(self) -> None:
+    def test_garbage_is_ignored(self) -> None:
         """Any other datagram is ignored, and the wait continues."""
         answer = self.pinger.ask(BETA)
         [request] = self.network.datagrams

@@ -197,7 +197,7 @@ class SessionProtocolTests(SynchronousTestCase):
         self.assertEqual(protocol.events[-1], ("closed", CloseReason.INTERNAL_ERROR, 0))
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
-    def test_closes_on_rubbish(self) -> None:
+    def test_closes_on_garbage(self) -> None:
         """Data that is not a packet ends the connection, without an answer."""
         side, protocol = self.opened()
         side.protocol.dataReceived(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n")

@@ -63,7 +63,7 @@ class PurgeTests(ManagingTestCase):
         self.assertEqual((answer.message_class, bytes(answer.body)), (MessageClass.NACK_Q_PURGED, b"3"))
         self.assertEqual(self.run_to_end(self.alpha.service.purge_queue(self.path)), 0)
 
-    def test_what_a_reader_has(self) -> None:
+    def test_messages_that_a_reader_holds(self) -> None:
         """Its acknowledgement says purged, whether the reader confirms it or returns it.
 
         MQDMPR-3.1.7.1.12-05.

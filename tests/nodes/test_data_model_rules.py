@@ -301,7 +301,7 @@ class SendingTests(SenderTestCase):
         self.clock.advance(5)
         self.assertEqual(self.peer.bodies, [b"1", b"2"])
 
-    def test_what_is_local_stays(self) -> None:
+    def test_local_messages_cause_no_connection(self) -> None:
         """A message to a local queue causes no connection; others leave in their order, once connected.
 
         MQQB-3.1.7.12-01, MQQB-3.1.7.12-05.

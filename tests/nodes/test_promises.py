@@ -66,7 +66,7 @@ class PlantedTests(SynchronousTestCase):
         with self.assertRaisesRegex(Broken, what):
             Judge(self.world).judge()
 
-    def test_kept(self) -> None:
+    def test_no_violation_without_faults(self) -> None:
         """Without injected faults every guarantee is kept, and there is a copy of each kind to remove."""
         counts = [
             host.service.inspection.queue(queue).messages
@@ -81,7 +81,7 @@ class PlantedTests(SynchronousTestCase):
         self.assertTrue(all(counts), counts)
         Judge(self.world).judge()
 
-    def test_lost(self) -> None:
+    def test_lost_message(self) -> None:
         """A message that was accepted and is gone without a trace."""
         self.world.step(("send", 0, "letters", 1, *NEVER))
         self.world.step(("wait", 5.0))

@@ -50,7 +50,7 @@ class StartingTestCase(NodesTestCase):
 class SystemQueueTests(StartingTestCase):
     """[MS-MQDMPR] 3.1.3: the queues of the system."""
 
-    def test_three(self) -> None:
+    def test_system_queues_exist(self) -> None:
         """The dead-letter queues and the machine journal exist from the start, and keep their messages.
 
         MQDMPR-3.1.1.1-34, MQDMPR-3.1.3-20.

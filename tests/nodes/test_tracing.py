@@ -314,7 +314,7 @@ class DefaultTests(TracingTestCase):
 
     options = {}  # noqa: RUF012
 
-    def test_off(self) -> None:
+    def test_reports_are_off_by_default(self) -> None:
         """A traced message is one like any.
 
         MQQB-3.1.5.8.9-06, MQMQ-2.2.20.8-04.

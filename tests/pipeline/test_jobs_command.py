@@ -230,7 +230,7 @@ class CommandTests(SynchronousTestCase):
         self.refuse("queues.jsonl:1 is not a queue", "quota", *inputs, *output, "--queues", str(queues))
         self.assertFalse((self.directory / "out").exists())
 
-    def test_files_that_are_none(self) -> None:
+    def test_invalid_files(self) -> None:
         """A file that is not an export, or a newer one, is refused by name."""
         output = ("--output", str(self.directory / "out"))
         rubbish = self.directory / "rubbish.parquet"

@@ -75,7 +75,7 @@ class SchemaTests(SynchronousTestCase):
 class MessageRowTests(SynchronousTestCase):
     """A packet as a row."""
 
-    def test_what_was_kept_with_it(self) -> None:
+    def test_stored_metadata(self) -> None:
         """Topic, offset and counts are what the store knows; the time of arrival is the timestamp."""
         row = row_of(user_packet(b"hello"), arrived=1_700_000_000.25, lookup_id=7, aborts=1, moves=2)
         arrived = datetime(2023, 11, 14, 22, 13, 20, 250_000, UTC)

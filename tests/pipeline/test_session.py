@@ -42,7 +42,7 @@ class JavaTests(SynchronousTestCase):
     def refused(self) -> str:
         return str(self.assertRaises(SparkUnavailable, find_java))
 
-    def test_none(self) -> None:
+    def test_missing_java_or_pyspark(self) -> None:
         """If Java or pyspark is missing, one line names it and how to install it."""
         said = self.refused()
         self.assertIn(f"no Java at $JAVA_HOME, {self.home}", said)

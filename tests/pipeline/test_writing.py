@@ -222,7 +222,7 @@ class RecordTests(SynchronousTestCase):
         error = self.assertRaises(ReadingError, recording.record, row, "p")
         self.assertIn("is MQMSG_CLASS_ACK_REACH_QUEUE, which only queue managers send", str(error))
 
-    def test_queues_that_are_none(self) -> None:
+    def test_invalid_queues(self) -> None:
         """In a row that was read they are left out, since its sender chose the text; else refused."""
         row = {"value": b"", "response_queue": "DIRECT=x", "admin_queue": "OS:"}
         header = records().record({**row, "id": "{1}\\2"}, "p").header
@@ -231,7 +231,7 @@ class RecordTests(SynchronousTestCase):
         named = {**row, "response_queue": "DIRECT=OS:b\\q", "admin_queue": None, "id": "{1}\\2"}
         self.assertEqual(records().record(named, "p").header["response_queue"], "DIRECT=OS:b\\q")
 
-    def test_what_is_no_base64(self) -> None:
+    def test_invalid_base64(self) -> None:
         """Such a row is refused by name, and nothing else is sent instead."""
         for column in ("body_base64", "extension_base64"):
             for wrong in ("####", "YQ", "Y Q = =", "\xe9"):

@@ -98,7 +98,7 @@ store = Factory()
         for path in (one, two):
             self.assertIn(str(path), said)
 
-    def test_store_that_is_none(self) -> None:
+    def test_invalid_store(self) -> None:
         """The result of a factory is checked before a server uses it."""
         self.write("nothing", "store = Factory('nothing')\n")
         error = self.assertRaises(StorageDescriptionError, make_store, "nothing:x", Path())

@@ -26,12 +26,12 @@ class CommitMessageTests(SynchronousTestCase):
         self.assertEqual(found.returncode, bool(found.stderr), found.stderr)
         return found.stderr
 
-    def test_good(self) -> None:
+    def test_valid_messages(self) -> None:
         """A short subject with its area, a blank line, and a body; comments of git do not count."""
         self.assertEqual(self.check(GOOD), "")
         self.assertEqual(self.check(GOOD + "# On branch main\n"), "")
 
-    def test_bad(self) -> None:
+    def test_invalid_messages(self) -> None:
         """Each fault is named, with the subject."""
         subject, _, body = GOOD.partition("\n")
         for message, fault in (

@@ -50,12 +50,12 @@ class PromisesTests(SynchronousTestCase):
         """Higher priorities may overtake lower ones, and nothing else happened."""
         self.assertEqual(self.broken(), [])
 
-    def test_lost(self) -> None:
+    def test_lost_messages_are_reported(self) -> None:
         """A message that did not arrive is named."""
         del self.arrivals[2]
         self.assertEqual(self.broken(), ["A 5 never arrived"])
 
-    def test_twice(self) -> None:
+    def test_duplicates_are_reported(self) -> None:
         """A message that arrived again is named."""
         self.arrivals.insert(1, self.arrivals[0])
         self.assertEqual(self.broken(), ["A 1 arrived 2 times"])
@@ -131,12 +131,12 @@ class CrashTests(SynchronousTestCase):
         """Everything arrived once and in order."""
         self.assertEqual(self.judge(), [])
 
-    def test_lost(self) -> None:
+    def test_lost_messages_are_reported(self) -> None:
         """Missing messages are counted, and the first is named."""
         del self.labels[7:9]
         self.assertEqual(self.judge(), ["2 transactional messages never arrived, 0007 the first of them"])
 
-    def test_twice(self) -> None:
+    def test_duplicates_are_reported(self) -> None:
         """Duplicates are counted."""
         self.labels.insert(3, "0003")
         self.assertEqual(

@@ -72,7 +72,7 @@ class MessageLogTests(LogCase):
         self.queue = self.alpha.find(".\\private$\\orders")
         self.assertEqual(self.logged(), [b"1", b"2", b"3"])
 
-    def test_what_does_not_come_in(self) -> None:
+    def test_messages_that_are_not_accepted(self) -> None:
         """Refused messages have no entry, nor have those that could not be stored, or were returned."""
         small = self.alpha.create("small", log=True, quota=1)
         self.alpha.put(small, b"x" * 2000, b"fits")

@@ -238,7 +238,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(self.alpha.events, [("deleted", "private$\\kept")])
         self.assertEqual(self.alpha.model.storage.journaled, 0)
 
-    def test_what_leaves_already(self) -> None:
+    def test_messages_that_are_leaving(self) -> None:
         """A message that was being removed has an event with that reason, and no other."""
         self.alpha.put(self.queue, mortal(b"3", 1))
         self.store.is_slow = True

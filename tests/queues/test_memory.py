@@ -88,7 +88,7 @@ class OverflowTests(OverflowCase):
         self.store.drain()
         self.assertEqual(self.in_store(), 1)
 
-    def test_room_again(self) -> None:
+    def test_memory_is_reused(self) -> None:
         """When messages were received memory takes new ones."""
         self.queue = self.alpha.create("plain")
         self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(3)))
@@ -206,7 +206,7 @@ class OverflowTests(OverflowCase):
         self.store.drain()
         self.assertEqual(self.alpha.stored(outgoing), [b"r"])
 
-    def test_given_back(self) -> None:
+    def test_released_messages(self) -> None:
         """A message that a reader has, and returns, is at its position."""
         self.alpha.put(self.queue, *(express(b"%d" % number) for number in range(4)))
         self.alpha.give_back(self.alpha.receive(self.queue, 4))
@@ -353,7 +353,7 @@ class PacketMemoryTests(SynchronousTestCase):
         self.assertEqual(self.alpha.model.storage.cached, 2 * SIZE)
         self.assertIsNotNone(target.peek(1)[0].view)
 
-    def test_given_back(self) -> None:
+    def test_released_messages(self) -> None:
         """A packet that was read for a reader is kept if there is room, and else forgotten again."""
         self.put(4)
         held = self.alpha.receive(self.queue, 4)

@@ -117,7 +117,7 @@ class QueueTests(SynchronousTestCase):
         alpha.put(plain, b"1")
         self.assertEqual(alpha.bodies(plain), [b"1"])
 
-    def test_what_does_not_survive(self) -> None:
+    def test_volatile_state(self) -> None:
         """Handles and waits end with the process; what can be counted is counted anew, kinds are kept.
 
         MQDMPR-3.1.1.2-02 MQDMPR-3.1.1.2-21

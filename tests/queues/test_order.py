@@ -132,7 +132,7 @@ class OrderTests(SynchronousTestCase):
 class ManyMessagesTests(SynchronousTestCase):
     """The length of a queue costs its readers nothing."""
 
-    def test_many_locked_in_front(self) -> None:
+    def test_many_locked_messages_in_front(self) -> None:
         """Locking and releasing one message does not traverse the ten thousand that are locked."""
         alpha, queue = fresh()
         put(alpha, queue, *[arriving(b"x")] * 10_100)

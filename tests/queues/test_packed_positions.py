@@ -193,7 +193,7 @@ class PackedPositionTests(SynchronousTestCase):
         queue.unlink(now)
         self.assertIsNone(before.current())
 
-    def test_apart(self) -> None:
+    def test_purge_pending_messages(self) -> None:
         """A message that a purge has marked is removed when it is returned, and cannot be received."""
         apart = {LEVELS[0] << 56 | 5}
         queue, objects = restored(messages(), apart)

@@ -226,7 +226,7 @@ class DirectoryRouterTests(RouterTestCase):
         self.successResultOf(router.refresh())
         self.assertEqual(self.hops(router, "cC"), ["gB"])
 
-    def test_away(self) -> None:
+    def test_directory_is_unavailable(self) -> None:
         """A directory that is away changes nothing, and is asked again an hour later."""
         router = self.opened()
         self.directory.is_connected = False
@@ -268,7 +268,7 @@ class DirectoryRouterTests(RouterTestCase):
         self.assertEqual(self.times, [read, read + 600])
         self.assertEqual(self.hops(router, "cC"), ["gB"])
 
-    def test_what_is_kept(self) -> None:
+    def test_topology_is_stored_when_it_changes(self) -> None:
         """A reading without news writes the time alone; one with faults, or that failed, writes nothing."""
         router = self.opened()
         self.assertEqual(self.written, [TOPOLOGY_READ, TOPOLOGY])

@@ -61,7 +61,7 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(hops(topology, "gA", "cC", "gB", "hB"), ["gC"])
         self.assertEqual(hops(topology, "gA", "cC", "gB", "hB", "gC"), ["gB", "gC"])
 
-    def test_what_is_known_of_others(self) -> None:
+    def test_unreachable_gates_beyond_the_next_hop(self) -> None:
         """A gate that is down beyond the next hop is avoided too, if there is a route without it."""
         topology = Estate("A-B 1, B-C 1, C-D 1, A-E 5, E-D 5, B-E 9").sound()
         self.assertEqual(hops(topology, "gA", "cD", "gC"), ["gB"])

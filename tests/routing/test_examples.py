@@ -59,7 +59,7 @@ class ExampleTests(SynchronousTestCase):
             self.table(topology, "B"), {"B": ("B", 0), "A": ("A", 3), "C": ("D", 2), "D": ("D", 1)}
         )
 
-    def test_back(self) -> None:
+    def test_routes_in_both_directions(self) -> None:
         """MQBR-1.3.3-02: links lead in both directions, and so do the routes."""
         for costs in (CASE_1, CASE_2):
             topology = Estate(costs).sound()

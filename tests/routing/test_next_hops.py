@@ -88,7 +88,7 @@ class ClientTests(SynchronousTestCase):
             "one cannot send to two: it shares no site with it, and there is no routing server in its own",
         )
 
-    def test_unknown(self) -> None:
+    def test_unknown_destination(self) -> None:
         """MQBR-3.1.5.1-03, MQBR-3.1.5.4-03, MQBR-3.1.5.5-01, MQBR-3.1.5.6-01, MQBR-3.1.5.8-01: a queue
         manager that is not in the directory is not found, sends nothing and gets nothing.
         """

@@ -95,7 +95,7 @@ class RouteTests(SynchronousTestCase):
         found = self.route(Estate("A-B 1").sound(), "cA", "cA")
         self.assertEqual((found.hops, found.arrives, found.cost), ((), True, 0))
 
-    def test_unknown(self) -> None:
+    def test_unknown_queue_manager(self) -> None:
         """An unknown queue manager has no route."""
         for source, destination in (("cA", "nobody"), ("nobody", "cA"), ("nobody", "nobody")):
             found = self.route(Estate("A-B 1").sound(), source, destination)

@@ -126,7 +126,7 @@ class FaultTests(SynchronousTestCase):
             cycle.endswith("r0 - r1 - r2 - r3 - r4 - 1991 more - r1996 - r1997 - r1998 - r1999 - r0"), cycle
         )
 
-    def test_servers_that_are_none(self) -> None:
+    def test_servers_that_do_not_route(self) -> None:
         """An in- or out-routing server that is not a routing server could send in circles: it is left out."""
         estate = Estate("A-B 1")
         estate.machine("one", "A", out="cA gA")

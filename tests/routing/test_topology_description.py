@@ -35,7 +35,7 @@ class DescribingTests(SynchronousTestCase):
         )
         self.assertFalse(answer["problem"])
 
-    def test_ends(self) -> None:
+    def test_ends_of_a_route(self) -> None:
         """A queue manager is found by name, case-insensitively, or by GUID; an unknown one is named."""
         self.assertEqual(find_ends(self.topology, "CA", str(guid("cC"))), (guid("cA"), guid("cC")))
         for ends in (("nobody", "cA"), ("cA", "nobody")):

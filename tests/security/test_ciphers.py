@@ -84,7 +84,7 @@ class VectorTests(SynchronousTestCase):
         self.check(0x6801, 5, "rc4-40", is_legacy=True, iv=0)
         self.check(0x6801, 16, "rc4", is_legacy=True, iv=0)
 
-    def test_padding_rubbish(self) -> None:
+    def test_padding_garbage(self) -> None:
         """A text that openssl encrypted without padding is reported as having invalid padding."""
         for tail in (b"\0" * 16, b"\x11" * 16, b"x" * 15 + b"\x00", b"x" * 14 + b"\x02\x03"[::-1]):
             text = openssl("enc", "-aes-256-cbc", "-K", KEY.hex(), "-iv", "00" * 16, "-nopad", data=tail)

@@ -173,7 +173,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
         signature = sign(private, "sha512", b"data")
         self.assertEqual(self.make().verify(encoded, signature, HashAlgorithm.SHA_512, [b"data"]), 0)
 
-    def test_keys_that_are_none(self) -> None:
+    def test_invalid_keys(self) -> None:
         """The error about a damaged key shows nothing of it."""
         made = self.credentials()
         assert made.private_key is not None

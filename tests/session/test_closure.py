@@ -147,7 +147,7 @@ class ClosingTests(SynchronousTestCase):
         self.assertEqual(driven.take(Abort), [])
         self.assertEqual(len(driven.take(Closed)), 1)
 
-    def test_what_comes_after_the_end_is_ignored(self) -> None:
+    def test_data_after_the_end_is_ignored(self) -> None:
         """Packets that were already in transit change nothing."""
         driven = open_acceptor()
         driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))

@@ -70,7 +70,7 @@ class DoorkeeperTests(SynchronousTestCase):
         self.assertIs(door.check(PEER, 3, NOW), ConnectionRefusal.CONNECTIONS)
         self.assertEqual(self.let_in(door, 5), 2)
 
-    def test_what_is_refused_is_counted_and_shown(self) -> None:
+    def test_refusals_are_counted_and_shown(self) -> None:
         """By reason, and by host, the latest first; the log says it once a minute."""
         door = ConnectionLimits(1, 1000)
         told = [door.note(PEER, ConnectionRefusal.RATE, NOW.later(second)) for second in range(0, 121, 10)]

@@ -35,7 +35,7 @@ class CountTests(SynchronousTestCase):
             "express ones, and the fifth",
         )
 
-    def test_what_was_sent(self) -> None:
+    def test_sent_messages(self) -> None:
         """The counts of a header are those of all messages, and of recoverable ones; 0 if there were none.
 
         MQMQ-2.2.20.4-03, MQMQ-2.2.20.4-09.
@@ -52,7 +52,7 @@ class CountTests(SynchronousTestCase):
         driven.advance(10)
         self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 3, 2, 64)])
 
-    def test_what_is_acknowledged(self) -> None:
+    def test_acknowledged_messages(self) -> None:
         """All received messages are counted, and stored recoverable ones acknowledged once each.
 
         MQMQ-2.2.20.4-05, MQMQ-2.2.20.4-06.

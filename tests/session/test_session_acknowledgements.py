@@ -148,7 +148,7 @@ class AcknowledgingTests(SynchronousTestCase):
             driven.advance(0.002)
         self.assertEqual([ack[1] for ack in acks(driven.take_written())], [1, 33])
 
-    def test_what_is_being_stored_is_waited_for(self) -> None:
+    def test_a_pending_commit_is_waited_for(self) -> None:
         """While a commit takes long there is no acknowledgement of a part."""
         driven = open_acceptor()
         driven.receive(b"".join(user_packet(recoverable=True) for _ in range(3)))

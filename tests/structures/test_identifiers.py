@@ -156,7 +156,7 @@ class OtherIdentifierTests(SynchronousTestCase):
         | strategies.xact_uows
         | strategies.multicast_identifiers
     )
-    def test_every_identifier_comes_back(self, identifier: Structure) -> None:
+    def test_every_identifier_round_trips(self, identifier: Structure) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, identifier)
 

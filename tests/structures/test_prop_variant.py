@@ -177,7 +177,7 @@ class PropVariantTests(SynchronousTestCase):
             data = plain(vt, pack("<III", 0xFFFFFFFF, 0x00020000, 0xFFFFFFFF))
             self.assertRaises(RemoteProtocolError, PropVariant.from_bytes, data)
 
-    def test_vectors_lie_in_one_another_up_to_eight_deep(self) -> None:
+    def test_vectors_nest_up_to_eight_deep(self) -> None:
         """A peer cannot exhaust the stack."""
         variant = PropVariant(0, None)
         for _ in range(8):

@@ -18,7 +18,7 @@ class ManualClockTests(SynchronousTestCase):
         """It stands in for the clocks of the machine."""
         verifyObject(IClock, ManualClock())
 
-    def test_stands_still(self) -> None:
+    def test_a_stopped_process(self) -> None:
         """Without C{advance} no time passes."""
         clock = ManualClock()
         self.assertEqual((clock.now(), clock.now()), (START, START))

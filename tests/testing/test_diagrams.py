@@ -72,13 +72,13 @@ class ReadMachineTests(SynchronousTestCase):
         )
         self.assertEqual(self.machine.final_states, ["gone"])
 
-    def test_what_is_ignored(self) -> None:
+    def test_ignored_inputs(self) -> None:
         """An input that changes nothing and does nothing is not an arrow, but is listed."""
         self.read(turnstile())
         self.assertEqual(self.machine.ignored_in("locked"), ["push"])
         self.assertEqual(self.machine.ignored_in("un locked"), [])
 
-    def test_what_has_no_answer(self) -> None:
+    def test_missing_transitions(self) -> None:
         """A machine that is not total says where."""
         self.read(turnstile())
         self.assertEqual(self.machine.missing, [])

@@ -245,7 +245,7 @@ class MeetingTests(SynchronousTestCase):
         self.assertEqual(table.ends, [(1, Disposal.FORGET, PURGED)])
         table.verify_empty(self)
 
-    def test_forgotten(self) -> None:
+    def test_answer_about_a_message_that_has_left(self) -> None:
         """An answer about a message that has left without waiting counts for no other."""
         table = self.table
         table.say(answer(1))

@@ -197,7 +197,7 @@ class RestartTests(SynchronousTestCase):
             [SettledMessage(20, REFUSED, Disposal.DEAD_LETTER)],
         )
 
-    def test_what_has_left_is_not_waited_for(self) -> None:
+    def test_removed_messages_are_not_waited_for(self) -> None:
         """A page is not written again; the queue says which of its messages are left."""
         table = Table()
         table.add(transfer(1), transfer(2))

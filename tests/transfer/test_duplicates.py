@@ -216,7 +216,7 @@ class RestartTests(SynchronousTestCase):
         history.take(recoverable(2))
         self.assertEqual(set(history.state), {f"{PREFIX}1", f"{PREFIX}2"})
 
-    def test_what_is_over_is_removed_even_if_a_commit_fails(self) -> None:
+    def test_expired_messages_are_removed_even_if_a_commit_fails(self) -> None:
         """Its removal is repeated with the next commit."""
         history = History(SessionSettings(duplicate_entries=1))
         history.take(recoverable(1))

@@ -118,7 +118,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.now = self.now.later(100)
         self.assertEqual(self.classify(express(1)), [False])
 
-    def test_off(self) -> None:
+    def test_detection_is_off(self) -> None:
         """With no entries every message is delivered."""
         self.start(entries=0, lifetime=100.0)
         self.assertEqual(self.classify(express(1), express(1)), [False, False])

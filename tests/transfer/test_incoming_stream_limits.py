@@ -37,7 +37,7 @@ class RoomTests(SynchronousTestCase):
         receiver = receiver.restart()
         self.assertEqual(receiver.take(message(1), message(1, source=GAMMA)), [DUPLICATE] * 2)
 
-    def test_what_was_forgotten_stays_stored_if_the_store_fails(self) -> None:
+    def test_removed_entries_stay_stored_if_the_store_fails(self) -> None:
         """It is removed with the next commit."""
         receiver = self.receiver()
         receiver.advance(100)

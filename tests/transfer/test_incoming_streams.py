@@ -334,7 +334,7 @@ class TakeBackTests(SynchronousTestCase):
         self.assertEqual((len(receiver.streams), receiver.streams.must_store), (0, False))
         self.assertEqual(receiver.streams.take_changes(), [])
 
-    def test_what_is_being_stored_stays(self) -> None:
+    def test_a_message_being_stored_stays(self) -> None:
         """The pending commit is not changed."""
         receiver = Receiver()
         receiver.classify(message(1))

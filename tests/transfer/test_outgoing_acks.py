@@ -100,7 +100,7 @@ class OrderAckTests(SynchronousTestCase):
         self.assertIs(sender.streams.order_acknowledged(order_ack(FIRST, 0), sender.now), None)
         self.assertEqual(len(sender.queue), 1)
 
-    def test_what_was_never_sent_is_not_acknowledged(self) -> None:
+    def test_unsent_messages_are_not_acknowledged(self) -> None:
         """A number beyond what was sent of the sequence is ignored, and counted."""
         sender = Sender()
         sender.put(3)
@@ -359,7 +359,7 @@ class RestoreTests(SynchronousTestCase):
         sender.advance(30)
         self.assertEqual(sender.sent(), [(2, 0), (4, 2)])
 
-    def test_old_messages_may_lie_in_a_wrong_order(self) -> None:
+    def test_old_messages_may_be_in_a_wrong_order(self) -> None:
         """The receiver refuses those that are too early, and accepts all when they are sent again."""
         sender = Sender()
         sender.put(3)

@@ -36,7 +36,7 @@ class NumberTests(SynchronousTestCase):
             [place_in(message.packet) for message in sender.send()], [(FIRST, 1, 0), (FIRST, 2, 1)]
         )
 
-    def test_what_is_sent_is_what_is_stored(self) -> None:
+    def test_sent_packets_equal_stored_ones(self) -> None:
         """The numbers are in the stored packet before anything is sent."""
         sender = Sender()
         stored = [position.stored for position in sender.put(3)]
@@ -187,7 +187,7 @@ class NumberTests(SynchronousTestCase):
         self.assertEqual(sender.sent(2), [(1, 0), (2, 1)])
         self.assertEqual(sender.sent(), [(3, 2)])
 
-    def test_what_is_unknown_is_refused(self) -> None:
+    def test_unknown_messages_are_refused(self) -> None:
         """A message that was never committed, or never read, is a mistake of the caller."""
         sender = Sender()
         stranger = Position(transactional_packet())
@@ -235,7 +235,7 @@ class TombstoneTests(SynchronousTestCase):
         expected = [(50 * n + 1, 50 * n - 49 if n else 0) for n in range(30)]
         self.assertEqual(sender.sent(100), expected)
 
-    def test_what_was_sent(self) -> None:
+    def test_sent_messages(self) -> None:
         """Nor do those that expire after they were sent, or whose FinalAcks arrive."""
         sender = Sender()
         (first,) = sender.put()

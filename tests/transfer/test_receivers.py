@@ -185,7 +185,7 @@ class IntroductionTests(SynchronousTestCase):
         self.direct = parse_format_name(ORDERS)
         self.private = parse_format_name(f"PRIVATE={BETA}\\00000007")
 
-    def test_who_waits(self) -> None:
+    def test_waiting_callers(self) -> None:
         """Only messages for a direct name wait, only for a receiver that is not stored, and only those whose
         acknowledgement decides something.
         """

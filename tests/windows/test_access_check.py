@@ -198,7 +198,7 @@ class OwnWayTests(SynchronousTestCase):
         anonymous = parse_sddl(f"D:(XA;;0x4;;;AN;({clerk}))")
         self.assertFalse(check_access(anonymous, TOKENS["alice"], 4, QUEUE_KIND).granted)
 
-    def test_what_a_resource_says_of_itself(self) -> None:
+    def test_resource_attributes(self) -> None:
         """Conditions can use the attributes in its SACL, and the claims of the account."""
         attribute = bytes.fromhex(
             "1c000000 0100 0000 00000000 01000000 14000000 0500000000000000 61000000".replace(" ", "")

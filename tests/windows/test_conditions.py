@@ -286,7 +286,7 @@ class BytesTests(SynchronousTestCase):
         self.assertIs(evaluate(b"artx" + member * 10_000, KNOWN), None)
 
     @given(st.binary(max_size=200))
-    def test_rubbish(self, data: bytes) -> None:
+    def test_garbage(self, data: bytes) -> None:
         """Any bytes are handled, and the text of an expression has the same meaning."""
         for condition in (data, b"artx" + data):
             found = evaluate(condition, KNOWN)
@@ -375,7 +375,7 @@ class TextTests(SynchronousTestCase):
             self.assertIn(words, str(error))
             self.assertEqual(error.offset, offset, text)
 
-    def test_what_has_no_text(self) -> None:
+    def test_values_without_a_text_form(self) -> None:
         """Is refused, however large it is."""
         local = b"\xf8" + pack("<I", 2) + "a".encode("utf-16-le")
         for tokens in (
@@ -443,7 +443,7 @@ class ClaimTests(SynchronousTestCase):
         self.assertIsNone(read_claim(claim_bytes("other", 1, bytes(8), bytes(8))))
 
     @given(st.binary(max_size=100))
-    def test_rubbish(self, data: bytes) -> None:
+    def test_garbage(self, data: bytes) -> None:
         """Any bytes are handled."""
         read_claim(data)
         read_claim(pack("<IHHII", 20, 3, 0, 0, 1) + data)

@@ -61,7 +61,7 @@ ATTRIBUTES = {
 class SddlTests(SynchronousTestCase):
     """Texts that are read and written."""
 
-    def test_what_is_read_is_written(self) -> None:
+    def test_parsed_text_is_written(self) -> None:
         """Parsed text is written in the order of the document, with abbreviations."""
         for text in TEXTS:
             self.assertEqual(format_sddl(parse_sddl(text)), text)
@@ -128,7 +128,7 @@ class SddlTests(SynchronousTestCase):
                     self.assertIn("SDDL", str(error))
 
     @given(st.text(st.sampled_from("OGDSAIPUX:();x0123456789-WBRLN =!&|{},@"), max_size=60))
-    def test_rubbish(self, text: str) -> None:
+    def test_garbage(self, text: str) -> None:
         """Is read, or refused with the one error."""
         for each in (
             text,
@@ -193,7 +193,7 @@ class SddlTests(SynchronousTestCase):
         ):  # fmt: skip
             self.assertIn(words, str(self.assertRaises(RemoteProtocolError, parse_sddl, text)))
 
-    def test_what_has_no_text(self) -> None:
+    def test_values_without_a_text_form(self) -> None:
         """Invalid conditions and attributes, unknown types and unknown flags have no text form."""
         attribute = ResourceAttribute("a", ClaimKind.STRING, ("x",)).to_bytes()
         aces: tuple[AnyAce, ...] = (

@@ -122,7 +122,7 @@ class BytesTests(SynchronousTestCase):
         self.assertEqual(SecurityDescriptor.from_bytes(nobody.to_bytes()).dacl, Acl())
 
     @given(DESCRIPTORS)
-    def test_what_is_written_is_read(self, descriptor: SecurityDescriptor) -> None:
+    def test_written_descriptors_are_read(self, descriptor: SecurityDescriptor) -> None:
         """Every descriptor round-trips, with entries of unknown types; every prefix of it is refused."""
         data = descriptor.to_bytes()
         self.assertEqual(SecurityDescriptor.from_bytes(data), descriptor)
@@ -139,7 +139,7 @@ class BytesTests(SynchronousTestCase):
         read(PLAIN[:position] + bytes([byte]) + PLAIN[position + 1 :])
 
     @given(st.binary(max_size=200))
-    def test_rubbish(self, data: bytes) -> None:
+    def test_garbage(self, data: bytes) -> None:
         """Is refused with the one error, also behind a head that looks well."""
         read(data)
         read(PLAIN[:20] + data)
@@ -166,7 +166,7 @@ class BytesTests(SynchronousTestCase):
             error = self.assertRaises(RemoteProtocolError, SecurityDescriptor.from_bytes, data)
             self.assertIn(words, str(error))
 
-    def test_counts_and_sizes_that_lie_are_soon_found_out(self) -> None:
+    def test_wrong_counts_and_sizes_are_detected_early(self) -> None:
         """65535 entries announced, none there."""
         self.assertIsNone(read(PLAIN[:56] + b"\xff\xff" + PLAIN[58:]))
         nothing = PLAIN[:52] + bytes.fromhex("0200ffffffff0000") + b"\0\0\4\0" * 16381
@@ -279,7 +279,7 @@ class EntryTests(SynchronousTestCase):
         self.assertEqual(descriptor, parse_sddl("D:(A;IO;0x2;;;AN)(A;;0x4;;;AN)"))
         self.assertTrue(AceFlags.INHERIT_ONLY)
 
-    def test_what_is_said_holds(self) -> None:
+    def test_a_change_takes_effect(self) -> None:
         """A change takes effect for any existing list, in any order: a denied account has no access."""
         anonymous = Token(ANONYMOUS, frozenset({EVERYONE}))
         for before in (

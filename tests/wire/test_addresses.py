@@ -34,7 +34,7 @@ class AddressSetTests(SynchronousTestCase):
         for address in ("128.0.0.1", "::2", "::ffff:10.0.0.1", "localhost", ""):
             self.assertFalse(is_loopback(address), address)
 
-    def test_what_is_no_network_is_refused(self) -> None:
+    def test_an_invalid_network_is_refused(self) -> None:
         """With the reason, and with the network that was probably meant."""
         for text, problem in (
             ("BETA", "must be an IP address or a network as 192.0.2.0/24, not 'BETA'"),

@@ -160,7 +160,7 @@ class StreamFramerTests(SynchronousTestCase):
         self.assertFalse(framer.user_packet_waiting)
 
     @given(st.binary(max_size=200))
-    def test_rubbish_never_raises(self, data: bytes) -> None:
+    def test_garbage_never_raises(self, data: bytes) -> None:
         """Any bytes are packets, the beginning of one, or an error that is remembered."""
         frames, framer = cut([data])
         self.assertTrue(framer.error is not None or framer.buffered <= len(data))

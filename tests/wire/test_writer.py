@@ -62,7 +62,7 @@ class WriterTests(SynchronousTestCase):
         self.assertEqual(writer.getvalue(), b"abc\0")
 
     @given(st.text(st.characters(exclude_characters="\0")))
-    def test_text_comes_back(self, text: str) -> None:
+    def test_text_round_trips(self, text: str) -> None:
         """Any text without NUL round-trips."""
         writer = Writer()
         writer.utf16(text, "t")

@@ -150,7 +150,7 @@ class CiphersContract(_Base):
         self.refused(beta.recover_session_key, BASE_PROVIDER, sent.encrypted)
         self.refused(beta.recover_session_key, "Nobody's Provider", sent.encrypted)
 
-    def test_blobs_that_are_none(self) -> None:
+    def test_invalid_blobs(self) -> None:
         """Truncated blobs, trailing bytes, other constants and other ciphers are refused."""
         alpha = self.opened()
         public_key = self.public_key(alpha, BASE_PROVIDER)
@@ -179,7 +179,7 @@ class CiphersContract(_Base):
                 found = None
             self.assertNotEqual(found and found.key, sent.key)
 
-    def test_bodies_that_are_none(self) -> None:
+    def test_invalid_bodies(self) -> None:
         """Bodies of wrong lengths, and empty ones, are refused: a block cipher has at least one block."""
         alpha = self.opened()
         for algorithm, _, padded, _, block in CIPHERS:
@@ -203,7 +203,7 @@ class CiphersContract(_Base):
             self.refused(alpha.encrypt, algorithm, bytes(16), b"body")
             self.refused(alpha.decrypt, algorithm, bytes(16), bytes(16))
 
-    def test_public_keys_that_are_none(self) -> None:
+    def test_invalid_public_keys(self) -> None:
         """Invalid public keys from a directory are refused."""
         alpha = self.opened()
         for modulus, length in ((0, 1024), (1, 1024), (0, 0), ((1 << 64) - 1, 64), ((1 << 128) - 1, 128)):

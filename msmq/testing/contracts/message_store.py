@@ -44,7 +44,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         self.assertEqual((list(snapshot.queues), dict(snapshot.state)), ([], {}))
         self.assertEqual(sum(len(messages) for messages in snapshot.messages.values()), 0)
 
-    async def test_packets_come_back(self) -> None:
+    async def test_packets_are_read_unchanged(self) -> None:
         """Packets are read unchanged, in the requested order."""
         packets = [bytes(range(256)), b"", b"\0" * 100_000]
         store = await self.opened(PutQueue(ORDERS))

@@ -96,7 +96,7 @@ class SigningContract(Base):
             found = signing.verify(credentials.certificate, each, HashAlgorithm.SHA_512, [b"signed"])
             self.assertIsNone(found, each)
 
-    def test_rubbish(self) -> None:
+    def test_garbage(self) -> None:
         """Invalid certificates are reported, by every operation; none raises."""
         signing = self.make()
         whole = self.credentials().certificate

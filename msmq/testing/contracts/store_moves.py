@@ -248,7 +248,7 @@ class MoveContract(StoreContract):
         found = [list(await asked) for asked in finding]
         self.assertEqual(found, [[(ORDERS.identifier, 0)], [], [], [], [(ORDERS.identifier, 4)]])
 
-    async def test_what_is_no_message_is_not_found(self) -> None:
+    async def test_data_without_a_message_is_not_found(self) -> None:
         """Data too short for a message has no identity, not even an empty one."""
         store = await self.opened(PutQueue(ORDERS), put(1), put(2, b""), put(3, bytes(59)))
         self.assertEqual(list(await store.find(b"")), [])

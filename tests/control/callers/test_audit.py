@@ -195,7 +195,7 @@ class ChangeTests(AuditTestCase):
         self.assertEqual(done, f"{ME}: done: transaction abort {name}")
         self.assertIn("refused with MQ_ERROR_TRANSACTION_SEQUENCE", refused)
 
-    def test_what_is_asked(self) -> None:
+    def test_reads_are_not_recorded(self) -> None:
         """Looking changes nothing, nor does what cannot be understood; messages have traces of their own."""
         self.local("GET", "/v1/queues")
         self.local("GET", resource("queues", ORDERS, "acl"))

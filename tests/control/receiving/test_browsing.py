@@ -141,7 +141,7 @@ class FilterTests(BrowsingTestCase):
         self.assertEqual((len(messages), end["looked_at"]), (2, 3))
         self.assertEqual(self.browse(body="caf\u00e9", where="label == 'other'")[0], [])
 
-    def test_what_cannot_be_compared_is_counted(self) -> None:
+    def test_incomparable_messages_are_counted(self) -> None:
         """A function that does not fit a message finds nothing, and the end says so."""
         self.put(b"\xff", b"text")
         messages, end = self.browse(where="contains(body, 'text')")

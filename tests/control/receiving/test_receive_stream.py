@@ -237,7 +237,7 @@ class BatchTests(ControlTestCase):
         self.assertTrue(caller.answer.is_whole)
         self.assertEqual(messages(caller.answer.records), [b"%d" % number for number in range(8)])
 
-    def test_what_is_confirmed_stays_gone(self) -> None:
+    def test_confirmed_messages_stay_removed(self) -> None:
         """The batches that a dying caller did not confirm are returned to their positions."""
         self.put(*(b"%d" % number for number in range(8)))
         caller = self.receive(count=8)

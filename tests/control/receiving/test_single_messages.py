@@ -159,7 +159,7 @@ class ExplainTests(ControlTestCase):
         [place] = self.explain(message).json["places"]
         self.assertEqual(place["queue"].lower(), name.lower())
 
-    def test_unknown(self) -> None:
+    def test_unknown_message(self) -> None:
         """An unknown message has no events and no places, which is not an error."""
         answer = self.explain(UNKNOWN)
         self.assertEqual(answer.status, 200)

@@ -139,7 +139,7 @@ class SendTests(ControlTestCase):
         answer = self.send_records(record(b"12", extension_size=3))
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "extension_size")
 
-    def test_rubbish_ends_the_stream(self) -> None:
+    def test_garbage_ends_the_stream(self) -> None:
         """Bytes that are no record are refused with their offset; the records before them are sent."""
         good = record(b"1").to_bytes()
         for rubbish, reason in (

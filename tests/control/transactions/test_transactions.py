@@ -61,7 +61,7 @@ class TransactionTests(ControlTestCase):
         answer = self.call("POST", resource("transactions", self.identifier, "abort"))
         self.assert_refused(answer, 409, "MQ_ERROR_TRANSACTION_SEQUENCE")
 
-    def test_unknown(self) -> None:
+    def test_unknown_transaction(self) -> None:
         """A transaction that is not there, and a name of none, are named."""
         for method, action in (("GET", ""), ("POST", "abort")):
             answer = self.call(method, resource("transactions", UNKNOWN, action))

@@ -70,7 +70,7 @@ class ReadingTests(SynchronousTestCase):
         self.reads(16, b"\x05", 5, "VT_I1")
         self.reads(16, b"\xfb", -5, "VT_I1; System.Messaging reads it as 251")
 
-    def test_others(self) -> None:
+    def test_other_types(self) -> None:
         guid = bytes.fromhex("33221100554477668899aabbccddeeff")
         self.reads(72, guid, "00112233-4455-6677-8899-aabbccddeeff", "VT_CLSID")
         self.reads(0x1011, b"\1\2", "AQI=", "VT_VECTOR of VT_UI1 in base64")
@@ -91,7 +91,7 @@ class RefusingTests(SynchronousTestCase):
         self.refused(11, b"\0" * 3, "is a VT_BOOL of 3 bytes; it has 1 or 2")
         self.refused(31, b"abc", "3 bytes, an odd number")
 
-    def test_values_that_are_none(self) -> None:
+    def test_invalid_values(self) -> None:
         self.refused(7, b"\xff" * 8, "not a valid time")
         self.refused(7, pack("<d", 1e300), "not a valid time")
         self.refused(64, b"\xff" * 8, "after the year 9999")

@@ -124,7 +124,7 @@ class DamagedTests(SynchronousTestCase):
             for size in range(len(data)):
                 self.assertRaises((BodyNotDecoded, RemoteProtocolError), parse, data[:size])
 
-    def test_what_stands_behind_the_root_is_refused(self) -> None:
+    def test_content_after_the_root_is_refused(self) -> None:
         """Another element, text, an end; a comment is not one of them."""
         self.refused("400161 01 400162 01", "second root")
         self.refused("400161 01 9801 78", "outside its root")
@@ -141,7 +141,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused("400161 04016183", "not text of an attribute")
         self.refused("400161 a4 a4 a6 a6", "is in a list")
 
-    def test_numbers_of_strings_that_are_none_are_refused(self) -> None:
+    def test_numbers_of_missing_strings_are_refused(self) -> None:
         self.refused("42ce07 01", "which does not exist")
         self.refused("4201 01", "refers to string 1")
         self.refused("42ffffffffff", "more than 31 bits")
@@ -186,7 +186,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused("400178 " + "aa04" * 100, "more than 1000 characters", Limits(characters=1000))
         self.refused("400178 a4" + "aa04" * 100, "more than 1000 characters", Limits(characters=1000))
 
-    def test_values_that_are_none_are_refused(self) -> None:
+    def test_invalid_values_are_refused(self) -> None:
         """Negative lengths, odd UTF-16, bad UTF-8, scales and times beyond their ranges."""
         for data, words in (
             ("9c ffffffff", "is -1"),

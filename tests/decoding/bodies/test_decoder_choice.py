@@ -72,7 +72,7 @@ class ChoosingTests(SynchronousTestCase):
         self.assertEqual(self.format_of(vectors()["nrbf-string"].data, 768), "nrbf")
         self.assertEqual(self.format_of(b"\xff\xfeh\0i\0"), "text")
 
-    def test_what_nobody_knows_is_said_with_its_type(self) -> None:
+    def test_unknown_values_are_shown_with_their_type(self) -> None:
         outcome = DECODERS.decode(Body(b"\x80\x81", 4711))
         self.assertIs(outcome.decoded, None)
         self.assertEqual(outcome.error, "the body is in an unknown format; its BodyType is 4711")
@@ -116,7 +116,7 @@ class OwnDecoderTests(SynchronousTestCase):
         outcome = BodyDecoders([Shouting()]).decode(Body(b"!!"))
         self.assertEqual(outcome.error, "the body made the decoder shouting fail: ZeroDivisionError: at last")
 
-    def test_what_is_no_json_is_its_fault(self) -> None:
+    def test_a_result_that_is_not_json(self) -> None:
         """Printing a decoded body needs no further checks."""
         for data, words in ((b"!n", "Out of range float"), (b"!o", "not JSON serializable")):
             outcome = BodyDecoders([Shouting()]).decode(Body(data))
@@ -167,7 +167,7 @@ class EnvelopeTests(SynchronousTestCase):
             },
         )
 
-    def test_what_stands_behind_the_headers_is_passed_over(self) -> None:
+    def test_bytes_after_the_headers_are_skipped(self) -> None:
         """Which is said, unless it is nothing."""
         for behind, words in ((b"\0\0\0", ""), (b"</Key><x", ", 8 bytes behind them passed over")):
             value, _ = self.outcome(b"{}", NSERVICEBUS + behind)
@@ -268,7 +268,7 @@ class HostileTests(SynchronousTestCase):
         extension_headers(body.extension)
 
     @given(st.binary(max_size=200), st.integers(0, 0xFFFFFFFF) | st.integers(0, 72), st.binary(max_size=100))
-    def test_rubbish(self, data: bytes, body_type: int, extension: bytes) -> None:
+    def test_garbage(self, data: bytes, body_type: int, extension: bytes) -> None:
         self.read(Body(data, body_type, extension))
 
     @given(st.sampled_from(sorted(vectors())), st.data())

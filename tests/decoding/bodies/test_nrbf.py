@@ -140,7 +140,7 @@ class VectorTests(SynchronousTestCase):
             },
         )
 
-    def test_what_is_shared_is_there_once(self) -> None:
+    def test_shared_objects_keep_their_identity(self) -> None:
         """An array that two fields refer to keeps its identity."""
         self.assertEqual(self.value("nrbf-shared"), [{"$id": 2, "$values": [1, 2]}, {"$ref": 2}, "s", "s"])
 
@@ -195,7 +195,7 @@ class DamagedTests(SynchronousTestCase):
             for size in range(len(data)):
                 self.assertRaises(BodyNotDecoded, decode, data[:size])
 
-    def test_what_follows_the_end_is_ignored(self) -> None:
+    def test_bytes_after_the_end_are_ignored(self) -> None:
         """The stream has its own end."""
         self.assertEqual(decode(HEADER + text(1, "x") + END + b"rubbish"), "x")
 
@@ -287,7 +287,7 @@ class DamagedTests(SynchronousTestCase):
         self.refused(HEADER + objects(1, length=1) + END, "ends the stream inside")
         self.refused(HEADER + system_class(1, "C", m=END), "ends the stream inside")
 
-    def test_values_that_are_none_are_refused(self) -> None:
+    def test_invalid_values_are_refused(self) -> None:
         """A decimal with other characters than digits, a time after the year 9999, and invalid UTF-8 are
         refused.
         """

@@ -119,7 +119,7 @@ class HostileTests(SynchronousTestCase):
             "<a " + " ".join(f"b{n}=''" for n in range(100)) + "/>", "more than 100 items", Limits(items=100)
         )
 
-    def test_what_is_no_document_is_refused(self) -> None:
+    def test_an_invalid_document_is_refused(self) -> None:
         """With the position of the fault."""
         self.refused("", "no element found")
         self.refused("<a><b></a>", "line 1, column 8")
@@ -133,7 +133,7 @@ class HostileTests(SynchronousTestCase):
         self.assertEqual(parse(f"<a>{blank}\x01</a>"), {"a": f"{blank}\x01"})
         self.refused("<a>" + "<?xml" * 200_000 + "\x01</a>", "not well-formed")
 
-    def test_encodings_that_are_none_are_refused(self) -> None:
+    def test_unknown_encodings_are_refused(self) -> None:
         for encoding in ("nonsense", "idna", "punycode", "base64", "zlib", "undefined"):
             self.refused(f'<?xml version="1.0" encoding="{encoding}"?><a>x</a>', "is not XML")
 

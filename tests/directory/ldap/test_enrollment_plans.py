@@ -109,7 +109,7 @@ class JoinTests(SynchronousTestCase):
         self.assertTrue(all("mSMQQMID is the objectGUID" in step.waits for step in settled))
         self.assertIn("# mSMQQMID", to_ldif((step.change, step.waits) for step in steps))
 
-    def test_again(self) -> None:
+    def test_join_is_idempotent(self) -> None:
         """Where all is as it is wanted nothing is changed, however the name and the site are written."""
         member = EnrolledMember(ACTIVE_DIRECTORY, "alpha", COMPUTER, configuration(), sites=SITES)
         wanted = MemberRequest(("LONDON",), dns_name="ALPHA.example.com", usual_dns_name="other.example.com")

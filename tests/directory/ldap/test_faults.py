@@ -197,7 +197,7 @@ class DuplicateTests(FaultTestCase):
 class FaultLogTests(SynchronousTestCase):
     """Bounds of what is logged and remembered."""
 
-    def test_many(self) -> None:
+    def test_many_faults_are_limited(self) -> None:
         """A hundred of very many invalid entries are logged by name, with the number of the others."""
         entries = [Entry(f"CN={number}", {"a": (b"x",)}) for number in range(MOST_REMEMBERED + 50)]
         faults, log = Faults(), FaultLog()

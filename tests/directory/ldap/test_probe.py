@@ -51,7 +51,7 @@ class ConfigurationTests(SynchronousTestCase):
             if each.key.startswith("directory")
         ]
 
-    def test_good(self) -> None:
+    def test_usable_directory(self) -> None:
         """A directory that can be used has no problem, over TLS too."""
         self.assertEqual(self.problems(f"ldap://127.0.0.1:{self.server.port}/{SUFFIX}"), [])
         authority = self.place / "ca.pem"
@@ -75,7 +75,7 @@ class ConfigurationTests(SynchronousTestCase):
         self.password = self.place / "missing"
         self.assertIn("missing: No such file", self.problems(f"{here}/{SUFFIX}")[0])
 
-    def test_away(self) -> None:
+    def test_unreachable_directory(self) -> None:
         """A directory that is away is a warning, since the configuration may be right."""
         [problem] = self.problems("ldap://127.0.0.1:1/dc=example,dc=com")
         self.assertTrue(problem.startswith("warning 3 directory.backend could not be checked"), problem)

@@ -19,7 +19,7 @@ from msmq.testing.clock import ManualClock
 class SettingsTests(SynchronousTestCase):
     """Descriptions of an LDAP directory, and their errors."""
 
-    def test_everything(self) -> None:
+    def test_all_settings(self) -> None:
         """A description and its keys."""
         options: dict[str, object] = {
             "bind_dn": "cn=alpha,dc=example,dc=com",
@@ -52,7 +52,7 @@ class SettingsTests(SynchronousTestCase):
         )
         self.assertEqual(str(settings), "ldap://dc1:389,[::1]:3890,dc2:1389/dc=x")
 
-    def test_none(self) -> None:
+    def test_no_configured_servers(self) -> None:
         """Servers that are not named are looked for, and asked on the usual port or another."""
         for description, port in (("ldap:///dc=x", 389), ("ldaps://", 636), ("ldap://:3890/dc=x", 3890)):
             settings = parse_settings(description, {})

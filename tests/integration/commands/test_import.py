@@ -358,7 +358,7 @@ class ResumedTests(ImportTestCase):
 class RecordTests(ImportTestCase):
     """The conversion of one packet."""
 
-    async def test_queues_that_are_none(self) -> None:
+    async def test_invalid_response_queue(self) -> None:
         """An unusable name of a response queue keeps no message from being sent."""
         for response, expected in (
             ("x", None),

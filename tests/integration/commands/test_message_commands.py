@@ -79,7 +79,7 @@ class LineTests(CommandTestCase):
 
     storage = "sqlite"
 
-    async def test_what_was_received_is_sent_again(self) -> None:
+    async def test_received_messages_are_sent_again(self) -> None:
         """Messages that were received as JSON are sent with all of their properties."""
         await self.put(b"1", b"\xff", label="L", priority=6)
         received = await self.msmq("receive", ORDERS, "--count", "2", "--json")

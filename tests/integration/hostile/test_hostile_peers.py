@@ -26,7 +26,7 @@ from tests.vectors import vector
 class ClosingTests(HostilePeersTestCase):
     """[MS-MQQB] 3.1.5.1: each of these ends its own connection, without a word."""
 
-    def test_what_is_no_packet(self) -> None:
+    def test_invalid_packets(self) -> None:
         """Another version, another signature, more than 4 MiB, less than the headers take."""
         good = numbered_packet(b"body", destination=self.server.name())
         for field, header in (

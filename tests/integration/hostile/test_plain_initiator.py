@@ -418,7 +418,7 @@ class PlainAcceptorTests(SynchronousTestCase):
         self.assertEqual(peer.read_to_end(), b"")
         self.assert_dials_again(number, "another queue manager answered", "InProcess", "InProcess")
 
-    def test_rubbish_is_no_answer(self) -> None:
+    def test_garbage_is_no_answer(self) -> None:
         """A packet at the wrong time, and the beginning of a message before the handshake, are
         not accepted.
         """

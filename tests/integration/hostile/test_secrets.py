@@ -143,7 +143,7 @@ class LogTests(TestCase):
         for secret in self.secrets:
             self.assertNotIn(secret, everything)
 
-    async def test_what_a_server_does(self) -> None:
+    async def test_server_log_has_no_secret(self) -> None:
         """It starts, is asked with the token and without it, is dialled by unknown peers, and stops."""
         token = self.secret_file("token", TOKEN)
         wrong = self.secret_file("wrong", TOKEN.upper())

@@ -104,7 +104,7 @@ class DeletionTests(ManagerTestCase):
         self.successResultOf(deleting)
         self.assertEqual(len(self.events()), MANY)
 
-    def test_what_readers_have(self) -> None:
+    def test_messages_that_readers_hold(self) -> None:
         """Messages that readers hold are deleted too, with one event, confirmed or released."""
         self.put(self.orders, b"1", b"2", b"3", acknowledge=ASK_ALL)
         held = [self.run_to_end(self.service.reserve(self.orders, timeout=0)) for _ in range(2)]
@@ -116,7 +116,7 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(sorted(self.answers()), [(deleted, b"1"), (deleted, b"2"), (deleted, b"3")])
         self.assertEqual(self.service.inspection.status().messages, 0)
 
-    def test_what_is_being_stored(self) -> None:
+    def test_an_arrival_in_progress(self) -> None:
         """A message that arrives while its queue is being deleted is refused, or logged as deleted; it
         is never lost.
         """
@@ -131,7 +131,7 @@ class DeletionTests(ManagerTestCase):
         self.restart(crash=True)
         self.assertEqual(self.run_to_end(self.service.inspection.explain(identifier)).places, [])
 
-    def test_what_is_being_removed(self) -> None:
+    def test_a_removal_in_progress(self) -> None:
         """A message whose receipt is being confirmed was received, and is not logged as deleted."""
         [identifier] = self.put(self.orders, b"1", acknowledge=ASK_ALL)
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))

@@ -20,7 +20,7 @@ class JournalTests(ManagerTestCase):
         """Receive one message permanently."""
         return bytes(self.run_to_end(self.service.receive(queue, timeout=0)).body)
 
-    def test_what_was_received(self) -> None:
+    def test_received_messages(self) -> None:
         """It is in the journal, in the order of receiving, recoverable ones over a crash."""
         self.put(self.kept, b"1", b"2")
         self.put(self.kept, b"3", delivery=Delivery.EXPRESS)

@@ -60,7 +60,7 @@ class PrivacyTests(MessageLogTestCase):
         count = self.run_to_end(self.service.replay(self.logged, self.elsewhere, in_clear=True))
         self.assertEqual((count, self.waiting()), (2, 2))
 
-    def test_here(self) -> None:
+    def test_local_replay_is_not_encrypted(self) -> None:
         """On this queue manager nothing is encrypted, and what was asked for is kept."""
         self.run_to_end(self.service.replay(self.logged, self.again))
         found = [message.view.privacy_level for message in self.messages(self.again)]

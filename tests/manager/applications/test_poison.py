@@ -36,7 +36,7 @@ class PoisonTests(PoisonTestCase):
         self.fail_once()
         self.assertEqual([message.aborts for message in self.messages(self.payments)], [2])
 
-    def test_moved_aside(self) -> None:
+    def test_moved_to_the_subqueue(self) -> None:
         """The third abort moves it to the subqueue; the next message in the queue is received then."""
         self.put(self.payments, b"bad", b"good")
         for _ in range(3):

@@ -64,7 +64,7 @@ class PurgeTests(ManagerTestCase):
         self.restart(crash=True)
         self.assertEqual(self.seen(self.orders), [])
 
-    def test_what_comes_meanwhile(self) -> None:
+    def test_messages_that_arrive_meanwhile(self) -> None:
         """A second purge takes what came after the first was asked for, and each only what was there."""
         self.put(self.orders, b"1")
         self.store.is_slow = True

@@ -49,7 +49,7 @@ class SendKeysTests(SynchronousTestCase):
     def found(self, keys: SendKeys, *names: str) -> list[int | None]:
         return [keys.find(digest_of(name, ["q"]), self.clock.now()) for name in names]
 
-    def test_remembered(self) -> None:
+    def test_keys_survive_a_restart(self) -> None:
         """A key stands for its number in this life and the next."""
         keys = SendKeys()
         self.assertEqual(self.found(keys, "a"), [None])

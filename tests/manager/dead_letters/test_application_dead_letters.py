@@ -57,7 +57,7 @@ class ApplicationDeadLetterTests(ManagerTestCase):
             self.assertEqual((self.seen(DEADLETTER), self.seen(DEADXACT)), ([], []))
             self.restart(crash=crash)
 
-    def test_by_hand(self) -> None:
+    def test_purged_and_deleted_messages(self) -> None:
         """A transactional message that is purged, or deleted, was not received, and is kept.
 
         Any other was delivered then.

@@ -68,7 +68,7 @@ class BurialTests(DeadLetterTestCase):
         self.assertEqual(self.letters(), [(b"1", timeout), (b"2", timeout)])
         self.assertEqual(self.service.inspection.outgoing()[0].messages, 0)
 
-    def test_by_hand(self) -> None:
+    def test_removed_by_an_administrator(self) -> None:
         """A message that an administrator removes leaves no dead letter."""
         self.put(self.orders, b"1", b"2", dead_letter=True)
         self.run_to_end(self.service.purge_queue(self.orders))

@@ -28,7 +28,7 @@ class DefaultTests(ManagerTestCase):
         self.assertEqual(self.answers(), [(MessageClass.NACK_REACH_QUEUE_TIMEOUT, b"default")])
         self.assertEqual(self.seen(DEADLETTER), [b"default"])
 
-    def test_here(self) -> None:
+    def test_local_messages_have_arrived(self) -> None:
         """In the queue that it was for it has arrived, and stays."""
         self.put(self.orders, b"1")
         self.clock.advance(5 * DAY)

@@ -111,7 +111,7 @@ class DecryptionTests(SynchronousTestCase):
             changed = outcome(message(touched, 5, 0x6610, encrypted))
             self.assertTrue(isinstance(changed, Refused) or bytes(changed.view.body) != BODY)
 
-    def test_what_is_not_encrypted(self) -> None:
+    def test_an_unencrypted_message(self) -> None:
         """A message without encryption passes unchanged, with any PrivacyLevel."""
         view = UserMessageView(user_packet(BODY))
         given = Accepted(view, None)

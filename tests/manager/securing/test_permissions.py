@@ -187,7 +187,7 @@ class PermissionsTests(NodesTestCase):
         self.assertEqual(self.sddl("."), self.successResultOf(changed).sddl)
         self.assertIn("(D;;0x4;;;AN)", self.sddl("."))
 
-    def test_what_could_not_be_read_again(self) -> None:
+    def test_a_descriptor_that_does_not_round_trip(self) -> None:
         """An owner with a malformed SID from the directory does not get into the descriptor of a queue."""
         self.access.add(Account(b"rubbish", "mallory"))
         before = self.sddl()

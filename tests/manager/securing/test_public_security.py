@@ -137,7 +137,7 @@ class BothTests(PublicListTestCase):
         self.assertEqual(self.bodies(self.gamma, ORDERS), [])
         self.assertEqual(len(self.differences()), 1)
 
-    def test_what_an_operator_changes_is_there_too(self) -> None:
+    def test_changes_of_operators_are_included(self) -> None:
         """And counts at once, here and there; while the directory is away nothing changes."""
         self.directory.set_object_sid("GAMMA", MACHINE)
         self.create()
@@ -178,7 +178,7 @@ class BothTests(PublicListTestCase):
         self.run_to_end(self.service.access.revoke(ORDERS, "users"))
         self.assertEqual((self.there(), self.differences()), (f"D:{CLASS}", []))
 
-    def test_what_a_directory_cannot_hold(self) -> None:
+    def test_values_over_the_limit_of_a_directory(self) -> None:
         """It is refused with the entry, and nothing changes here or there."""
         self.create(security="D:(A;;0x4;;;BU)")
         before = self.there()

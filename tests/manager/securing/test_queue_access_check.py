@@ -377,7 +377,7 @@ class AccessTests(AdmissionTestCase):
         self.say(express(b"2"))
         self.assertEqual(self.bodies(self.beta, self.plain), [b"2"])
 
-    def test_a_descriptor_that_is_none(self) -> None:
+    def test_an_invalid_descriptor(self) -> None:
         """MQDMPR-3.1.1.2-14: a descriptor with unknown rights is refused, and the queue is not created."""
         for sddl, words in (
             ("D:(A;;0x40;;;WD)", "entry 1 of the DACL, about S-1-1-0, has 0x00000040 in its mask"),

@@ -167,7 +167,7 @@ class ActingTests(NodesTestCase):
         take = "MQSEC_TAKE_MACHINE_OWNERSHIP"
         self.gate(".", "take-ownership", lambda bob: bob.take_ownership("."), take)
 
-    def test_what_one_makes_is_ones_own(self) -> None:
+    def test_a_user_owns_the_queues_it_creates(self) -> None:
         """A user owns the queues that it creates, and has full control of them."""
         self.run_to_end(self.service.access.allow(".", "bob", ["create-queue"]))
         path = ".\\private$\\mine"

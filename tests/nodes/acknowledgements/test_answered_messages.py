@@ -108,7 +108,7 @@ class DestinationTests(AnswersTestCase):
     def number(self, path: str) -> int:
         return int(self.beta.service.inspection.queue(path).format_name.rpartition("\\")[2], 16)
 
-    def test_none(self) -> None:
+    def test_no_administration_queue(self) -> None:
         """AQ 0 and every bit set, as in the captured frame: no acknowledgement is sent.
 
         MQQB-3.1.7.15-01.

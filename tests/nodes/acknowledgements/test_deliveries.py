@@ -186,7 +186,7 @@ class DeliveryTests(NodesTestCase):
         self.assertEqual(list(explanation.deliveries), [])
         self.assertEqual(explanation.summary, "waits in outgoing queue DIRECT=TCP:127.0.0.5\\private$\\q")
 
-    def test_off(self) -> None:
+    def test_no_records_with_a_limit_of_zero(self) -> None:
         """With a limit of 0 nothing is recorded, and an explanation says since when there are records."""
         self.restart(limit=0)
         [message] = self.post(Message(body=b"x", delivery=RECOVERABLE))

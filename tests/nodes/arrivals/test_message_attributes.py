@@ -84,7 +84,7 @@ class AcknowledgementsRequestedTests(AttributesCase):
             {"received": received, "purged": purged, "expired": expired, "lost on its way": lost},
         )
 
-    def test_none(self) -> None:
+    def test_no_acknowledgement_by_default(self) -> None:
         """MQDMPR-3.1.1.12-31: by default no acknowledgement is requested."""
         self.assertEqual(Message().acknowledge, Acknowledge.NONE)
         self.expect(0, [], [], [], [])

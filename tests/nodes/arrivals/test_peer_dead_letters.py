@@ -204,7 +204,7 @@ class OffTests(ArrivalTests):
 
     limits = {"peer_dead_letters": 0}  # noqa: RUF012
 
-    def test_off(self) -> None:
+    def test_dead_letters_are_off(self) -> None:
         """No dead letter is kept."""
         self.say(self.message())
         self.assertEqual(letters(self, self.beta), [])
@@ -252,7 +252,7 @@ class SignedTests(SigningTestCase):
         self.say(packet)
         self.assertEqual(letters(self, self.beta), [])
 
-    def test_late(self) -> None:
+    def test_expired_on_arrival_with_a_signature(self) -> None:
         """An authenticated message that arrives too late is kept."""
         late = self.fields(dead_letter=True, time_to_reach_queue=1, sent_time=int(WALL) - 9)
         self.say(self.signed(late))

@@ -152,7 +152,7 @@ class SlowStoreTests(ReceiverTestCase):
 class EventTests(ReceiverTestCase):
     """[MS-MQQB] 3.1.7: events of the queues that the protocol handles."""
 
-    def test_what_happens_in_queues_is_heard(self) -> None:
+    def test_queue_events_are_notified(self) -> None:
         """A message that comes, one that leaves, a queue that is paused and resumed (MQQB-3.1.7-01)."""
         self.listen(is_prompt=True)
         to_gamma = "DIRECT=TCP:127.0.0.4\\private$\\orders"

@@ -192,7 +192,7 @@ class SwitchedOffTests(RefusedTestCase):
 
     limits = {"options": {"dead_letter_over_quota": False}}  # noqa: RUF012
 
-    def test_none(self) -> None:
+    def test_no_dead_letter(self) -> None:
         """It is refused, and that is all (reading 67)."""
         self.say(self.message(), self.message(2, recoverable=True))
         self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))

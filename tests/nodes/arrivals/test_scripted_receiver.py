@@ -314,7 +314,7 @@ class RefusalTests(ReceiverTestCase):
         self.refuse(0x8003, asking, chain(2, 2, destination=name)[0])
         self.assertEqual([message.message_class for message in self.told()], [0x8003])
 
-    def test_late(self) -> None:
+    def test_expired_on_arrival(self) -> None:
         """0x8002 for what came too late, before anything else is said about it (MQQB-3.1.5.8.8-04)."""
         self.listen_for_admin()
         sent = int(self.clock.now().wall) - 100

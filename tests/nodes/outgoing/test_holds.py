@@ -142,7 +142,7 @@ class HoldTests(NodesTestCase):
         self.restart()
         self.assertEqual(self.state(TO_BETA)[1], [])
 
-    def test_all(self) -> None:
+    def test_pause_all(self) -> None:
         """Everything is paused, what is sent to later too; the end of that leaves single pauses."""
         self.done(self.alpha.service.pause_outgoing(OTHER))
         self.post(TO_BETA, b"1")
@@ -245,7 +245,7 @@ class GateTests(EnterpriseTestCase):
 class LimitTests(NodesTestCase):
     """Stored pauses, and their limit."""
 
-    def test_room(self) -> None:
+    def test_paused_names_are_limited(self) -> None:
         """The number of paused names is limited; a name that is paused already may be paused again."""
         holds = Holds(is_clone=False)
         names = [parse_format_name(f"DIRECT=TCP:127.0.0.3\\private$\\q{number}") for number in range(3)]

@@ -148,7 +148,7 @@ class AnswerTests(SharesTestCase):
         served = {queue for hop in work.transfer.hops for queue in hop.queues}
         self.assertEqual(served - set(self.beta.model.outgoing_queues()), set())
 
-    def test_what_is_remembered_has_an_end(self) -> None:
+    def test_stored_names_are_limited(self) -> None:
         """Names for which no queue is created are removed after some time."""
         work: Any = self.beta.service._work
         room = work.answer_room

@@ -41,7 +41,7 @@ class FindingTests(DirectoryTestCase):
         for key in ("format_name", "identifier", "label", "application_type"):
             self.assertEqual(getattr(row, key), getattr(described, key))
 
-    def test_away(self) -> None:
+    def test_directory_is_unavailable(self) -> None:
         """While the directory is away nothing is found, and that is an error."""
         self.directory.is_connected = False
         self.assertIs(self.refused(self.service.inspection.public_queues()), Status.MQ_ERROR_NO_DS)

@@ -187,7 +187,7 @@ class RefusalTests(DirectoryTestCase):
         status = self.refused(self.alpha.service.create_queue(ORDERS))
         self.assertEqual(status, Status.MQ_ERROR_NO_DS)
 
-    def test_away(self) -> None:
+    def test_directory_is_unavailable(self) -> None:
         """A directory that is away refuses what has to be written there, and private queues are made."""
         self.create()
         self.directory.is_connected = False

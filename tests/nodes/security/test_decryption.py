@@ -28,7 +28,7 @@ class ReceivingTests(EncryptionTestCase):
         self.assertTrue(reason.startswith(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}"), reason)
         return reason
 
-    def test_levels_that_are_none(self) -> None:
+    def test_invalid_levels(self) -> None:
         """MQQB-3.1.5.8.3-13: EB with a PrivacyLevel that means no provider."""
         for number, level in enumerate((0, 2, 4, 6), 1):
             self.assertIn(f"PrivacyLevel is {level}", self.refused(self.foreign(level=level, number=number)))
@@ -43,7 +43,7 @@ class ReceivingTests(EncryptionTestCase):
         self.put(bytes(plain))
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
-    def test_what_was_tampered_with(self) -> None:
+    def test_tampered_messages(self) -> None:
         """MQQB-3.1.5.8.3-19: the blob, its head, its length, the body, its length."""
         packet = self.foreign()
         view = UserMessageView(packet)

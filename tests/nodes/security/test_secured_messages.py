@@ -113,7 +113,7 @@ class SecuredTests(SecuredTestCase):
             self.secured(to_payments, *bodies, authentication_level=level, transactional=True)
             self.check(transactional, *bodies)
 
-    def test_what_a_queue_takes(self) -> None:
+    def test_messages_that_a_queue_accepts(self) -> None:
         """Each privacy of a queue with each kind of message (MQDMPR-3.1.1.2-11)."""
         for privacy, taken in (("none", [False]), ("optional", [False, True]), ("body", [True])):
             path = self.queue(self.beta, privacy, privacy=privacy)
@@ -161,7 +161,7 @@ class SecuredTests(SecuredTestCase):
         told = self.run_to_end(self.zeta.service.inspection.explain(view.identifier))
         self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
 
-    def test_what_has_expired(self) -> None:
+    def test_expired_messages(self) -> None:
         """An expired message is neither encrypted nor sent (MQQB-3.1.7.1-04)."""
         self.kill("BETA")
         self.clock.advance(5)

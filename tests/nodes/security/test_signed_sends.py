@@ -109,7 +109,7 @@ class SendingTests(SigningTestCase):
             assert security is not None
             self.assertEqual((bool(multi_queue.signature.signature), security.signature), (True, b""))
 
-    def test_here(self) -> None:
+    def test_local_queue_requires_signatures(self) -> None:
         """A local queue knows the signer, and demands a signature of local senders too."""
         path = self.queue(self.alpha, "strict", authenticate=True)
         self.send(self.alpha, path, b"signed", authentication_level=AuthenticationLevel.SIG_2_0)
@@ -126,7 +126,7 @@ class SendingTests(SigningTestCase):
             self.assertEqual(error.status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
         self.assertEqual(self.take(self.alpha, path), [])
 
-    def test_what_cannot_be_signed(self) -> None:
+    def test_messages_that_cannot_be_signed(self) -> None:
         """No certificate, one that expired, a weak or unknown hash: the send is refused, and says why."""
         level = AuthenticationLevel.SIG_2_0
         for message, status in (

@@ -140,7 +140,7 @@ class LatencyTests(SynchronousTestCase):
         self.assertEqual(rows(found, ("told", "owner")), [("EPSILON", BETA), ("GAMMA", GAMMA)])
         self.assertEqual(rows(owners_of(messages(*held[:1]), {}), ("told", "owner")), [])
 
-    def test_what_is_not_known(self) -> None:
+    def test_unbounded_latency(self) -> None:
         """Without answers nothing bounds a delay from above, nor without times; or if a clock was set."""
         held = [
             message(1, "log", sent=SENT, arrived=SENT - 5 * SECOND, store="ALONE"),

@@ -123,7 +123,7 @@ class TopologyTests(SynchronousTestCase):
             ("dearer", 2, 5),
         )
 
-    def test_what_cannot_be(self) -> None:
+    def test_unknown_sites_and_links(self) -> None:
         """A change of what there is not is refused, and names it."""
         topology = Estate("A-B 1", sites="A B C").build().topology
         for change, complaint in (

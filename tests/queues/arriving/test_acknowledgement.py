@@ -55,7 +55,7 @@ class ClassTests(SynchronousTestCase):
             by_default = acknowledgement(message(), what, queue_manager=BETA)
             self.assertEqual(by_default is None, what in INSECURE)
 
-    def test_what_is_insecure(self) -> None:
+    def test_insecure_classes(self) -> None:
         """[MS-MQQB] 5.1."""
         self.assertEqual(set(INSECURE), {0x8000, 0x8004, 0x8006, 0x8007, 0x800B})
 

@@ -199,7 +199,7 @@ class EquivalenceTests(SynchronousTestCase):
         st.sampled_from(sorted(EXPECTED_DESTINATIONS, key=str)),
         st.sampled_from((b"", list_of_destinations((DIRECT, PublicFormatName(GAMMA))))),
     )
-    def test_what_is_known_of_it(
+    def test_builder_and_reader_agree(
         self, message: Message, destination: FormatName, destinations: bytes
     ) -> None:
         """The builder of a packet has the same attributes of it as its reader."""

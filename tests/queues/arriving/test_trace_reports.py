@@ -131,7 +131,7 @@ class TextTests(SynchronousTestCase):
         ):
             self.assertTrue(reported(traced(), Moment(0.0, seconds)).message.label.endswith(f" at {text}"))
 
-    def test_what_is_not_reported(self) -> None:
+    def test_messages_that_are_not_reported(self) -> None:
         """A message that is not traced, one that names no queue for reports, and a report (reading 74)."""
         for view in (traced(trace=None), traced(trace=NULL_GUID), traced(message_class=1)):
             self.assertIsNone(report(view, NOW, queue_manager=BETA))
@@ -160,7 +160,7 @@ class ReadingTests(SynchronousTestCase):
         st.integers(0, 0x1D),
         st.none() | st.ip_addresses().map(str),
     )
-    def test_what_was_said(self, source: UUID, ordinal: int, hops: int, next_hop: str | None) -> None:
+    def test_fields_of_a_report(self, source: UUID, ordinal: int, hops: int, next_hop: str | None) -> None:
         """Everything but the time."""
         view = traced(source=source, ordinal=ordinal, hops=hops)
         hop = read_report(sent(reported(view, next_hop=next_hop)))

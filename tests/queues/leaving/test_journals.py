@@ -89,7 +89,7 @@ class CopyCase(SynchronousTestCase):
 class JournalTests(CopyCase):
     """Reading 45: Journaling."""
 
-    def test_what_is_received_is_kept(self) -> None:
+    def test_received_messages_are_journaled(self) -> None:
         """A queue with Journaling keeps a copy of each message that is received from it, in order.
 
         MQDMPR-3.1.1.2-07.
@@ -341,7 +341,7 @@ class DeadLetterTests(CopyCase):
         self.assertEqual(self.letters(), [])
         self.assertEqual([event for event, _ in self.alpha.events], ["purged", "purged", "deleted"])
 
-    def test_received_and_given_back_too_late(self) -> None:
+    def test_received_and_released_too_late(self) -> None:
         """There is one dead letter, whichever operation fails first."""
         self.alpha.put(self.queue, asking(b"1"))
         held = self.alpha.receive(self.queue)

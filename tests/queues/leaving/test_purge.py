@@ -116,7 +116,7 @@ class PurgeTests(SynchronousTestCase):
         self.model.commit(admission, NOW)
         self.assertEqual(peek(self.model, self.queue), [b"coming"])
 
-    def test_what_comes_later_stays(self) -> None:
+    def test_later_messages_stay(self) -> None:
         """A purge has an end, however fast messages come in meanwhile, the most urgent ones included."""
         put(self.model, self.queue, b"1", b"2", b"3")
         through = self.model.last_sequential

@@ -72,7 +72,7 @@ class CollectionTests(TransactionCase):
         transactions = self.alpha.model.transacting.transactions
         self.assertIs(transactions.create(UUID(int=7), 1.0), transactions.create(UUID(int=7), 2.0))
 
-    def test_unknown(self) -> None:
+    def test_unknown_transaction(self) -> None:
         """A transaction that never was, or has ended, can be neither found nor prepared nor ended.
 
         MQDMPR-3.1.4.3-02 MQDMPR-3.1.4.4-01 MQDMPR-3.1.4.5-01

@@ -69,7 +69,7 @@ class DequeueEndTests(HandleTestCase):
             end = self.end(position, delete=delete)
             self.assertEqual(end, DequeueEnd(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE))
 
-    def test_twice(self) -> None:
+    def test_second_end(self) -> None:
         """A second end finds a returned message unlocked, and a deleted one missing (reading 36).
 
         MQDMPR-3.1.7.1.12-02
@@ -108,7 +108,7 @@ class DequeueEndTests(HandleTestCase):
         self.model.aborted(transacting.abort(transaction, self.now), self.now)
         self.assertEqual(self.peek(), b"1")
 
-    def test_what_was_purged(self) -> None:
+    def test_purged_messages(self) -> None:
         """It leaves as purged, whether its reader deletes it or gives it back (reading 27).
 
         MQDMPR-3.1.7.1.12-05

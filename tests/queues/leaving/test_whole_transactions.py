@@ -194,7 +194,7 @@ class AbortCountTests(TransactionCase):
         self.alpha.abort(transaction)
         self.assertEqual(position.aborts, 1)
 
-    def test_moved_aside(self) -> None:
+    def test_moved_to_the_subqueue(self) -> None:
         """After the limit of aborts a message is in the subqueue C{poison}, and those behind it are
         served.
         """
@@ -211,7 +211,7 @@ class AbortCountTests(TransactionCase):
         poison = self.alpha.find(".\\private$\\orders;poison")
         self.assertEqual([(each.aborts, each.moves) for each in poison.peek(9)], [(3, 1)])
 
-    def test_not_moved_aside_twice(self) -> None:
+    def test_not_moved_to_the_subqueue_twice(self) -> None:
         """A message in a subqueue stays there, after any number of aborts."""
         self.put(b"bad")
         for _ in range(3):

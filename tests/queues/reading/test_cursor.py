@@ -149,7 +149,7 @@ class PeekTests(HandleTestCase):
         self.assertIsNone(self.peek(cursor, seconds=None))
         self.assertEqual((cursor.state, cursor.place), (CursorState.WAIT_PEEK, START))
 
-    def test_what_comes_while_it_waits(self) -> None:
+    def test_a_message_arrives_while_it_waits(self) -> None:
         """It stands at the new message then, and other readers that wait behind it see the message too.
 
         MQDMPR-3.1.7.1.15-04 MQDMPR-3.2.7.5-01
@@ -329,7 +329,7 @@ class ReceiveTests(HandleTestCase):
         assert reader is not None
         self.assertEqual((reader.is_peek, reader.tag, reader.cursor), (False, self.last_tag, cursor))
 
-    def test_what_comes_while_it_waits(self) -> None:
+    def test_a_message_arrives_while_it_waits(self) -> None:
         """An arriving message is received, at any position, and the cursor stays where it was.
 
         MQDMPR-3.1.7.1.10-08 MQDMPR-3.2.7.5-01
@@ -353,7 +353,7 @@ class ReceiveTests(HandleTestCase):
         self.assertEqual(self.put(b"1"), [("read 1", [b"1"])])
         self.assertEqual(self.put(b"2"), [("read 2", [b"2"])])
 
-    def test_what_is_given_back_while_it_waits(self) -> None:
+    def test_a_released_message_during_a_wait(self) -> None:
         """A message that becomes available again satisfies it as well."""
         self.put(b"1")
         held = self.hold(b"1")

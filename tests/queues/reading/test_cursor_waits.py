@@ -50,7 +50,7 @@ class WaitingCursorTests(HandleTestCase):
 class ExpiringTests(HandleTestCase):
     """Cursors among expired messages."""
 
-    def test_what_is_late_is_not_found(self) -> None:
+    def test_expired_messages_are_not_found(self) -> None:
         """An expired message is removed when a cursor reaches it, and the cursor finds the next one."""
         self.put(b"1", *(arriving(b"late", time_to_be_received=5) for _ in range(3)), b"2")
         cursor = self.cursor()
@@ -59,7 +59,7 @@ class ExpiringTests(HandleTestCase):
         self.assertEqual(self.peek_next(cursor), b"2")
         self.assertEqual(bodies(self.queue.peek(9)), [b"1", b"2"])
 
-    def test_what_becomes_late(self) -> None:
+    def test_messages_that_expire(self) -> None:
         """The message at which it stands leaves: it cannot be had any more."""
         self.put(arriving(b"late", time_to_be_received=5), arriving(b"too", time_to_be_received=5))
         cursors = [self.cursor(), self.cursor()]
@@ -70,7 +70,7 @@ class ExpiringTests(HandleTestCase):
         self.assertEqual(self.peek(cursors[0]), GONE)
         self.assertEqual(self.receive(cursors[1]), GONE)
 
-    def test_what_is_late_and_locked(self) -> None:
+    def test_expired_and_locked_messages(self) -> None:
         """It is not shown, though its lock would allow that, and does not leave before it is returned."""
         self.put(arriving(b"late", time_to_be_received=5))
         held = self.hold(b"late", allow_peek=True)

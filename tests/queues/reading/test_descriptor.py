@@ -359,7 +359,7 @@ class CloseTests(DescriptorTestCase):
             self.descriptors.find(handle.handle)
         self.assertEqual(caught.exception.status, invalid)
 
-    def test_what_was_received(self) -> None:
+    def test_received_messages(self) -> None:
         """A message that was received through it stays with its reader, which decides later."""
         self.put(b"1")
         handle = self.open()

@@ -113,7 +113,7 @@ class PauseTests(HandleTestCase):
         self.assertEqual(completions(self.model.moved(move, self.now)), [])
         self.assertEqual(self.resume(), [(self.last_tag, [b"1"])])
 
-    def test_what_cannot_be_paused(self) -> None:
+    def test_names_that_cannot_be_paused(self) -> None:
         """Journals, subqueues, system queues, outgoing and deleted queues are refused, with what to do."""
         assert self.queue.journal is not None
         aside = self.model.collection.subqueue(self.queue, "aside", self.now)

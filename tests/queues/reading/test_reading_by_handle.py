@@ -258,7 +258,7 @@ class OwnedReadTests(HandleTestCase):
         self.assertIs(self.taken[0].owner, self.transaction)
         self.assertEqual(self.receive(), b"2")
 
-    def test_what_comes(self) -> None:
+    def test_arriving_messages(self) -> None:
         """A wait is part of the transaction as well."""
         self.receive_in_transaction()
         self.assertEqual(self.put(b"1"), [(self.last_tag, [b"1"])])

@@ -142,7 +142,7 @@ path = "a"
         self.assertIn("'nobody' is neither a SID nor any of everyone", told[2])
         self.assertIn("'sned' is not a right to a queue, which are all, receive, send, peek", told[3])
 
-    def test_what_is_no_file(self) -> None:
+    def test_a_path_that_is_not_a_file(self) -> None:
         """It is reported, with its line if it has one."""
         self.assertEqual(self.problems("[names]\nx =\n")[0][:2], (2, ""))
         error = self.assertRaises(RulesError, load_rules, Path("/nonexistent/rules.toml"))

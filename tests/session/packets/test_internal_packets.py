@@ -106,7 +106,7 @@ class ExampleTests(SynchronousTestCase):
             self.assertEqual(read(vector(name)).to_bytes()[12:16], b"\xff\xff\xff\xff")
 
     @given(packets)
-    def test_every_packet_comes_back(
+    def test_every_packet_round_trips(
         self, packet: EstablishConnection | ConnectionParameters | SessionAck
     ) -> None:
         """Every packet round-trips."""

@@ -84,12 +84,12 @@ class PingTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, Ping(1 << 32, INITIATOR).to_bytes)
 
     @given(pings)
-    def test_every_ping_comes_back(self, ping: Ping) -> None:
+    def test_every_ping_round_trips(self, ping: Ping) -> None:
         """Every ping round-trips."""
         self.assertEqual(Ping.from_bytes(ping.to_bytes()), ping)
 
     @given(st.binary(max_size=32) | st.binary(min_size=20, max_size=20).map(lambda tail: b"\0\0HU" + tail))
-    def test_rubbish_is_a_ping_or_malformed(self, data: bytes) -> None:
+    def test_garbage_is_a_ping_or_malformed(self, data: bytes) -> None:
         """Any bytes are parsed or raise the error of malformed packets."""
         try:
             Ping.from_bytes(data)

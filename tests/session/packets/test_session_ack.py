@@ -42,7 +42,7 @@ class ShortWayTests(SynchronousTestCase):
             self.assertEqual(found, carefully(bytes(packet)))
 
     @given(st.binary(min_size=36, max_size=36))
-    def test_agrees_on_rubbish(self, packet: bytes) -> None:
+    def test_agrees_on_garbage(self, packet: bytes) -> None:
         """Random bytes are never accepted unless the full parser accepts them."""
         found = SessionAck.of(packet)
         if found is not None:

@@ -189,7 +189,7 @@ class BothTests(SynchronousTestCase):
                 self.assertRaises(RemoteProtocolError, read, data + b"\0")
 
     @given(acknowledgements)
-    def test_every_acknowledgement_comes_back(self, ack: OrderAck | FinalAck) -> None:
+    def test_every_acknowledgement_round_trips(self, ack: OrderAck | FinalAck) -> None:
         """Every acknowledgement round-trips."""
         self.assertEqual(type(ack).from_bytes(ack.to_bytes()), ack)
 

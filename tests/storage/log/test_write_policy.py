@@ -80,7 +80,7 @@ class PolicyTests(SynchronousTestCase):
             self.write(SLOW if stalls else QUICK)
         self.assertLessEqual(met, 110)
 
-    def test_forgotten(self) -> None:
+    def test_old_slow_writes_do_not_count(self) -> None:
         """A slow write that is long ago does not count."""
         self.until_quick()
         for _ in range(5):

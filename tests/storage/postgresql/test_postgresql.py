@@ -195,7 +195,7 @@ class PostgresqlMessageStoreTests(PostgresqlTestCase):
             await again.open()
         self.assertEqual(self.rows("SELECT count(*) FROM express WHERE queue >= 0"), [(0,)])
 
-    async def test_what_is_gone_is_deleted(self) -> None:
+    async def test_removed_rows_are_deleted(self) -> None:
         """Messages and logs of a removed queue, and what is trimmed, do not stay in the database."""
         store = await self.open_store()
         identifier = ORDERS.identifier

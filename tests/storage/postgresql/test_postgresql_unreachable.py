@@ -103,7 +103,7 @@ class ServerAwayTests(PostgresqlTestCase):
         self.assertEqual(list(await store.read(ORDERS.identifier, [7])), [b"express"])
         self.assertEqual(self.events(), [])
 
-    async def test_server_that_stands_still(self) -> None:
+    async def test_a_stopped_server(self) -> None:
         """A database that no longer answers is one that is away, and what it does later is found out."""
         store = await self.open_store("wait=0.5", "connect_timeout=2")
         self.server.freeze()

@@ -56,7 +56,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         store = make_store("sqlite", Path("data"))
         self.assertEqual((store.name, store.durable), ("sqlite", True))
 
-    async def test_lies_in_the_data_directory(self) -> None:
+    async def test_is_in_the_data_directory(self) -> None:
         """C{sqlite} is one file in the data directory, C{sqlite:PATH} another one."""
         for description, name in (("sqlite", "msmq.sqlite"), ("sqlite:other.db", "other.db")):
             store = make_store(description, self.path.parent)
@@ -136,7 +136,7 @@ class SqliteMessageStoreTests(MessageStoreContract, TestCase):
         await commit
         self.assertEqual(list(await self.packets(store, 1)), [b"one"])
 
-    async def test_what_cannot_be_stored(self) -> None:
+    async def test_values_that_cannot_be_stored(self) -> None:
         """A value that the file cannot store fails its batch, and no other."""
         store = await self.opened(PutQueue(ORDERS))
         batches: Sequence[Sequence[PutMessage | PutState | RemoveMessages]] = (

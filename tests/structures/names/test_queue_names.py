@@ -111,7 +111,7 @@ class QueueNameTests(SynchronousTestCase):
             self.assertRaises(LocalProtocolError, written, PrivateQueueFormatName(GUID, number))
 
     @given(private_ids | public_names | private_names | NAMES_BY_KIND[QueueNameKind.DIRECT])
-    def test_every_name_comes_back(self, name: Structure) -> None:
+    def test_every_name_round_trips(self, name: Structure) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, name)
 

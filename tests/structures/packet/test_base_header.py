@@ -72,7 +72,7 @@ class BaseHeaderTests(SynchronousTestCase):
         for name, header in FRAMES.items():
             self.assertEqual(read(vector(name)), header, name)
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """MQQB-2.2-03, MQMQ-2.2.18-01: sixteen bytes are read little-endian, field by field."""
         data = bytes.fromhex("10C00B004C494F5220000000FFFFFFFF")
         self.assertEqual(read(data), BaseHeader(32, 3, is_internal=True, time_to_reach_queue=INFINITE))
@@ -120,7 +120,7 @@ class BaseHeaderTests(SynchronousTestCase):
         for priority in (-1, 8):
             self.assertRaises(LocalProtocolError, BaseHeader(120, priority).to_bytes)
 
-    def test_flags_lie_in_their_bits(self) -> None:
+    def test_flags_are_in_their_bits(self) -> None:
         """MQQB-2.2-06: 0x001B is priority 3 with IN and SH, 0x0120 is DH and TR."""
         session_ack = read(vector("mqqb-4.1.8-session-ack"))
         self.assertEqual(
@@ -218,7 +218,7 @@ class BaseHeaderTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, BaseHeader(120, time_to_reach_queue=1 << 32).to_bytes)
 
     @given(base_headers())
-    def test_every_header_comes_back(self, header: BaseHeader) -> None:
+    def test_every_header_round_trips(self, header: BaseHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

@@ -43,7 +43,7 @@ class DebugHeaderTests(SynchronousTestCase):
         self.assertEqual(read(flags.to_bytes(2, "little") + reserved + data[4:]), header)
 
     @given(debug_headers)
-    def test_every_header_comes_back(self, header: DebugHeader) -> None:
+    def test_every_header_round_trips(self, header: DebugHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

@@ -29,7 +29,7 @@ class InternalHeaderTests(SynchronousTestCase):
             header = InternalHeader.read(Reader(vector(name)[16:]))
             self.assertEqual(header, InternalHeader(packet_type), name)
 
-    def test_type_and_refusal_lie_in_their_bits(self) -> None:
+    def test_type_and_refusal_are_in_their_bits(self) -> None:
         """PT is 0x000F and CS is 0x0010 of the second 16 bits."""
         header = InternalHeader(InternalPacketType.CONNECTION_PARAMETERS, is_refused=True)
         self.assertEqual(header.to_bytes(), b"\0\0\x13\0")
@@ -56,7 +56,7 @@ class InternalHeaderTests(SynchronousTestCase):
         self.assertFalse(InternalHeader.read(Reader(b"\0\0\x11\0")).is_refused)
 
     @given(internal_headers)
-    def test_every_header_comes_back(self, header: InternalHeader) -> None:
+    def test_every_header_round_trips(self, header: InternalHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

@@ -68,7 +68,7 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
         self.assertEqual(header.allocation_body_size, 2000)
         self.assertEqual(header.to_bytes(), data)
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """Little-endian, in the order of the document."""
         header = MessagePropertiesHeader(
             message_body=b"body!",
@@ -223,7 +223,7 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
         self.assertNotIn("secret", repr(MessagePropertiesHeader(b"secret")))
 
     @given(message_properties_headers())
-    def test_every_header_comes_back(self, header: MessagePropertiesHeader) -> None:
+    def test_every_header_round_trips(self, header: MessagePropertiesHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

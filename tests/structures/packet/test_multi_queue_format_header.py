@@ -138,7 +138,7 @@ class MQFAddressHeaderTests(SynchronousTestCase):
             ("[MS-MQMQ] 2.2.20.2", "MQFAddressHeader", field, offset),
         )
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """MQMQ-2.2.20.2-01: size, identifier, reserved, count, list."""
         two: list[ElementName] = [MQFDirectQueueFormatName("q"), PublicQueueFormatName(GUID)]
         header = MQFAddressHeader.of(MQFAddressHeader.DESTINATION, two)
@@ -228,7 +228,7 @@ class MQFAddressHeaderTests(SynchronousTestCase):
 class MQFSignatureHeaderTests(SynchronousTestCase):
     """L{MQFSignatureHeader}."""
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """MQMQ-2.2.20.3-01: its identifier comes first; another one is malformed."""
         self.assertEqual(written(MQFSignatureHeader(b"abc")), b"\x5e\x01\0\0\x03\0\0\0abc\0")
         assert_read_three_ways(self, MQFSignatureHeader(b"abc"))
@@ -296,7 +296,7 @@ class MultiQueueFormatHeaderTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, header.to_bytes)
 
     @given(multi_queue_format_headers)
-    def test_every_header_comes_back(self, header: MultiQueueFormatHeader) -> None:
+    def test_every_header_round_trips(self, header: MultiQueueFormatHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

@@ -45,7 +45,7 @@ class SecurityHeaderTests(SynchronousTestCase):
         self.assertEqual(read(data), header)
         self.assertEqual(header.to_bytes(), data)
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """MQMQ-2.2.20.6-13: the five items follow in their order, each at a multiple of four bytes."""
         header = SecurityHeader(
             sender_id_type=2,
@@ -155,7 +155,7 @@ class SecurityHeaderTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, SecurityHeader(16, SID).to_bytes)
 
     @given(security_headers())
-    def test_every_header_comes_back(self, header: SecurityHeader) -> None:
+    def test_every_header_round_trips(self, header: SecurityHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

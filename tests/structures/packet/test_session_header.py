@@ -24,7 +24,7 @@ class SessionHeaderTests(SynchronousTestCase):
         self.assertEqual(header, SessionHeader(1, 0, 0, 0, 0, 0x40))
         self.assertEqual(header.to_bytes(), vector("mqqb-4.1.8-session-ack")[20:])
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """Six numbers, little-endian, and two reserved bytes of 0."""
         header = SessionHeader(0x0102, 0x0304, 0x05060708, 0x090A, 0x0B0C, 0x0D0E)
         self.assertEqual(header.to_bytes().hex(), "02010403080706050a090c0b0e0d0000")
@@ -52,7 +52,7 @@ class SessionHeaderTests(SynchronousTestCase):
             self.assertRaises(RemoteProtocolError, SessionHeader.from_bytes, bytes(size))
 
     @given(session_headers)
-    def test_every_header_comes_back(self, header: SessionHeader) -> None:
+    def test_every_header_round_trips(self, header: SessionHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

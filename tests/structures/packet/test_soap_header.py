@@ -59,7 +59,7 @@ class SoapHeaderTests(SynchronousTestCase):
         self.assertEqual(read(junk), SoapHeader("hi", "b"))
 
     @given(soap_headers)
-    def test_every_header_comes_back(self, header: SoapHeader) -> None:
+    def test_every_header_round_trips(self, header: SoapHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

@@ -25,7 +25,7 @@ def read(data: bytes) -> TransactionHeader:
 class TransactionHeaderTests(SynchronousTestCase):
     """L{TransactionHeader}."""
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """MQMQ-2.2.20.5-01: twenty bytes, and sixteen more with a connector."""
         fields = "0000000004030201080706050c0b0a09100f0e0d"
         self.assertEqual(HEADER.to_bytes().hex(), fields)
@@ -34,7 +34,7 @@ class TransactionHeaderTests(SynchronousTestCase):
         self.assertEqual(with_connector.to_bytes().hex(), "01" + fields[2:] + GAMMA.bytes_le.hex())
         self.assertEqual(len(with_connector.to_bytes()), 36)
 
-    def test_flags_lie_in_their_bits(self) -> None:
+    def test_flags_are_in_their_bits(self) -> None:
         """MQMQ-2.2.20.5-02: CG, FA, FM, LM, and 20 bits of the transaction's number."""
         for values, flags in (
             ({"connector_qm_guid": GAMMA}, 0x00000001),
@@ -83,7 +83,7 @@ class TransactionHeaderTests(SynchronousTestCase):
             self.assertRaises(LocalProtocolError, header.to_bytes)
 
     @given(transaction_headers)
-    def test_every_header_comes_back(self, header: TransactionHeader) -> None:
+    def test_every_header_round_trips(self, header: TransactionHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 

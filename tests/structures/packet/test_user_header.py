@@ -67,7 +67,7 @@ class UserHeaderTests(SynchronousTestCase):
         self.assertEqual(FRAME_7.flags, 0x00281C00)
         self.assertEqual(FRAME_7.to_bytes(), data)
 
-    def test_every_field_lies_in_its_place(self) -> None:
+    def test_every_field_is_at_its_offset(self) -> None:
         """The names and ConnectorType follow the fixed part in their order.
 
         MQMQ-2.2.19.2-02: DestinationQueue, AdminQueue, ResponseQueue, ConnectorType.
@@ -316,7 +316,7 @@ class UserHeaderTests(SynchronousTestCase):
         self.assertEqual(FRAME_7.time_to_be_received, INFINITE)
 
     @given(user_headers())
-    def test_every_header_comes_back(self, header: UserHeader) -> None:
+    def test_every_header_round_trips(self, header: UserHeader) -> None:
         """It is read completely, not from any prefix, and with trailing bytes."""
         assert_read_three_ways(self, header)
 
@@ -328,7 +328,7 @@ class UserHeaderTests(SynchronousTestCase):
         assert_only_remote_errors(UserHeader.read, tail)
 
     @given(st.data())
-    def test_every_kind_of_name_lies_where_the_header_says(self, data: st.DataObject) -> None:
+    def test_every_kind_of_name_is_where_the_header_says(self, data: st.DataObject) -> None:
         """Names of all kinds in one header are distinguished."""
         kind = data.draw(st.sampled_from(list(QueueNameKind)))
         header = UserHeader(

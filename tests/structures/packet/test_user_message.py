@@ -296,7 +296,7 @@ class UserMessageTests(SynchronousTestCase):
             self.assertEqual(message.to_bytes(), expected)
 
     @given(user_messages())
-    def test_every_message_comes_back(self, message: UserMessage) -> None:
+    def test_every_message_round_trips(self, message: UserMessage) -> None:
         """Every message round-trips, with any headers."""
         data = packet_of(message)
         self.assertEqual(UserMessage.from_bytes(data), message)

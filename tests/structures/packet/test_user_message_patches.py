@@ -113,7 +113,7 @@ class PatchTests(SynchronousTestCase):
             patch_session_header(packet, other),
         )
 
-    def test_a_session_header_lies_behind_the_packet(self) -> None:
+    def test_a_session_header_follows_the_packet(self) -> None:
         """As the plain encoder puts it."""
         header = SessionHeader(3, 0, 0, 1, 0, 64)
         attached = user_packet(b"body", header=session_header(received=3, sent=1))

@@ -191,7 +191,7 @@ class UserMessageViewTests(SynchronousTestCase):
         st.integers(0, 0xFFFF),
         st.sampled_from((0x00200000, 0x00201C00, 0x00280C20, 0x00301C20, 0x00A00000, 0x10200000, 0x0020FC00)),
     )
-    def test_accepts_what_the_values_accept_of_rubbish(self, rubbish: bytes, flags: int, user: int) -> None:
+    def test_accepts_what_the_values_accept_of_garbage(self, rubbish: bytes, flags: int, user: int) -> None:
         """The same for packets with only a valid signature, size and flags."""
         data = base_header(flags & 0xFFEF, 16 + len(rubbish)) + rubbish
         data = data[:60] + user.to_bytes(4, "little") + data[64:]
@@ -363,7 +363,7 @@ class OneDestinationTests(SynchronousTestCase):
         views = self.views({"label": "one"}, {"priority": 7}, {"sent_time": 9, "source": GAMMA})
         self.assertTrue(have_one_destination(views))
 
-    def test_others(self) -> None:
+    def test_different_destinations(self) -> None:
         """Another name, kind of name, queue manager or set of flags is another destination."""
         for other in (
             {"destination": "OS:beta\\private$\\others"},

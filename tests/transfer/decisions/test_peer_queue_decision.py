@@ -49,7 +49,7 @@ class PeerQueueTests(SynchronousTestCase):
                 )
                 self.assertIs(check_room(facts), expected)
 
-    def test_room(self) -> None:
+    def test_decisions_by_number_of_queues(self) -> None:
         """A line for each decision, by the queues with messages: the number of idle ones to drop, or a
         refusal.
         """

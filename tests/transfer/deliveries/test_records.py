@@ -52,7 +52,7 @@ def found(table: DeliveryTable, message_id: int, source: bytes = OWN) -> list[De
 class RecordTests(SynchronousTestCase):
     """One block."""
 
-    def test_what_was_written_is_read(self) -> None:
+    def test_written_values_are_read(self) -> None:
         """Peer, address, session, numbers and times of one message of several are exact."""
         run = MessageRun(70, 3, 12, 5, 1_700_000_000.875)
         record = DeliveryRecord(DeliveryStep.SETTLED, 1_700_000_001.125, THERE, OWN, (run,), 1 << 63, 0x4000)
@@ -127,7 +127,7 @@ class FlightTests(SynchronousTestCase):
         self.assertEqual([flight.time(number) for number in (2, 3, 4, 5)], [1.0, 1.0, 2.0, 2.0])
         self.assertEqual(len(flight), 2)
 
-    def test_what_arrives_together(self) -> None:
+    def test_messages_that_arrive_together(self) -> None:
         """The runs equal those of separate messages."""
         chance = random.Random(4711)
         for _ in range(300):
@@ -225,7 +225,7 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(len(found(self.table, 5000)), 1)
         self.assertGreater(self.table.since or 0, 1_700_000_001.0)
 
-    def test_off(self) -> None:
+    def test_no_records_with_a_limit_of_zero(self) -> None:
         """With a limit of 0 nothing is kept, and what was kept is removed."""
         self.fill(70)
         self.table.configure(0)

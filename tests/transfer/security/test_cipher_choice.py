@@ -129,7 +129,7 @@ class ChoosingTests(SynchronousTestCase):
             self.assertIn("[security] weak_algorithms = true", str(error))
         self.assertEqual(self.chosen(ALL, BASE, Preferences())[0], AES_PROVIDER)
 
-    def test_levels_that_are_none(self) -> None:
+    def test_invalid_levels(self) -> None:
         """0, 2 and 4 mean no provider."""
         for level in (0, 2, 4, 6):
             self.assertIn("not a privacy level", str(self.refused(ALL, level)))

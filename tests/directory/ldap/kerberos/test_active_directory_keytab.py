@@ -217,7 +217,7 @@ ca_file = "{self.tls.ca_file}"
         self.assertIn(f"no service ldap/{samba.ADDRESS}@{samba.REALM}", fault)
         self.assertTrue(is_refused)
 
-    async def test_away(self) -> None:
+    async def test_unreachable_domain_controller(self) -> None:
         """A domain controller that is away is a directory that is away; it is asked again when it is back."""
         closed = socket.socket()
         closed.bind((samba.ADDRESS, 0))
