@@ -248,6 +248,10 @@ SERVER_METRICS: Final[Mapping[Metric, Callable[[Measurements], Samples]]] = {
     _gauge("msmq_online", "1 while other queue managers can open sessions, otherwise 0."): (
         lambda found: _plain(not found.is_offline)
     ),
+    _gauge(
+        "msmq_clone_suspected",
+        "1 while nothing is sent to peers because the data directory may be a copy, otherwise 0.",
+    ): lambda found: _plain(bool(found.clone_suspicion)),
     _counter("msmq_events_total", "Events for the event log.", "event"): lambda found: _by(found.events()),
     _counter("msmq_events_dropped_total", "Events that were not stored in the event log."): (
         lambda found: _plain(found.events_dropped)

@@ -62,6 +62,11 @@ def _restrictions(measurements: Measurements) -> list[str]:
     found: list[str] = []
     if measurements.is_offline:
         found.append("the queue manager is offline: it has no sessions with other queue managers")
+    if suspicion := measurements.clone_suspicion:
+        found.append(
+            f"it may be a clone, so nothing is sent to other queue managers: {suspicion}; msmq identity "
+            "keep, or msmq identity renew"
+        )
     directory = measurements.directory()
     if directory is not None and not directory.condition.is_reached:
         since = directory.condition.since

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from msmq.manager.manager_settings import CloneCheck
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
 from msmq.web import site
+from msmq.web.exposition import FRESH
 from msmq.web.readiness import FAILURE_COUNTS
 from msmq.web.site import CheckToken
 from tests.web.support import ORDERS, TOKEN, WebTestCase
@@ -72,6 +75,23 @@ class HealthTests(WebTestCase):
         status, answer = self.ready()
         self.assertEqual((status, answer["status"]), (200, "degraded"))
         self.assertIn("offline", answer["reasons"][0])
+
+
+class CloneTests(WebTestCase):
+    """A server that may be a clone."""
+
+    def options(self) -> Mapping[str, Any]:
+        return {"options": {"clone": CloneCheck("the data directory was copied", lambda: None)}}
+
+    def test_a_suspected_clone_is_degraded(self) -> None:
+        """It works, but sends nothing; the reason says what an operator has to decide."""
+        [reason] = self.get("/health/ready").json["reasons"]
+        self.assertIn("the data directory was copied; msmq identity keep", reason)
+        self.assertEqual(self.value("msmq_clone_suspected"), 1)
+        self.alpha.service.keep_identity()
+        self.clock.advance(FRESH)
+        self.assertEqual(self.get("/health/ready").json["reasons"], [])
+        self.assertEqual(self.value("msmq_clone_suspected"), 0)
 
 
 class AccessTests(WebTestCase):

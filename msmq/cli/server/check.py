@@ -130,6 +130,13 @@ def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresh
         found.report(_CRITICAL, f"the server is {status['state']}")
     if status["throttled"]:
         found.report(_CRITICAL, "the store is full, no messages are accepted")
+    if status.get("clone_suspicion"):
+        found.report(
+            _CRITICAL,
+            f"may be a clone, and sends nothing: {status['clone_suspicion']}; see msmq identity",
+        )
+    if status.get("queues_paused"):
+        found.report(1, f"{status['queues_paused']} queue(s) paused for their readers")
     letters = status["dead_letters"]
     found.report(dead_letters.severity(letters), f"{letters} dead letter(s)")
     directory = status.get("directory")

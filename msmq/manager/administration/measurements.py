@@ -120,6 +120,11 @@ class Measurements:
         """Whether sessions are refused, because an application took it offline or because it is hardened."""
         return self._parts.sessions.is_offline
 
+    @property
+    def clone_suspicion(self) -> str:
+        """Why this queue manager may be a clone, and sends nothing; empty if it is none."""
+        return self._parts.outgoing_holds.suspicion
+
     def now(self) -> float:
         """The time, in seconds since 1970-01-01 UTC."""
         return self._parts.clock.now().wall
