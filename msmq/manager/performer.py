@@ -183,7 +183,7 @@ class Performer:
 
     def remove_empty_subqueues(self, positions: Iterable[MessagePosition]) -> None:
         """Delete subqueues that the removal of these messages left empty."""
-        self.forget_empty({position.queue for position in positions if position.queue.is_subqueue})
+        self.forget_empty({position.queue for position in positions})
 
     def forget_empty(self, queues: Iterable[Queue]) -> None:
         """Delete those of these queues that are empty subqueues without handles."""

@@ -94,7 +94,11 @@ class UnreadRemovals:
         answers = self._outbox.answers()
         if not departure.queue.is_system:
             # The sender of a copy was informed about the message itself.
-            views = (position.view for position in departure.positions if position.view is not None)
+            views = [
+                position.view
+                for position in departure.positions
+                if not position.event_only and position.view is not None
+            ]
             answers.add(views, departure.message_class)
         return answers
 
@@ -102,7 +106,7 @@ class UnreadRemovals:
         performer = self._performer
         positions = departure.positions
         if in_bulk:
-            positions = [position for position in positions if not removed_in_bulk(position)]
+            positions = [each for each in positions if not each.event_only or not removed_in_bulk(each)]
         try:
             await performer.load(positions)
             return

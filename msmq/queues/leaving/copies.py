@@ -114,7 +114,8 @@ class MessageCopies:
         others = departure.positions
         if not departure.is_reported:
             if in_bulk:
-                bulk = [each for each in others if removed_in_bulk(each)]
+                stored = PacketHolder.STORE
+                bulk = [each for each in others if each.event_only and each.kept is stored]
                 others = (
                     [each for each in others if not removed_in_bulk(each)] if len(bulk) < len(others) else []
                 )

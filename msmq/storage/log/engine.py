@@ -331,10 +331,9 @@ class Engine:
 
     def lost(self, places: Sequence[tuple[int, int]]) -> None:
         """Count packets that lost their reference."""
-        durable: list[tuple[int, int]] = []
-        for place in places:
-            if place[0] >= EXPRESS:
-                self.express_rows[place[0] >> 32 & 0x7FFFFFFF] -= 1
-            else:
-                durable.append(place)
+        durable = [place for place in places if place[0] < EXPRESS]
+        if len(durable) < len(places):
+            for location, _ in places:
+                if location >= EXPRESS:
+                    self.express_rows[location >> 32 & 0x7FFFFFFF] -= 1
         self.segments.lost(durable)

@@ -32,16 +32,18 @@ from msmq.persistence.changes import (
 )
 from msmq.storage.identity import identity_of
 from msmq.storage.log.core import records
-from msmq.storage.log.core.events import IDENTITY as _IDENTITY
-from msmq.storage.log.core.events import event_packet
+from msmq.storage.log.core.events import IDENTITY, event_packet
 from msmq.storage.log.core.group import GroupContent
 from msmq.storage.log.core.message_rows import MessageRows
-from msmq.storage.log.core.records import EVENT_ROW, HAS_IDENTITY, LOG_ROW, MESSAGE_ROW, PLACE
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.records import LAST_LOOKUP_ID, definition_record, is_text, outside
 
 _MESSAGE_BYTES: Final = records.MESSAGE_RECORD.size
 _PLACES: Final = struct.Struct(f"{PLACE.format}{MESSAGE_ROW.size - PLACE.size}x")
+_EVENT_PLACES: Final = struct.Struct(f"{PLACE.format}{EVENT_ROW.size - PLACE.size}x")
+_EVENT_PREFIX: Final = struct.Struct("<QIId")
+"""A row of an event before its identity, with the length of that."""
 _SIZE_AND_IDENTITY: Final = struct.Struct("<8xI28x20s")
 """Of a row of a message: the size of its packet, and its identity."""
 
@@ -183,11 +185,12 @@ class GroupPlan(GroupContent):
         place, checksum = self.packet(packet)
         self.added += count - 1
         self.added_size += (count - 1) * len(packet)
-        pack, size, time = EVENT_ROW.pack, len(packet), change.event.time
+        prefix = _EVENT_PREFIX.pack(place, len(packet), checksum, change.event.time)
+        named, nameless = prefix + bytes([IDENTITY]), prefix + b"\0"
         told = b"".join(
             [
-                pack(place, size, checksum, time, _IDENTITY if bytes_of >= HAS_IDENTITY else 0, identity)
-                for bytes_of, identity in _SIZE_AND_IDENTITY.iter_unpack(rows)
+                (named if size >= records.HAS_IDENTITY else nameless) + identity
+                for size, identity in _SIZE_AND_IDENTITY.iter_unpack(rows)
             ]
         )
         first = self.state.last_event + 1
@@ -392,10 +395,7 @@ class GroupPlan(GroupContent):
         count = len(events) - max(0, keep)
         if count <= 0:
             return
-        for sequence in range(events.first, events.first + count):
-            row = events.row(sequence)
-            assert row is not None
-            self.dead.append(PLACE.unpack_from(row))
+        self.dead += _EVENT_PLACES.iter_unpack(events.chunk(events.first, count))
         events.forget(count)
         self.undo.append((lambda _: events.forget(-count), None, None))
         self.settled.append(events.settle)

@@ -83,9 +83,12 @@ class Segments:
 
     def lost(self, places: Iterable[tuple[int, int]]) -> None:
         """Count references to packets that were removed."""
-        used = self.used
+        generation = -1
+        segment: Segment
         for location, size in places:
-            segment = used[location >> 32]
+            if location >> 32 != generation:
+                generation = location >> 32
+                segment = self.used[generation]
             segment.rows -= 1
             segment.size_live -= size
 
