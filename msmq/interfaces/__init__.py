@@ -37,14 +37,16 @@ if TYPE_CHECKING:
         ServerContext,
     )
     from msmq.interfaces.queue_manager import (
-        ExplainedRoute,
-        Explanation,
         IAdministration,
         IInspection,
         IMessaging,
         IQueueManager,
         IReservation,
         ITransaction,
+    )
+    from msmq.interfaces.received_messages import (
+        ExplainedRoute,
+        Explanation,
         MessageLocation,
         ReceivedMessage,
     )
@@ -215,14 +217,16 @@ _MODULES: Final = {
         "ServerContext",
     ),
     "msmq.interfaces.queue_manager": (
-        "ExplainedRoute",
-        "Explanation",
         "IAdministration",
         "IInspection",
         "IMessaging",
         "IQueueManager",
         "IReservation",
         "ITransaction",
+    ),
+    "msmq.interfaces.received_messages": (
+        "ExplainedRoute",
+        "Explanation",
         "MessageLocation",
         "ReceivedMessage",
     ),

@@ -198,8 +198,8 @@ def page(machines: Iterable[Machine]) -> str:
     parts = [
         "# The state machines\n\n"
         "This page is made from the code by `python -m msmq.testing.diagrams docs/spec/machines.md`.\n"
-        "An arrow says what happens and, behind the slash, what is done about it.\n"
-        "What is done may itself be a reason for the next input, which is then taken after the arrow.\n"
+        "An arrow is labelled with an input and, after the slash, with its outputs.\n"
+        "An output may cause another input, which is processed after the transition.\n"
         "Each machine is total: an input that no arrow of a state shows changes nothing there.\n"
     ]
     for machine in machines:

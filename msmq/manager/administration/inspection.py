@@ -10,10 +10,10 @@ import attrs
 from zope.interface import implementer
 
 import msmq.version
-from msmq.interfaces.queue_manager import (
+from msmq.interfaces.queue_manager import IInspection
+from msmq.interfaces.received_messages import (
     ExplainedRoute,
     Explanation,
-    IInspection,
     MessageLocation,
     MessagePage,
     ReceivedMessage,

@@ -13,8 +13,9 @@ import attrs
 
 from msmq.interfaces.access import AccountUnknown
 from msmq.interfaces.access_summaries import AccessList
-from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction, MessageLocation
+from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction
 from msmq.interfaces.queue_properties import QueueProperties
+from msmq.interfaces.received_messages import MessageLocation
 from msmq.interfaces.summaries import ManagerStatus, PublicQueueSummary, QueueSummary
 from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts

@@ -27,7 +27,7 @@ from msmq.control.server.resources.message_search import (
     json_line,
 )
 from msmq.interfaces.message_administration import MessageChange
-from msmq.interfaces.queue_manager import MessagePage, ReceivedMessage
+from msmq.interfaces.received_messages import MessagePage, ReceivedMessage
 from msmq.queues.queue import SEQUENTIAL_MASK
 from msmq.structures.status import MQError
 
