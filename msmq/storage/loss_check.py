@@ -15,7 +15,7 @@ from msmq.storage.generation_mark import GenerationMark
 class LossCheck:
     """Compares a store with its generation mark.
 
-    @param place: the store, as people may read it.
+    @param place: the name of the store, for people.
     @raise StorageError: the mark cannot be read, and no loss is accepted.
     """
 

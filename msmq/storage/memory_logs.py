@@ -45,12 +45,12 @@ class Numbered(Generic[_Entry]):
 
     @property
     def last(self) -> _Entry:
-        """The newest."""
+        """The newest entry."""
         return self._entries[-1]
 
     @property
     def first(self) -> _Entry:
-        """The oldest."""
+        """The oldest entry."""
         return self._entries[self._start]
 
     def pop_first(self) -> _Entry:
@@ -102,7 +102,7 @@ class MessageLog:
         return one_answer(islice(self.entries.after(after), max(0, limit)))
 
     def extent(self) -> LogExtent:
-        """What it holds."""
+        """The extent of the log."""
         if not len(self.entries):
             return LogExtent()
         return LogExtent(
@@ -139,7 +139,7 @@ class MemoryEventLog:
         self._by_identity.setdefault(event.identity, deque()).append(stored)
 
     def continue_after(self, last: int) -> None:
-        """Continue numbering from there."""
+        """Continue the numbers after this one."""
         self._last = max(self._last, last)
 
     def trim(self, keep: int) -> None:

@@ -9,23 +9,23 @@ import attrs
 from msmq.persistence.changes import MoveMessage, PutMessage
 
 Place: TypeAlias = tuple[int, int]
-"""The row of a queue, and a LookupIdentifier as it is stored."""
+"""Location of a message: the row of its queue, and its LookupIdentifier in stored form."""
 
 Move: TypeAlias = tuple[int, int, int, int, int | None, int, int]
 """The former and the new location of a message, and its new due, aborts and moves."""
 
 Messages: TypeAlias = dict[int, PutMessage | None]
-"""By LookupIdentifier as it is stored, the message that is put there, or C{None} for one that is removed."""
+"""The messages put, by LookupIdentifier in stored form; C{None} for a removed message."""
 
 
 @attrs.define
 class Stage:
-    """Stage of changes that may be written kind by kind, in the order of these fields.
+    """Changes that can be written kind by kind, in the order of these fields.
 
-    @ivar moves: messages that are stored and move; no place is in two of them as a source, nor is the
-        target of one the source of another.
-    @ivar aborts: the AbortCount of messages that are stored.
-    @ivar messages: what is put and removed, by row of the queue.
+    @ivar moves: moves of stored messages; no location is the source of two moves, or both a target and a
+        source.
+    @ivar aborts: new AbortCounts of stored messages.
+    @ivar messages: puts and removals, by row of the queue.
     """
 
     moves: list[Move] = attrs.field(factory=list)
@@ -36,7 +36,7 @@ class Stage:
     def stands_against(self, source: Place, target: Place) -> bool:
         """Whether this move conflicts with the puts and moves of this stage."""
         row, lookup_id = target
-        # What lies in the target stays as it is if there is nothing in the source.
+        # Without a message at the source, a message at the target stays unchanged.
         return source in self._moved or target in self.aborts or lookup_id in self.messages.get(row, ())
 
     def move(self, source: Place, target: Place, change: MoveMessage) -> None:
@@ -57,11 +57,11 @@ class PartPlan:
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything is planned."""
+        """Whether there are any changes."""
         return any(stage.moves or stage.aborts or stage.messages for stage in self.stages)
 
     def messages_of(self, row: int) -> Messages:
-        """What is planned for a queue up to the next move; messages may be put and removed in it."""
+        """The planned puts and removals of a queue up to the next move, to be extended by the caller."""
         messages = self.stages[-1].messages
         planned = messages.get(row)
         if planned is None:
@@ -97,5 +97,5 @@ class PartPlan:
             planned[lookup_id] = attrs.evolve(message, aborts=aborts)
 
     def forget_queue(self, row: int) -> None:
-        """Drop what is planned for a queue that is removed; what may be written nevertheless goes with it."""
+        """Drop the planned changes of a removed queue; any that are written are deleted with it."""
         self.stages[-1].messages.pop(row, None)

@@ -69,13 +69,13 @@ class TransactionPlan:
     Of two changes to one object only the later counts: a message that a group stores and removes is never
     written, and all its messages are written with few statements.
 
-    @ivar known: the row of each queue that is kept, by its identifier as a number, which is quick to look up.
-    @ivar next_queue: the row that the next new queue gets.
+    @ivar known: the row of each stored queue, by its identifier as a number, for fast look-ups.
+    @ivar next_queue: the row of the next new queue.
     @ivar changed: the rows as they are after the plan, where they differ; C{None} for a removed queue.
     @ivar queues: by row, identifier and definition of queues that are put.
     @ivar removed: the rows of queues that are removed.
     @ivar durable: the messages.
-    @ivar express: the express messages, if there is anything about them.
+    @ivar express: the express messages, if any change.
     @ivar state: the values that are put; C{None} for one that is removed.
     @ivar logs: the changes to message logs, in order.
     @ivar events: the changes to the event log, in order.
@@ -227,7 +227,7 @@ class TransactionPlan:
 
     def _check(self, changes: Sequence[SingleChange]) -> None:
         """Check a batch before anything of it is planned."""
-        # Whether there is a queue, where the batch makes that different from what is planned.
+        # Whether a queue exists, where the batch changes that relative to the plan.
         is_kept: dict[int, bool] = {}
         for change in changes:
             if isinstance(change, PutMessage):

@@ -16,10 +16,10 @@ from msmq.storage.damage import VerifiedRows
 from msmq.storage.scrub_step import ScrubPlace, ScrubStep
 
 Outcome: TypeAlias = tuple[Deferred[Any], object]
-"""A Deferred, and the result or the exception that it is to fire with."""
+"""A Deferred, and its result or exception."""
 
 Deliver: TypeAlias = Callable[[Sequence[Outcome]], object]
-"""Has these Deferreds fire in their own thread."""
+"""Fires these Deferreds in their own thread."""
 
 
 class ReaderThread(Protocol):
@@ -35,7 +35,7 @@ class ReaderThread(Protocol):
         """Entries of a message log with larger numbers."""
 
     def log_extent(self, queue: UUID) -> LogExtent:
-        """What a message log holds."""
+        """The extent of a message log."""
 
     def read_events(self, after: int, limit: int, identity: bytes | None) -> VerifiedRows[StoredEvent]:
         """Events with larger numbers."""

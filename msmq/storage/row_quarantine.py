@@ -20,9 +20,9 @@ MISMATCH: Final = "the checksum does not match"
 class RowQuarantine:
     """Writes the remaining data of damaged rows to files of a directory, and lists the rows.
 
-    @param place: the store, as people may read it.
+    @param place: the name of the store, for people.
     @param directory: C{None} to write and log nothing.
-    @param tables: how each kind of row is named in the store.
+    @param tables: the table of each kind of row.
     @param queue_of: the identifier and the definition of the queue with a row number; C{None} if there is
         none.
     @param damaged: receives the damaged rows.
@@ -76,7 +76,7 @@ class RowQuarantine:
 def packet_problem(
     packet: bytes, checksum: int | None, is_sound: bool, size: int, identity: object
 ) -> str | None:
-    """What is wrong with a message; C{None} for nothing.
+    """The problem of a message; C{None} if it is intact.
 
     @param checksum: of the packet; C{None} if there is none.
     @param is_sound: whether the checksum of the row matches.

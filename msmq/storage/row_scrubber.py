@@ -18,7 +18,7 @@ from msmq.storage.scrub_timer import ScrubTimer
 class RowScrubber:
     """Verifies the whole database repeatedly, at a bounded rate.
 
-    @ivar passes: how many passes have ended; C{size} has the bytes of packets that were verified.
+    @ivar passes: the number of completed passes; C{size}: the bytes of verified packets.
     @param ask: verifies about this many bytes of packets after a position.
     @param found: receives the result of each step.
     """

@@ -11,7 +11,7 @@ import attrs
 class ScrubPolicy:
     """The rate of the scrubber.
 
-    @ivar bytes_per_second: the most that it reads.
+    @ivar bytes_per_second: maximum read rate.
     @ivar interval: seconds between two steps.
     @ivar delay: seconds from the opening of the store to the first pass.
     @ivar pause: seconds from the end of a pass to the next one.

@@ -47,8 +47,8 @@ class ThreadedMessageStore(ABC):
     Reads are verified; damaged rows are quarantined with an event, and other rows are not affected.
 
     @ivar place: the location of the store, for log lines and errors.
-    @param policy: what to do about damage and loss.
-    @param reactor: in whose thread the Deferreds fire; the running one by default.
+    @param policy: handling of damage and loss.
+    @param reactor: the reactor in whose thread the Deferreds fire; by default the running one.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -144,7 +144,7 @@ class ThreadedMessageStore(ABC):
     ) -> tuple[WritingThread[Any, Any], tuple[ReadingThread, ReadingThread]]:
         """The writing thread, and two reader threads: one for packets, one for long reads.
 
-        @param deliver: has fire what was read.
+        @param deliver: fires the Deferreds of reads.
         """
 
     @abstractmethod
@@ -156,7 +156,7 @@ class ThreadedMessageStore(ABC):
         """Record that these are no longer pending."""
 
     def _open_writing(self) -> WritingThread[Any, Any] | None:
-        """The thread that writes, if it takes something."""
+        """The writing thread, if it accepts requests."""
         return self._writing if self._phase is _Phase.OPEN else None
 
     def _ask(self, ask: Callable[[ReaderThread], _Result], *, is_search: bool = False) -> Deferred[_Result]:

@@ -59,7 +59,7 @@ class WritingThread(ABC, Generic[Database, Asked]):
 
     @param name: for listings of the threads of the process.
     @param open_database: called in the thread.
-    @param reading: end with this thread.
+    @param reading: the reading threads, which end with this one.
     """
 
     log: ClassVar[Logger] = Logger()

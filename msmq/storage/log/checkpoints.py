@@ -62,7 +62,7 @@ class Checkpointing:
         self._requested = 2
 
     def check(self) -> LogCheck:
-        """What recovery would need now; called while no group is being written."""
+        """The recovery data to verify at this moment; called while no group is being written."""
         engine = self._engine
         segments = {
             generation: (segment.path, segment.header) for generation, segment in engine.segments.used.items()

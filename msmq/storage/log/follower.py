@@ -21,10 +21,10 @@ class SegmentGone(Exception):
 
 
 class Follower:
-    """State of a log, as far as it was replayed.
+    """State of a log at the last replayed group.
 
     @param directory: of the log.
-    @raise StorageError: there is none.
+    @raise StorageError: there is no log.
     """
 
     def __init__(self, directory: Path) -> None:

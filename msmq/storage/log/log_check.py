@@ -38,7 +38,7 @@ class LogProblem:
 
 @attrs.frozen
 class LogCheck:
-    """Recovery data to verify, at one moment.
+    """Recovery data of one moment, to be verified.
 
     @ivar segments: the segments in use, by generation; C{free} has the files that may be used next.
     @ivar begin: the position of the newest checkpoint, in the file C{checkpoint}; C{end} that of the log.

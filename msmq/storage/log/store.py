@@ -72,7 +72,7 @@ class LogMessageStore:
     @param policy: handling of damage and loss.
     @param clock: seconds, for measuring how long a write takes.
     @param segment_bytes: the size of a segment; at least 64 KiB.
-    @param reactor: in whose thread the Deferreds fire; the running one by default.
+    @param reactor: the reactor in whose thread the Deferreds fire; by default the running one.
     """
 
     name = "log"

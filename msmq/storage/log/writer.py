@@ -73,7 +73,7 @@ class GroupWriter:
     """Writes groups; blocking, used by one thread at a time.
 
     @param clock: seconds, for measuring.
-    @ivar flags: what C{pwritev2} takes here.
+    @ivar flags: the flags that C{pwritev2} supports here.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -117,7 +117,7 @@ def next_segment(directory: Path, path: Path | None, slot: int, header: SegmentH
     """Begin the next segment; blocking.
 
     @param path: the file; C{None} for a new one, of this slot.
-    @raise OSError: it cannot be made, or written.
+    @raise OSError: it cannot be created, or written.
     """
     if path is None:
         path = make_segment(directory, slot, header.size)
@@ -126,5 +126,5 @@ def next_segment(directory: Path, path: Path | None, slot: int, header: SegmentH
 
 
 def express_path(directory: Path, number: int) -> Path:
-    """A file for express packets."""
+    """Path of a file for express packets."""
     return directory / f"{EXPRESS_PREFIX}{number:06d}"

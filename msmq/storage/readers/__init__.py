@@ -15,7 +15,7 @@ STORE_FILE = "msmq.sqlite"
 LOG_DIRECTORY = "msmq.log"
 """The directory of a record log in a data directory."""
 CHECKPOINTS = ("checkpoint-a", "checkpoint-b")
-"""The files by which a record log is known."""
+"""The files that identify the directory of a record log."""
 
 
 def open_reader(location: str) -> StoreReader:
@@ -23,7 +23,7 @@ def open_reader(location: str) -> StoreReader:
 
     @param location: a data directory, a file of SQLite, the directory of a record log, or
         C{postgresql://...}.
-    @raise StorageError: there is none, it is damaged, or of another version.
+    @raise StorageError: there is no store, or it is damaged or of another version.
     """
     if location.startswith(("postgresql:", "postgres:")):
         # psycopg belongs to an extra.

@@ -34,7 +34,7 @@ from msmq.storage.readers.shape import (
 from msmq.wire.guid import format_guid
 
 TRIES: Final = 5
-"""How often a read begins anew because the server has used a segment again meanwhile."""
+"""Limit on repetitions of a read because the server has reused a segment meanwhile."""
 
 _Answer = TypeVar("_Answer")
 _Place = tuple[int, int, int]
@@ -224,7 +224,7 @@ class LogStoreReader:
             self._follower = None
 
     def _ask(self, ask: Callable[[Follower], _Answer]) -> _Answer:
-        """Answer by what the log holds now; anew, if the server has used a segment again meanwhile."""
+        """Answer from the current state of the log; repeat if the server has reused a segment meanwhile."""
         try:
             for _ in range(TRIES):
                 before = self.bytes_read
@@ -258,7 +258,7 @@ class LogStoreReader:
         packet = log.read(location >> 32, offset, size)
         self.bytes_read += size
         if crc32(packet) != checksum:
-            # It may have been copied to another segment, and its own used again.
+            # The packet may have been copied to another segment, and its own reused.
             log.check(location >> 32)
             path = log.path(location >> 32)
             raise StorageError(f"{path}, offset {offset}: {size} bytes are damaged")

@@ -285,7 +285,7 @@ class PostgresqlStoreReader:
 
     @contextmanager
     def _reading(self) -> Iterator[PostgresqlConnection]:
-        """A connection that shows one moment of the database."""
+        """A connection in a read transaction, which sees one state of the database."""
         try:
             if self._link is None:
                 link = connect(self._address, reads_only=True)
@@ -306,7 +306,7 @@ class PostgresqlStoreReader:
             raise failure(self._address, "read", error) from None
 
     def _check(self, link: PostgresqlConnection) -> None:
-        """See that the schema is ours, and of this version.
+        """Check that the schema is a store of this version.
 
         @raise StorageError: it is not.
         """

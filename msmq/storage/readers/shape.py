@@ -23,11 +23,11 @@ PAGE_ROWS: Final = 2000
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """Bytes of packets in a page, if it has more than one row."""
 LARGE: Final = 32 * 1024
-"""Size of a packet from which on its body is not read, unless it is needed."""
+"""Minimum size of packets whose bodies are read only on demand."""
 HEAD: Final = 8 * 1024
-"""Bytes that are read of such a packet."""
+"""Bytes read of such a packet."""
 LAST: Final = (1 << 63) - 1
-"""The largest number that a database keeps."""
+"""The largest number in a database."""
 
 Row: TypeAlias = tuple[Any, ...]
 """Of a message: LookupIdentifier, ArrivalTime, AbortCount, MoveCount, when it is due, packet.
@@ -38,7 +38,7 @@ Of an entry of a message log: sequence, LookupIdentifier, ArrivalTime, packet.""
 class RowPage:
     """Some rows, in the order of their numbers.
 
-    @ivar next: the number from which the next page goes on; C{None} if this was the last.
+    @ivar next: the first number of the next page; C{None} after the last page.
     """
 
     rows: Sequence[Row] = attrs.field(repr=False)
@@ -46,7 +46,7 @@ class RowPage:
 
 
 class StoreContents(Protocol):
-    """Everything that a store holds, for a copy of it; what StoreReader says holds here too."""
+    """Reader of the whole content of a store, for copies; the rules of L{StoreReader} apply."""
 
     def queues(self) -> list[QueueDefinition]:
         """See L{StoreReader.queues}."""
@@ -78,44 +78,45 @@ class StoreContents(Protocol):
 
 
 class MomentGone(StorageError):
-    """The server has reused what a held reader has not read yet; hold the reader again."""
+    """The server has reused space that a held reader has not read yet; hold the reader again."""
 
 
 class StoreReader(StoreContents, Protocol):
     """Reader of a store, with or without a running server.
 
     C{begin} is the first requested number, C{end} the number after the last.
-    C{since} and C{until} leave out what arrived earlier, or then or later; seconds since 1970-01-01 UTC.
+    C{since} excludes rows that arrived earlier, C{until} those that arrived then or later; both in seconds
+    since 1970-01-01 UTC.
     Every method raises a L{StorageError<msmq.interfaces.StorageError>} if the store cannot be read.
 
     @ivar text: readable name, without secrets.
-    @ivar bytes_read: how many bytes of packets were read.
+    @ivar bytes_read: the number of bytes of packets that were read.
     """
 
     text: str
     bytes_read: int
 
     def hold(self) -> None:
-        """Let all calls show this moment, until L{close}; afterwards each shows its own again.
+        """Let all calls read the present state, until L{close}; afterwards each reads the current one again.
 
-        A call raises L{MomentGone} if the server has removed what it needs, and reused its space.
+        A call raises L{MomentGone} if the server has removed data that it needs, and reused its space.
         """
 
     def identifier(self) -> str:
         """The GUID of the queue manager that it belongs to; empty if none has opened it yet."""
 
     def queues(self) -> list[QueueDefinition]:
-        """Every queue that is kept, journals, system and outgoing queues too."""
+        """Every stored queue, including journals, system queues and outgoing queues."""
 
     def values(self) -> dict[str, bytes]:
-        """The values of the queue manager itself, by their names."""
+        """The state values of the queue manager, by name."""
 
     def messages(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
     ) -> RowPage:
         """Messages in a queue, by LookupIdentifier, except express ones.
 
-        @param bodies: whether the bodies are wanted; otherwise that of a large packet may be zeros.
+        @param bodies: whether to read bodies; otherwise the body of a large packet may be zeros.
         """
 
     def message_rows(self, queue: UUID, begin: int) -> RowPage:
@@ -127,22 +128,22 @@ class StoreReader(StoreContents, Protocol):
         """Entries of the message log of a queue, by sequence."""
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
-        """Entries of the event log, by sequence; and from where to go on, as of a L{RowPage}."""
+        """Entries of the event log, by sequence, and the first number of the next page as in L{RowPage}."""
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """Where a range is cut into pieces of this many rows, and how many rows the last piece has."""
+        """The boundaries of pieces of this number of rows in a range, and the size of the last piece."""
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
-        """The same of a message log."""
+        """The same for a message log."""
 
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
-        """The first number that was not trimmed, and the first behind the last entry; 1 and 1 of no log."""
+        """The first number that is not trimmed, and the one after the last entry; 1 and 1 without a log."""
 
     def event_bounds(self) -> tuple[int, int]:
-        """The same of the event log."""
+        """The same for the event log."""
 
     def log_end(self) -> int:
-        """The first number that no entry of any message log has or had."""
+        """The first number that was never assigned to an entry of a message log."""
 
     def log_since(self, queue: UUID, time: float) -> int | None:
         """The first entry that arrived then or later; C{None} if there is none."""
@@ -151,16 +152,16 @@ class StoreReader(StoreContents, Protocol):
         """The first event that happened then or later."""
 
     def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
-        """The number behind this many entries of these logs; C{None} if there are no more than that."""
+        """The number after this number of entries of these logs; C{None} if there are no further ones."""
 
     def close(self) -> None:
         """Release its resources until the next call."""
 
 
 def one_page(sizes: Sequence[tuple[int, int]], bodies: bool) -> tuple[int, bool]:
-    """How many of these rows make a page, and whether there are more.
+    """The number of these rows that fit in a page, and whether there are more.
 
-    @param sizes: number and size of each.
+    @param sizes: the number and the size of each row.
     @param bodies: as of L{StoreReader.messages}.
     """
     total = 0
@@ -174,7 +175,7 @@ def one_page(sizes: Sequence[tuple[int, int]], bodies: bool) -> tuple[int, bool]
 def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Sequence[StoredEvent], int | None]:
     """The events of a page, of which one more was asked for, and the number from which the next goes on.
 
-    @param text_of: the text that stands in the database so.
+    @param text_of: decodes a stored text.
     """
     events = [
         StoredEvent(
@@ -189,13 +190,13 @@ def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Seque
 def check_packet(
     where: str, packet: bytes, size: int, checksum: int | None, computed: Callable[[], int], *, is_sound: bool
 ) -> None:
-    """See that a row, and a packet that was read whole, are as they were written.
+    """Verify the checksums of a row, and of a packet that was read completely.
 
-    @param where: the row, as people may read it.
-    @param checksum: that is stored; C{None} for a row that is older than checksums.
-    @param computed: the one that it has to be.
-    @param is_sound: whether the other values of the row have their checksum.
-    @raise StorageError: they are not.
+    @param where: the name of the row, for people.
+    @param checksum: the stored checksum; C{None} for a row from before checksums existed.
+    @param computed: the expected checksum.
+    @param is_sound: whether the other values of the row match their checksum.
+    @raise StorageError: they do not match.
     """
     if not is_sound:
         raise StorageError(f"{where}: the checksum of the row does not match; run msmq store check")
@@ -204,17 +205,17 @@ def check_packet(
 
 
 def stored(number: int) -> int:
-    """A LookupIdentifier, or the number behind the last, as databases have it: with a sign."""
+    """A LookupIdentifier, or the number after the largest one, in stored form, which is signed."""
     return max(~LAST, min(int(number) + ~LAST, LAST))
 
 
 def within(begin: int, end: int) -> tuple[int, int]:
-    """Both as numbers that databases have."""
+    """Both bounds, limited to the numbers of databases."""
     return max(0, min(begin, LAST)), max(0, min(end, LAST))
 
 
 def other_version(where: object, version: int, ours: int) -> StorageError:
-    """Make, for the caller to raise, the error that says that a store is not of this version."""
+    """Create the error about a store of another version, for the caller to raise."""
     which = "a newer" if version > ours else "an older"
     return StorageError(
         f"{where}: written by {which} version of msmq (schema {version}, this one knows {ours})"
@@ -231,5 +232,5 @@ def without_body(head: bytes, size: int) -> bytes | None:
         view = UserMessageView(packet)
     except RemoteProtocolError:
         return None
-    # Where the body begins is not behind this.
+    # An upper bound of the offset of the body.
     return packet if size - view.body_size <= len(head) else None

@@ -302,7 +302,7 @@ class SqliteStoreReader:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection that shows one moment of the file."""
+        """A connection in a read transaction, which sees one state of the file."""
         try:
             if self._connection is None:
                 self._connection = _connect(self._path)
@@ -322,16 +322,16 @@ class SqliteStoreReader:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """A connection that reads, to a file that is ours and of this version.
+    """Connect read-only to a file that is a store of this version.
 
-    @raise StorageError: it is none.
+    @raise StorageError: it is not.
     """
     if not path.exists():
         raise StorageError(f"{path}: there is no such store")
     try:
         return _opened(path, "mode=ro")
     except sqlite3.Error as error:
-        # Where nothing can be written, a file that no server has open is read as it lies there.
+        # In a read-only directory, a file that no server has open is read without a WAL.
         is_alone = not path.with_name(f"{path.name}-wal").exists() and not os.access(path.parent, os.W_OK)
         if kind_of(error) not in ("SQLITE_CANTOPEN", "SQLITE_READONLY") or not is_alone:
             raise

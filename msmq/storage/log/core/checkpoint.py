@@ -1,6 +1,6 @@
 """Checkpoint format: the state at a log position, so that recovery reads only later groups.
 
-Rows are copied in steps while the log goes on, so some of them may be newer than the position.
+Rows are copied in steps while the log is written to, so some of them may be newer than the position.
 Since every record assigns a value to its key, replaying the log from the position gives the same state as an
 atomic copy would.
 """

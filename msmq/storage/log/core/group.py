@@ -16,7 +16,7 @@ Undo: TypeAlias = tuple[Any, Any, Any]
 C{None}."""
 Mark: TypeAlias = tuple[int, ...]
 _TABLE_SIZE: Final = 9
-"""Its offset in a mark."""
+"""Index of the table size in a mark."""
 
 
 class GroupContent:

@@ -1,4 +1,4 @@
-"""Rows of the messages of one queue: young ones as objects, all others packed in blocks."""
+"""Rows of the messages of one queue: recent ones as objects, all others packed in blocks."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ import attrs
 from msmq.storage.log.core.records import EVENT_ONLY_AT, MESSAGE_ROW
 
 BLOCK: Final = 1024
-"""Rows of a block; one may have up to twice as many."""
+"""Number of rows of a block; a block may have up to twice as many."""
 YOUNG: Final = 4096
-"""Rows that are objects, at most; with one more all of them are packed."""
+"""Limit on rows that are objects; with one more all of them are packed."""
 
 _WIDTH: Final = MESSAGE_ROW.size
 _IDENTITY: Final = _WIDTH - 20
 _WORDS: Final = _WIDTH // 4
-"""Words of 32 bits of a row."""
+"""32-bit words of a row."""
 _EACH: Final = Struct(f"{_WIDTH}s")
 _first = itemgetter(0)
 
 
 class _Block:
-    """Rows in the order of their LookupIdentifiers, of which some may be gone.
+    """Packed rows in the order of their LookupIdentifiers, some of which may be removed.
 
     @ivar ids: the LookupIdentifiers.
-    @ivar rows: the rows, one behind the other.
-    @ivar present: 1 for each that is there, 0 for each that is gone; C{live} of them are there.
+    @ivar rows: the rows, concatenated.
+    @ivar present: 1 for each existing row, 0 for each removed one; C{live} rows exist.
     """
 
     __slots__ = ("ids", "live", "present", "rows")
@@ -45,22 +45,22 @@ class _Block:
         self.present = bytearray(b"\1") * self.live
 
     def place(self, lookup_id: int) -> int:
-        """Where it is; -1 if it is not here."""
+        """The index of a LookupIdentifier; -1 if it is not in this block."""
         place = bisect_left(self.ids, lookup_id)
         if place < len(self.ids) and self.ids[place] == lookup_id and self.present[place]:
             return place
         return -1
 
     def row(self, place: int) -> bytes:
-        """The row at a place."""
+        """The row at an index."""
         return bytes(self.rows[place * _WIDTH : (place + 1) * _WIDTH])
 
     def live_ids(self) -> Iterator[int]:
-        """The LookupIdentifiers of those that are there."""
+        """The LookupIdentifiers of the existing rows."""
         return iter(self.ids) if self.live == len(self.ids) else compress(self.ids, self.present)
 
     def live_rows(self) -> Iterator[bytes]:
-        """Their rows."""
+        """The existing rows."""
         rows = map(_first, _EACH.iter_unpack(self.rows))
         return rows if self.live == len(self.ids) else compress(rows, self.present)
 
@@ -69,9 +69,9 @@ class _Block:
 class RowColumns:
     """Rows in ascending order of their LookupIdentifiers, as columns.
 
-    No step of it is taken row by row: a start reads a million of them.
+    Every operation works on whole columns, since a start reads a million rows.
 
-    @ivar event_only: of each a byte, not 0 if its removal unread is followed by an event alone.
+    @ivar event_only: a byte for each row, not 0 if its removal unread causes only an event.
     """
 
     lookup_ids: Sequence[int]
@@ -80,12 +80,12 @@ class RowColumns:
 
     @property
     def generations(self) -> array[int]:
-        """Of the segments where their packets are; of an express one it has the highest bit."""
+        """Generations of the segments with their packets; the highest bit marks an express packet."""
         return self._words[1::_WORDS]
 
     @property
     def sizes(self) -> array[int]:
-        """Bytes of their packets."""
+        """Sizes of their packets."""
         return self._words[2::_WORDS]
 
     @property
@@ -95,7 +95,7 @@ class RowColumns:
 
     @property
     def due(self) -> array[int]:
-        """When they expire; -1 for never."""
+        """Expiry times; -1 for never."""
         return self._wide("q", 6)
 
     @property
@@ -117,14 +117,13 @@ class RowColumns:
 
 
 class MessageRows(dict[int, bytes]):
-    """A mapping of LookupIdentifiers to rows.
+    """Mapping of LookupIdentifiers to rows.
 
-    The dictionary itself has the young rows.
+    The dictionary itself has the recent rows.
     With more than L{YOUNG} of them they are packed: about 70 bytes a row instead of 200.
-    A packed row is found by bisection, replaced in its place, and marked when it is removed; a block with
-    few rows left is packed again, and an empty one dropped. All of that is work on one block.
-
-    Of the methods of a dictionary only those below may be used.
+        A packed row is found by bisection, replaced in place, and marked when it is removed; a block with few
+    rows left is packed again, and an empty one dropped. Each of these operations works on one block.
+    Only the methods below may be used.
 
     @cvar block: L{BLOCK}; C{young}: L{YOUNG}.
     """
@@ -164,7 +163,7 @@ class MessageRows(dict[int, bytes]):
         return self._blocks[found[0]].row(found[1])
 
     def get(self, lookup_id: int, default: Any = None) -> Any:
-        """The row of a message, or something else without one."""
+        """The row of a message, or the default."""
         row = dict.get(self, lookup_id)
         if row is not None:
             return row
@@ -182,7 +181,7 @@ class MessageRows(dict[int, bytes]):
             self._pack()
 
     def put_new(self, first: int, rows: Sequence[bytes]) -> bool:
-        """Put rows of consecutive LookupIdentifiers; false, and nothing is done, if one may be there."""
+        """Put rows of consecutive LookupIdentifiers; false, without a change, if one may exist already."""
         end = first + len(rows)
         number = bisect_right(self._firsts, first) - 1
         if number != bisect_left(self._firsts, end) - 1 or (
@@ -198,12 +197,12 @@ class MessageRows(dict[int, bytes]):
         return True
 
     def forget(self, lookup_ids: Iterable[int]) -> None:
-        """Remove rows, and return nothing."""
+        """Remove existing rows without returning them."""
         for lookup_id in lookup_ids:
             self.pop(lookup_id)
 
     def pop(self, lookup_id: int, default: Any = None) -> Any:
-        """Remove a row and return it, or something else without one."""
+        """Remove a row and return it, or the default."""
         row = dict.pop(self, lookup_id, None)
         if row is not None:
             return row
@@ -212,7 +211,7 @@ class MessageRows(dict[int, bytes]):
         return default
 
     def remove(self, lookup_ids: array[int]) -> None:
-        """Remove rows; those that are not there are ignored.
+        """Remove rows; missing ones are ignored.
 
         Consecutive rows of a block are removed together.
         """
@@ -234,7 +233,7 @@ class MessageRows(dict[int, bytes]):
             place += count
 
     def take(self, lookup_ids: array[int]) -> tuple[array[int], bytes]:
-        """Remove rows, and return the LookupIdentifiers and rows of those that were there, in this order.
+        """Remove rows, and return the LookupIdentifiers and rows of the existing ones, in this order.
 
         Consecutive rows of a block are removed together.
         """
@@ -273,7 +272,7 @@ class MessageRows(dict[int, bytes]):
     def popitem(self) -> tuple[int, bytes]:
         """Remove any row.
 
-        @raise KeyError: there is none.
+        @raise KeyError: there are no rows.
         """
         if self._packed:
             block = self._blocks[-1]
@@ -282,25 +281,25 @@ class MessageRows(dict[int, bytes]):
         return dict.popitem(self)
 
     def __iter__(self) -> Iterator[int]:
-        """The LookupIdentifiers of all rows, in no order; none may be added or removed meanwhile."""
+        """The LookupIdentifiers of all rows, unordered; no row may be added or removed meanwhile."""
         return chain(dict.__iter__(self), *(block.live_ids() for block in self._blocks))
 
     def keys(self) -> Any:
-        """As iteration."""
+        """The same as iteration."""
         return iter(self)
 
     def values(self) -> Any:
-        """All rows, in the same way."""
+        """All rows, with the same restriction."""
         return chain(dict.values(self), *(block.live_rows() for block in self._blocks))
 
     def items(self) -> Any:
-        """Both, in the same way."""
+        """LookupIdentifiers and rows, with the same restriction."""
         return zip(self, self.values(), strict=True)
 
     def lasting(self) -> Iterator[int]:
-        """The LookupIdentifiers, each once; rows may come and go from one to the next.
+        """The LookupIdentifiers, each once; rows may be added and removed during the iteration.
 
-        A row that is there all the time is among them; others may be.
+        A row that exists all the time is included; others may be.
         """
         young = set(dict.__iter__(self))
         after = -1
@@ -315,7 +314,7 @@ class MessageRows(dict[int, bytes]):
     def ordered(self) -> Iterator[tuple[Sequence[int], bytes | bytearray]]:
         """LookupIdentifiers and rows in ascending order, many at a time.
 
-        None may be added or removed meanwhile.
+        No row may be added or removed meanwhile.
         """
         self._pack()
         for block in self._blocks:
@@ -338,9 +337,9 @@ class MessageRows(dict[int, bytes]):
             yield RowColumns(lookup_ids, words, flags)
 
     def named(self, identity: bytes) -> Iterator[int | None]:
-        """The messages with these last bytes of their row, and C{None} after each step in between.
+        """The messages whose rows end with these bytes, and C{None} after each intermediate step.
 
-        Rows may come and go from one to the next.
+        Rows may be added and removed during the iteration.
         """
         for lookup_id in list(dict.__iter__(self)):
             row = dict.get(self, lookup_id)
@@ -360,9 +359,9 @@ class MessageRows(dict[int, bytes]):
             yield None
 
     def extend(self, ids: array[int], rows: bytes) -> None:
-        """Put many rows at once, the later ones in place of the earlier ones of a LookupIdentifier.
+        """Put many rows; of several with one LookupIdentifier the last one applies.
 
-        Those that are in order, and behind all that are packed, are packed as they are.
+        Ordered rows after all packed ones are packed directly.
         """
         is_behind = not self._blocks or (len(ids) > 0 and ids[0] > self._blocks[-1].ids[-1])
         is_packed = is_behind and len(ids) >= self.block // 2 and not dict.__len__(self)
@@ -377,7 +376,7 @@ class MessageRows(dict[int, bytes]):
     # Blocks
 
     def _find(self, lookup_id: int) -> tuple[int, int] | None:
-        """The number of the block, and the place in it."""
+        """The number of the block, and the index in it."""
         number = bisect_right(self._firsts, lookup_id) - 1
         if number < 0:
             return None
@@ -385,7 +384,7 @@ class MessageRows(dict[int, bytes]):
         return None if place < 0 else (number, place)
 
     def _next_block(self, after: int) -> int | None:
-        """The first block with a row, there or gone, that has a greater LookupIdentifier."""
+        """The first block with a greater LookupIdentifier, of an existing or removed row."""
         number = max(bisect_right(self._firsts, after) - 1, 0)
         if number < len(self._blocks) and self._blocks[number].ids[-1] <= after:
             number += 1
@@ -413,20 +412,20 @@ class MessageRows(dict[int, bytes]):
             self._replace(number, list(zip(block.live_ids(), block.live_rows(), strict=True)))
 
     def _blocks_of(self, items: Sequence[tuple[int, bytes]]) -> list[_Block]:
-        """Rows that are in order, in blocks."""
+        """Divide ordered rows into blocks."""
         return [
             _Block(array("Q", map(_first, part)), bytearray(b"".join([row for _, row in part])))
             for part in (items[start : start + self.block] for start in range(0, len(items), self.block))
         ]
 
     def _replace(self, number: int, items: Sequence[tuple[int, bytes]]) -> None:
-        """Have these rows in place of a block."""
+        """Replace a block by these rows."""
         blocks = self._blocks_of(items)
         self._blocks[number : number + 1] = blocks
         self._firsts[number : number + 1] = [block.ids[0] for block in blocks]
 
     def _pack(self) -> None:
-        """Move the young rows into blocks, behind, before or between those that are packed."""
+        """Pack the recent rows into blocks, after, before or between the packed ones."""
         young = sorted(dict.items(self))
         self.clear()
         self._packed += len(young)

@@ -55,9 +55,9 @@ EXPRESS: Final = 1 << 63
 OFFSET_MASK: Final = (1 << 32) - 1
 
 EVENT_ONLY: Final = 1 << 31
-"""Flag beside MoveCount: an event is all that follows the removal of the message unread."""
+"""Flag next to MoveCount: removing the message unread causes only an event."""
 EVENT_ONLY_AT: Final = 39
-"""The byte of a row of a message that has this flag, and the high bits of MoveCount, which are 0."""
+"""Offset in a message row of the byte with this flag; its other bits are the high bits of MoveCount, 0."""
 
 _MESSAGE_SIZE: Final = MESSAGE_RECORD.size
 _LOG_SIZE: Final = KEY.size + LOG_ROW.size
@@ -105,13 +105,13 @@ class RecordTarget(Protocol):
 
 
 def queue_record(number: int, identifier: UUID, definition: bytes) -> bytes:
-    """The definition of a queue."""
+    """Record of the definition of a queue."""
     size = KEY.size + 16 + len(definition)
     return KEY.pack(Kind.QUEUE, size, number, 0) + identifier.bytes + definition
 
 
 def queue_gone_record(number: int) -> bytes:
-    """A queue is removed."""
+    """Record of a removed queue."""
     return KEY.pack(Kind.QUEUE_GONE, KEY.size, number, 0)
 
 
@@ -121,7 +121,7 @@ def message_key(number: int, lookup_id: int) -> bytes:
 
 
 def messages_gone_record(number: int, lookup_ids: tuple[int, ...]) -> bytes:
-    """Messages are removed."""
+    """Record of removed messages."""
     size = KEY.size + 8 * len(lookup_ids)
     return KEY.pack(Kind.MESSAGES_GONE, size, number, len(lookup_ids)) + Struct(f"<{len(lookup_ids)}Q").pack(
         *lookup_ids
@@ -129,7 +129,7 @@ def messages_gone_record(number: int, lookup_ids: tuple[int, ...]) -> bytes:
 
 
 def state_record(name: str, value: bytes | None) -> bytes:
-    """A value is put, or removed."""
+    """Record of a state value that is put or removed."""
     text = name.encode("utf-8", "surrogatepass")
     size = KEY.size + len(text) + len(value or b"")
     kind = Kind.STATE_GONE if value is None else Kind.STATE
@@ -137,32 +137,32 @@ def state_record(name: str, value: bytes | None) -> bytes:
 
 
 def log_record(number: int, sequence: int, row: bytes) -> bytes:
-    """An entry of a message log."""
+    """Record of an entry of a message log."""
     return KEY.pack(Kind.LOG, _LOG_SIZE, number, sequence) + row
 
 
 def log_trimmed_record(number: int, first: int) -> bytes:
-    """A message log begins with this sequence."""
+    """Record of a trim: a message log begins with this sequence."""
     return KEY.pack(Kind.LOG_TRIMMED, KEY.size, number, first)
 
 
 def event_record(sequence: int, row: bytes) -> bytes:
-    """An event."""
+    """Record of an event."""
     return KEY.pack(Kind.EVENT, _EVENT_SIZE, 0, sequence) + row
 
 
 def events_trimmed_record(first: int) -> bytes:
-    """The event log begins with this sequence."""
+    """Record of a trim: the event log begins with this sequence."""
     return KEY.pack(Kind.EVENTS_TRIMMED, KEY.size, 0, first)
 
 
 def sealed_record(generation: int) -> bytes:
-    """The segment is sealed: the log continues in the segment of this generation."""
+    """Record that seals a segment: the log continues in the segment of this generation."""
     return KEY.pack(Kind.SEALED, KEY.size, 0, generation)
 
 
 def messages_record(number: int, lookup_ids: list[int], rows: list[bytes]) -> bytes:
-    """Many messages of one queue, as checkpoints have them."""
+    """Record of many messages of one queue, for checkpoints."""
     count = len(rows)
     size = KEY.size + (8 + MESSAGE_ROW.size) * count
     head = KEY.pack(Kind.MESSAGES, size, number, count)
@@ -170,22 +170,22 @@ def messages_record(number: int, lookup_ids: list[int], rows: list[bytes]) -> by
 
 
 def logs_record(number: int, rows: bytes) -> bytes:
-    """Many entries of one message log."""
+    """Record of many entries of one message log."""
     return KEY.pack(Kind.LOGS, KEY.size + len(rows), number, 0) + rows
 
 
 def events_record(first: int, rows: bytes) -> bytes:
-    """Many events."""
+    """Record of many events."""
     return KEY.pack(Kind.EVENTS, KEY.size + len(rows), 0, first) + rows
 
 
 @attrs.frozen
 class TableRecord:
-    """One record of a table.
+    """Record of a table.
 
     @ivar number: of a queue, or the length of a name.
     @ivar key: LookupIdentifier, sequence, generation or count.
-    @ivar body: the rest.
+    @ivar body: the bytes after the key.
     """
 
     kind: Kind

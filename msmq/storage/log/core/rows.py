@@ -78,12 +78,12 @@ class LogRows:
         return old
 
     def pop_last(self) -> None:
-        """Take back the last L{append}."""
+        """Undo the last L{append}."""
         self.size -= LOG_ROW.unpack(self.row(len(self) - 1))[3]
         del self._rows[-LOG_ROW.size :]
 
     def forget(self, count: int, size: int) -> None:
-        """Forget the oldest; a negative count takes that back, until L{settle}.
+        """Remove the oldest rows; a negative count undoes that, until L{settle}.
 
         @param size: bytes of their packets.
         """
@@ -91,19 +91,19 @@ class LogRows:
         self.size -= size
 
     def settle(self) -> None:
-        """Free the memory of what was forgotten."""
+        """Free the memory of removed rows."""
         if self._start > _LAG and 2 * self._start * LOG_ROW.size > len(self._rows):
             del self._rows[: self._start * LOG_ROW.size]
             self._start = 0
 
     def retain(self, rows: list[bytes]) -> None:
-        """Keep only these rows, which are some of its own, in their order."""
+        """Keep only these rows, a subset of its own, in their order."""
         self._rows = bytearray(b"".join(rows))
         self._start = 0
         self.size = sum(LOG_ROW.unpack(row)[3] for row in rows)
 
     def chunk(self, place: int, count: int) -> bytes:
-        """Some rows as they are stored."""
+        """A range of rows in stored form."""
         begin = (self._start + place) * LOG_ROW.size
         end = min(begin + count * LOG_ROW.size, len(self._rows))
         return bytes(self._rows[begin:end])
@@ -112,7 +112,7 @@ class LogRows:
 class EventRows:
     """Rows of the event log, whose sequences have no gaps.
 
-    @ivar first: the sequence of the oldest; of the next one, if there is none.
+    @ivar first: the sequence of the oldest event; of the next one, if there are none.
     """
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class EventRows:
         return self.first + len(self)
 
     def row(self, sequence: int) -> bytes | None:
-        """The row of an event; C{None} if it is not kept."""
+        """The row of an event; C{None} if it is not stored."""
         if not self.first <= sequence < self.end:
             return None
         begin = (self._start + sequence - self.first) * EVENT_ROW.size
@@ -144,11 +144,11 @@ class EventRows:
         self._rows += rows
 
     def pop_last_of(self, count: int) -> None:
-        """Take back the last C{count} of L{extend}."""
+        """Undo the last C{count} events of L{extend}."""
         del self._rows[len(self._rows) - count * EVENT_ROW.size :]
 
     def put(self, sequence: int, row: bytes) -> bytes | None:
-        """Keep the row of an event that is not forgotten; the one that it replaces is returned.
+        """Store the row of an event that is not trimmed; return the replaced row.
 
         @raise Malformed: events are missing before it.
         """
@@ -167,28 +167,28 @@ class EventRows:
         return old
 
     def pop_last(self) -> None:
-        """Take back the last L{append}."""
+        """Undo the last L{append}."""
         del self._rows[-EVENT_ROW.size :]
 
     def forget(self, count: int) -> None:
-        """Forget the oldest; a negative count takes that back, until L{settle}."""
+        """Remove the oldest rows; a negative count undoes that, until L{settle}."""
         self._start += count
         self.first += count
 
     def settle(self) -> None:
-        """Free the memory of what was forgotten."""
+        """Free the memory of removed rows."""
         if self._start > _LAG and 2 * self._start * EVENT_ROW.size > len(self._rows):
             del self._rows[: self._start * EVENT_ROW.size]
             self._start = 0
 
     def chunk(self, sequence: int, count: int) -> bytes:
-        """Some rows, as they are stored, from a sequence on."""
+        """A range of rows in stored form, from a sequence on."""
         begin = (self._start + sequence - self.first) * EVENT_ROW.size
         end = min(begin + count * EVENT_ROW.size, len(self._rows))
         return bytes(self._rows[begin:end])
 
     def of(self, identity: bytes, after: int) -> Iterator[int]:
-        """Sequences of the events of one message, larger than another one."""
+        """Sequences of the events of one message, greater than a given one."""
         wanted = bytes([len(identity)]) + identity.ljust(20, b"\0")
         at = EVENT_ROW.size - len(wanted)
         found = (self._start + max(0, after + 1 - self.first)) * EVENT_ROW.size

@@ -1,7 +1,7 @@
 """Salvage of a damaged log: finds intact groups and tables, and replays records with gaps.
 
 Recovery requires the whole log. A repair uses every group and every checkpoint table with a valid checksum,
-whatever is missing between them.
+even with gaps between them.
 """
 
 from __future__ import annotations

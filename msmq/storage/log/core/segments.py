@@ -18,9 +18,9 @@ SLACK: Final = 4
 KEPT: Final = 7
 """Minimum number of free files.
 
-A checkpoint frees as many segments as were filled since the one before, two of them or three as a rule; what
-is kept then is what the log needs until the next, on top of the three that are always there.  With fewer, a
-log in which nothing stays would delete files, and fill as many new ones with zeros: each byte twice.
+A checkpoint frees the segments that were filled since the previous one, usually two or three; these are kept
+until the next one, in addition to the three that are created in advance.  With fewer files, a log whose
+messages are received soon would delete files and fill new ones with zeros, which writes each byte twice.
 """
 SPARED: Final = 8
 """Segments in use per free file of a large log."""
@@ -30,7 +30,7 @@ MOST_VICTIMS: Final = 64
 
 @attrs.define(eq=False)
 class Segment:
-    """A segment in use.
+    """Segment in use.
 
     @ivar rows: number of rows that refer to a packet in it; C{size_live} is the size of these packets.
     """

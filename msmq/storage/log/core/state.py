@@ -41,10 +41,10 @@ def count_live(live: dict[int, LivePackets], generations: array[int], sizes: arr
 
 @attrs.define(eq=False)
 class KeptQueue:
-    """One queue.
+    """Queue with its rows.
 
-    @ivar number: never given to another queue.
-    @ivar record: its definition as it is stored.
+    @ivar number: the number of the queue, never reused.
+    @ivar record: its definition in stored form.
     @ivar messages: the durable messages; C{express} has the express ones.
     """
 
@@ -80,10 +80,10 @@ class KeptQueue:
 
 @attrs.define(eq=False)
 class State:
-    """All that is kept; as L{msmq.storage.log.core.records.RecordTarget}, what records are replayed on.
+    """The index of a log: queues, rows and state values; a L{msmq.storage.log.core.records.RecordTarget}.
 
-    Replaying records twice, or on a state that holds a later assignment of some keys, leads to the same
-    state in the end, since every record names the value that its key has from then on.
+    Records are idempotent assignments, so replaying some twice, or on a state with later values of some keys,
+    leads to the same final state.
     """
 
     queues: dict[UUID, KeptQueue] = attrs.field(factory=dict)

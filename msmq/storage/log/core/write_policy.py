@@ -20,7 +20,7 @@ SWITCH_SECONDS: Final = 0.01
 FEWEST: Final = 16
 """Worker writes before the reactor's thread may write: at first, and after a slow write."""
 MOST: Final = 1024
-"""The same after many slow writes; each one that comes soon after the one before doubles it."""
+"""The same after many slow writes; each slow write soon after the previous one doubles it."""
 FORGOTTEN: Final = 4096
 """Quick writes in a row after which earlier slow ones do not count."""
 
@@ -29,12 +29,12 @@ FORGOTTEN: Final = 4096
 class WritePolicy:
     """Chooses the writing thread by measured write times.
 
-    Nothing is known of a new disk, so the worker thread begins.
-    The quickest of its last writes decides, since the others may have waited for the interpreter and not for
-    the disk.
-    In the reactor's thread the slowest decides: a single one over the limit ends that, for 16 writes, then
-    for 32, up to 1,024, so that of a disk that is slow now and then at most one write in a thousand holds the
-    reactor.
+    The worker thread begins, since the speed of the disk is unknown.
+    The fastest of its last writes decides, since the others may have waited for the interpreter lock and not
+    for the disk.
+    In the reactor's thread the slowest decides: a single write over the limit passes the next 16 writes to
+    the worker, then 32, up to 1,024, so that on a disk that is occasionally slow at most one write in
+    a thousand blocks the reactor.
 
     @ivar is_quick: whether the reactor's thread writes small groups.
     """
