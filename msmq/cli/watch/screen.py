@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 import attrs
@@ -11,10 +12,11 @@ from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.widgets import DataTable, Footer, Input, Static
 
+from msmq.cli.output import cut_text, fitted_widths
 from msmq.cli.readable import printable
 from msmq.cli.units import rate_text, size_text
 from msmq.cli.watch.looks import Looks
-from msmq.cli.watch.model import VIEWS, Sample, ViewOrder, ViewRow, WatchModel
+from msmq.cli.watch.model import VIEWS, Sample, ViewColumn, ViewOrder, ViewRow, WatchModel
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 
@@ -83,6 +85,10 @@ class WatchScreen(App[None]):
         self.query_one(DataTable).focus()
         self._looks.start()
 
+    def on_resize(self) -> None:
+        """Fit the columns to the screen."""
+        self.show()
+
     def on_unmount(self) -> None:
         """Stop."""
         self._looks.stop()
@@ -117,16 +123,24 @@ class WatchScreen(App[None]):
         at, top = table.cursor_row, table.scroll_y
         key = self._keys[at] if 0 <= at < len(self._keys) else None
         table.clear(columns=True)
-        for number, column in enumerate(columns):
-            arrow = ("▼" if order.descends else "▲") if number == order.column else ""
-            table.add_column(f"{column.title}{arrow}")
         shown = rows[:SHOWN]
+        titles = [_title(column, order, number) for number, column in enumerate(columns)]
+        widths = self._widths(titles, shown)
+        for title, width in zip(titles, widths, strict=True):
+            table.add_column(title, width=width)
         for row in shown:
-            table.add_row(*_cells(row))
+            table.add_row(*_cells(row, widths))
         self._keys = [row.key for row in shown]
         if key in self._keys:
             table.move_cursor(row=self._keys.index(key), scroll=False)
         table.scroll_to(y=top, animate=False)
+
+    def _widths(self, titles: Sequence[str], rows: Sequence[ViewRow]) -> list[int]:
+        """The widths of the columns, such that they fit the screen if they can."""
+        texts = zip(titles, *(row.cells for row in rows), strict=True)
+        widths = [max(map(len, column)) for column in texts]
+        # The table has a space on both sides of each cell, where text output has two between them.
+        return fitted_widths(widths, [len(title) for title in titles], self.size.width - 4)
 
     def _head(self) -> Text:
         totals = self._model.totals
@@ -228,9 +242,19 @@ class WatchScreen(App[None]):
         self.show()
 
 
-def _cells(row: ViewRow) -> list[Text]:
+def _title(column: ViewColumn, order: ViewOrder, number: int) -> str:
+    if number != order.column:
+        return column.title
+    return f"{column.title}{'▼' if order.descends else '▲'}"
+
+
+def _cells(row: ViewRow, widths: Sequence[int]) -> list[Text]:
     style = _STYLES[row.severity]
     return [
-        Text(printable(cell), style=style, justify="left" if isinstance(value, str) else "right")
-        for cell, value in zip(row.cells, row.values, strict=True)
+        Text(
+            cut_text(printable(cell), width),
+            style=style,
+            justify="left" if isinstance(value, str) else "right",
+        )
+        for cell, value, width in zip(row.cells, row.values, widths, strict=True)
     ]

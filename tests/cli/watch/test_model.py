@@ -80,7 +80,7 @@ class RowTests(ModelTestCase):
         self.model.take(sample(0, outgoing=(waiting,), sessions=(session("192.0.2.7", sent=5),)))
         self.model.take(sample(2, outgoing=(waiting,), sessions=(session("192.0.2.7", sent=9),)))
         [row] = self.model.rows("outgoing", ViewOrder())
-        self.assertEqual((cells("outgoing", row)["next attempt"], row.severity), ("in 40 s", 1))
+        self.assertEqual((cells("outgoing", row)["retry"], row.severity), ("in 40 s", 1))
         [row] = self.model.rows("sessions", ViewOrder())
         self.assertEqual((cells("sessions", row)["out/s"], cells("sessions", row)["silent"]), ("2", "2 s"))
 

@@ -37,7 +37,7 @@ class ScreenTests(SynchronousTestCase):
         """Keys choose a view, an order and a filter; samples change the rows, and a failure is an alarm."""
 
         async def use() -> None:
-            async with self.screen.run_test() as pilot:
+            async with self.screen.run_test(size=(120, 30)) as pilot:
                 self.assertIn("ALPHA  running", self.line("head"))
                 self.assertIn("2 dead letters", self.line("alarms"))
                 self.assertIn(f"the first {SHOWN} of {SHOWN + 1}", self.line("views"))
@@ -65,3 +65,20 @@ class ScreenTests(SynchronousTestCase):
 
         asyncio.run(use())
         self.assertIs(self.screen.is_running, False)
+
+    def test_width(self) -> None:
+        """Columns fit a narrow screen; of a long name both ends are shown, and all of it on a wide one."""
+        name = f".\\private$\\{'x' * 60}-orders"
+        self.screen = WatchScreen(ControlClient(Path("/nonexistent")), sample(0, (queue(name),)), NEVER)
+
+        async def use() -> None:
+            async with self.screen.run_test(size=(80, 24)) as pilot:
+                table = self.screen.query_one(DataTable)
+                [shown] = self.column()
+                self.assertTrue(shown.startswith(".\\priv") and shown.endswith("-orders"), shown)
+                self.assertLessEqual(table.virtual_size.width, 80)
+                await pilot.resize_terminal(200, 24)
+                await pilot.pause()
+                self.assertEqual(self.column(), [name])
+
+        asyncio.run(use())
