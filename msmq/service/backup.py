@@ -24,7 +24,7 @@ from msmq.service.host_fingerprint import HOST_NAME, machine_fingerprint
 from msmq.service.identity import has_identity, load_identity
 from msmq.service.store_check import described
 from msmq.storage.backup.backup import BackupSummary, back_up, check_backup
-from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFile
+from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFile, NotFinished
 from msmq.storage.backup.new_identity import NewIdentity
 from msmq.storage.migration.digest import SECTIONS, StoreDigest, digest_of
 from msmq.storage.migration.pages import copy_pages
@@ -100,7 +100,10 @@ def _check_directory(directory: Path, own: str) -> None:
     """Refuse to write over the backup of another queue manager."""
     if not directory.is_dir() or not any(directory.iterdir()):
         return
-    file = BackupFile.open(directory)
+    try:
+        file = BackupFile.open(directory)
+    except NotFinished:
+        return
     try:
         other = file.facts().identifier
     finally:

@@ -56,6 +56,10 @@ CREATE TABLE event (sequence INTEGER PRIMARY KEY, time REAL NOT NULL, identity B
 """
 
 
+class NotFinished(StorageError):
+    """The first backup of a directory has not ended."""
+
+
 @attrs.frozen
 class BackupFacts:
     """What a backup says of itself.
@@ -127,8 +131,10 @@ class BackupFile:
         if not path.is_file():
             raise StorageError(f"{directory}: there is no backup; {FILE_NAME} is missing")
         with _failing(path, "read"):
+            # A backup that was killed leaves a journal, by which SQLite restores the one before.
+            mode = "rw" if path.with_name(f"{FILE_NAME}-journal").exists() else "ro"
             connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None
+                f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None
             )
             found = cls(path, connection)
             try:
@@ -147,7 +153,6 @@ class BackupFile:
         """
         path = directory / FILE_NAME
         with _failing(path, "write"):
-            is_new = not path.exists() or path.stat().st_size == 0
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.close(descriptor)
             connection = sqlite3.connect(path, isolation_level=None, timeout=0)
@@ -156,7 +161,7 @@ class BackupFile:
                 connection.execute("PRAGMA journal_mode = DELETE")
                 connection.execute("PRAGMA synchronous = EXTRA")
                 connection.execute("BEGIN IMMEDIATE")
-                if is_new:
+                if found._is_empty():
                     for statement in _SCHEMA.split(";"):
                         connection.execute(statement)
                     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -172,7 +177,14 @@ class BackupFile:
         """Close the file; a backup that was not finished is undone."""
         self._connection.close()
 
+    def _is_empty(self) -> bool:
+        """Whether no backup was ever finished."""
+        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return not tables
+
     def _check(self) -> None:
+        if self._is_empty():
+            raise NotFinished(f"{self.path}: the first backup has not ended; repeat it")
         (application,) = self._connection.execute("PRAGMA application_id").fetchone()
         (version,) = self._connection.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:

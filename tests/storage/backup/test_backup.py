@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,9 @@ class BackupTestCase(TestCase):
         finally:
             reader.close()
 
+    def deferred(self, coroutine: Any) -> Any:
+        return Deferred.fromCoroutine(coroutine)
+
     def assert_fails(self, words: str, result: Any) -> None:
         failure = self.failureResultOf(result, StorageError, DataDirectoryError)
         self.assertIn(words, str(failure.value))
@@ -183,6 +187,12 @@ class LogBackupTests(BackupTestCase):
         )
         self.assertEqual((summary.facts.sections, summary.new_messages), (self.digest(self.data), 3))
 
+
+class DirectoryTests(BackupTestCase):
+    """Everything around the store, which is the quickest to make."""
+
+    kind = "sqlite"
+
     async def test_interrupted_backup(self) -> None:
         """A backup that does not end leaves the one before, and a second one at the same time is refused."""
         store = await self.opened()
@@ -195,6 +205,35 @@ class LogBackupTests(BackupTestCase):
         self.assertIn("another backup is writing it", str(error))
         file.close()
         self.assertEqual(check_backup(self.directory, lambda rows: None), before)
+
+    async def test_killed_backup(self) -> None:
+        """What a backup that was killed has left is undone, and the one before restored."""
+        await self.stopped()
+        self.back_up()
+        before = check_backup(self.directory, lambda rows: None)
+        file = BackupFile.begin(self.directory)
+        file.restart()
+        rows = [(number, 1.0, 0, 0, None, bytes(500_000)) for number in range(10)]
+        file.put_messages(ORDERS, rows, has_packets=False)
+        killed = self.base / "killed"
+        shutil.copytree(self.directory, killed)
+        file.close()
+        self.assertIn(f"{FILE_NAME}-journal", [path.name for path in killed.iterdir()])
+        kept, self.directory = self.directory, killed
+        self.assertEqual(check_backup(killed, lambda rows: None), before)
+        self.assertEqual(self.back_up(), 0)
+        await self.restored()
+        # The very first backup may be killed too.
+        shutil.rmtree(kept)
+        shutil.rmtree(killed)
+        kept.mkdir()
+        file = BackupFile.begin(kept)
+        file.put_messages(ORDERS, rows, has_packets=False)
+        shutil.copytree(kept, killed)
+        file.close()
+        self.target = self.base / "more"
+        self.assert_fails("the first backup has not ended", self.deferred(self.restored()))
+        self.assertEqual(self.back_up(), 8)
 
     async def test_damaged_backup(self) -> None:
         """A restore detects a change of any byte of the contents, and creates nothing."""
@@ -221,9 +260,6 @@ class LogBackupTests(BackupTestCase):
         (self.directory / FILE_NAME).unlink()
         self.assert_fails("there is no backup", self.deferred(self.restored()))
         self.assertEqual([path.name for path in self.base.iterdir() if path.name.startswith(".")], [])
-
-    def deferred(self, coroutine: Any) -> Any:
-        return Deferred.fromCoroutine(coroutine)
 
     async def test_refused_targets(self) -> None:
         """A data directory that is used, or is not empty, and a second queue manager beside the original."""
