@@ -49,7 +49,7 @@ crash: $(INSTALLED)
 faults: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_faults tests.faults.test_failing_system \
-		tests.storage.log.test_scrubbing tests.storage.sqlite.test_sqlite_flips \
+		tests.storage.log.test_read_only_remount tests.storage.log.test_scrubbing tests.storage.sqlite.test_sqlite_flips \
 		tests.storage.postgresql.test_postgresql_damage
 
 # Thousands of simulated networks, enterprises and histories of queue managers, others each time: half an hour.
