@@ -86,8 +86,8 @@ class WatchScreen(App[None]):
         self._looks.start()
 
     def on_resize(self) -> None:
-        """Fit the columns to the screen."""
-        self.show()
+        """Fit the columns to the screen, once it has its new size."""
+        self.call_after_refresh(self.show)
 
     def on_unmount(self) -> None:
         """Stop."""
