@@ -27,19 +27,19 @@ from msmq import (
     load,
 )
 
-LETTERS = r".\private$\letters"
+MAIL = r".\private$\mail"
 
 
 async def look(manager: QueueManagerService) -> None:
     """Print the messages; peeking does not lock them."""
-    async with manager.open_queue(LETTERS, QueueAccessType.PEEK) as letters, letters.cursor() as cursor:
+    async with manager.open_queue(MAIL, QueueAccessType.PEEK) as queue, queue.cursor() as cursor:
         async for message in cursor:
             print(f"priority {message.view.priority}: {message.view.label}")
 
 
-async def take_bills(letters: OpenQueue) -> None:
+async def take_bills(queue: OpenQueue) -> None:
     """Receive the bills, at any position in the queue."""
-    async with letters.cursor() as cursor:
+    async with queue.cursor() as cursor:
         async for message in cursor:
             if message.view.label.startswith("bill"):
                 bill = await cursor.receive()
@@ -51,18 +51,18 @@ async def work(manager: QueueManagerService) -> None:
     await look(manager)
 
     # No other handle can receive or peek while this is open.
-    async with manager.open_queue(LETTERS, share_mode=QueueShareMode.DENY_RECEIVE) as letters:
+    async with manager.open_queue(MAIL, share_mode=QueueShareMode.DENY_RECEIVE) as queue:
         try:
             await look(manager)
         except MQError as error:
             if error.status is not Status.MQ_ERROR_SHARING_VIOLATION:
                 raise
-            print("alone with the letters")
-        await take_bills(letters)
+            print("no other reader has access")
+        await take_bills(queue)
 
         # A message can be read again by its lookup identifier, until it is received.
-        last = await letters.read(action=MessageSeekAction.LAST, peek=True)
-        before = await letters.read(last.lookup_id, MessageSeekAction.PREVIOUS, peek=True)
+        last = await queue.read(action=MessageSeekAction.LAST, peek=True)
+        before = await queue.read(last.lookup_id, MessageSeekAction.PREVIOUS, peek=True)
         print(f"{before.view.label} comes before {last.view.label}")
 
     await look(manager)
@@ -76,13 +76,13 @@ async def main(reactor: Any, data: str = "msmq-data", address: str = "127.0.0.1"
         await server.started
         assert server.parts is not None, "it has started"
         manager = server.parts.manager
-        await manager.create_queue(LETTERS)
-        letters = [("a card", 3), ("bill of May", 3), ("a telegram", 7), ("bill of June", 3), ("a paper", 0)]
+        await manager.create_queue(MAIL)
+        messages = [("a card", 3), ("bill of May", 3), ("a telegram", 7), ("bill of June", 3), ("a paper", 0)]
         await manager.send(
-            LETTERS,
+            MAIL,
             [
                 Message(label=label, priority=priority, delivery=Delivery.RECOVERABLE)
-                for label, priority in letters
+                for label, priority in messages
             ],
         )
         await work(manager)

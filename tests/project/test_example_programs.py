@@ -104,7 +104,7 @@ class ProgramTests(SynchronousTestCase):
                 *rest[:2],
                 *("priority 3: bill of May", "priority 3: bill of June"),
                 rest[2],
-                "alone with the letters",
+                "no other reader has access",
                 *("took bill of May", "took bill of June"),
                 "a card comes before a paper",
                 *rest,
