@@ -248,20 +248,14 @@ def receivers_at(name: FormatName, peer: Receiver | None) -> Sequence[Receiver]:
     return (peer,) if named == peer else (peer, named)
 
 
-def is_introduction_due(
-    name: FormatName, peer: Receiver | None, records: Receivers, *, has_to_be_verified: bool
-) -> bool:
-    """Whether messages of an outgoing queue wait until their receiver is stored (reading 54).
+def is_introduction_due(name: FormatName, peer: Receiver | None, records: Receivers) -> bool:
+    """Whether messages about which an acknowledgement of their receiver decides wait until it is stored.
 
-    Only a direct name leaves open which queue manager receives them.
+    Reading 54; only a direct name leaves open which queue manager receives them.
 
-    @param name: of the queue.
+    @param name: of their outgoing queue.
     @param peer: of the session on which the messages leave.
-    @param has_to_be_verified: an acknowledgement of the receiver decides about some of them: they are
-        transactional, or their journal copy waits for it.
     """
-    if not has_to_be_verified:
-        return False
     destination = direct_destination(name)
     return destination is not None and not records.is_known(destination, receivers_at(name, peer))
 

@@ -38,8 +38,8 @@ DEFAULTS = {
 }
 """The only parameters that the composition leaves out, but for those of L{CONSTANTS}."""
 
-CONSTANTS = {"ControlLimits": "receives"}
-"""Settings of which a configuration decides about this one; the others are the same for every server."""
+CONSTANTS = {"ControlLimits": ("receives", "connections")}
+"""Settings of which a configuration decides about these; the others are the same for every server."""
 
 
 REPLACED: Mapping[str, Any] = {"replacements.session_factory": DiallingSessionFactory}
@@ -64,7 +64,7 @@ def omitted(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
         parameters = inspect.signature(made).parameters
         given = {keyword.arg for keyword in node.keywords} | set(list(parameters)[: len(node.args)])
         needed = CONSTANTS.get(called)
-        for name in parameters if needed is None else [needed]:
+        for name in parameters if needed is None else needed:
             if name not in given:
                 yield called, name
 
@@ -83,7 +83,7 @@ class CompositionTests(SynchronousTestCase):
         self.assertEqual(found, DEFAULTS)
 
     def test_a_missing_argument_is_found(self) -> None:
-        """A gate without its acknowledgers is found, given by position or by name."""
+        """Trusted peers without their acknowledgers are found, given by position or by name."""
         for source in ("TrustedPeers(1, 2)", "TrustedPeers(unauthenticated=1, peers=2)"):
             [function] = ast.parse(f"def f():\n    {source}").body
             assert isinstance(function, ast.FunctionDef)

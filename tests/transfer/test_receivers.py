@@ -186,22 +186,18 @@ class IntroductionTests(SynchronousTestCase):
         self.private = parse_format_name(f"PRIVATE={BETA}\\00000007")
 
     def test_waiting_callers(self) -> None:
-        """Only messages for a direct name wait, only for a receiver that is not stored, and only those whose
-        acknowledgement decides something.
-        """
+        """Only messages for a direct name wait, and only for a receiver that is not stored."""
         known = Receivers(Redirects(), trusts=False)
         known.introduce(ORDERS, (self.peer,))
         elsewhere = Receiver(GAMMA, "10.0.0.1")
-        for name, peer, records, has_to_be_verified, expected in (
-            (self.direct, self.peer, self.records, True, True),
-            (self.direct, self.peer, self.records, False, False),
-            (self.private, self.peer, self.records, True, False),
-            (self.direct, self.peer, known, True, False),
-            (self.direct, elsewhere, known, True, True),
-            (self.direct, None, self.records, True, False),
+        for name, peer, records, expected in (
+            (self.direct, self.peer, self.records, True),
+            (self.private, self.peer, self.records, False),
+            (self.direct, self.peer, known, False),
+            (self.direct, elsewhere, known, True),
+            (self.direct, None, self.records, False),
         ):
-            found = is_introduction_due(name, peer, records, has_to_be_verified=has_to_be_verified)
-            self.assertIs(found, expected)
+            self.assertIs(is_introduction_due(name, peer, records), expected)
 
     def test_what_may_be_acknowledged(self) -> None:
         """A message for a direct name only once a receiver is stored; none of an empty queue."""

@@ -36,6 +36,8 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView, have_one_destination
 from msmq.structures.status import MQError
 from msmq.transfer.decisions.arrival_decision import (
+    ABSENT_DESTINATION,
+    LOCAL_DESTINATION,
     ArrivalDecision,
     ArrivalFacts,
     ArrivalOutcome,
@@ -43,7 +45,6 @@ from msmq.transfer.decisions.arrival_decision import (
     Destination,
     cut_at,
     decide,
-    destination_of,
 )
 from msmq.transfer.decisions.commit_backlog import has_to_wait
 from msmq.transfer.decisions.forwarding_decision import passing_refusal
@@ -195,13 +196,12 @@ class Arrivals:
         session = batch.session
         first = queues[0] if queues else None
         destinations = (
-            [destination_of(first.definition.transactional, is_own=True)] * len(queues)
+            [LOCAL_DESTINATION[first.definition.transactional]] * len(queues)
             if first is not None and queues.count(first) == len(queues)
             else [
-                destination_of(
-                    None if queue is None else queue.definition.transactional,
-                    is_own=message.queue_manager_address in own,
-                )
+                ABSENT_DESTINATION[message.queue_manager_address in own]
+                if queue is None
+                else LOCAL_DESTINATION[queue.definition.transactional]
                 for message, queue in zip(messages, queues, strict=True)
             ]
         )

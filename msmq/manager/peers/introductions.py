@@ -44,11 +44,9 @@ class Introductions:
 
         @param is_ordered: some of them are transactional.
         """
-        return is_introduction_due(
-            queue.destination,
-            peer_of(session),
-            self._receivers,
-            has_to_be_verified=is_ordered or self._source_journal.concerns(positions),
+        # Only transactional messages and those that wait for an acknowledgement depend on it.
+        return (is_ordered or self._source_journal.concerns(positions)) and is_introduction_due(
+            queue.destination, peer_of(session), self._receivers
         )
 
     async def introduce(

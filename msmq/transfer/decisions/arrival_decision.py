@@ -36,17 +36,14 @@ class Destination(enum.Enum):
     ELSEWHERE = "another queue manager"
 
 
-def destination_of(is_transactional: bool | None, *, is_own: bool) -> Destination:
-    """The kind of a message's destination. [MS-MQQB] 3.1.5.8.5.
+LOCAL_DESTINATION: Final = {False: Destination.QUEUE, True: Destination.TRANSACTIONAL_QUEUE}
+"""The kind of a local queue, by whether it is transactional. [MS-MQQB] 3.1.5.8.5.
 
-    A connector queue is local, though its messages are for another queue manager.
+A connector queue is local, though its messages are for another queue manager.
+"""
 
-    @param is_transactional: of the local queue; C{None} if there is none.
-    @param is_own: the QueueManagerAddress is null, or that of this queue manager.
-    """
-    if is_transactional is None:
-        return Destination.MISSING if is_own else Destination.ELSEWHERE
-    return Destination.TRANSACTIONAL_QUEUE if is_transactional else Destination.QUEUE
+ABSENT_DESTINATION: Final = {True: Destination.MISSING, False: Destination.ELSEWHERE}
+"""The kind of a destination without a local queue, by whether the QueueManagerAddress is null or our own."""
 
 
 class Closure(enum.Enum):

@@ -26,7 +26,6 @@ from msmq.transfer.decisions.arrival_decision import (
     MessageOutcome,
     cut_at,
     decide,
-    destination_of,
 )
 from msmq.transfer.decisions.forwarding_decision import NOT_FOR_US, TOO_MANY_QUEUES
 from msmq.transfer.incoming_stream import Verdict
@@ -89,22 +88,6 @@ def message(
 def in_stream(number: int = 1) -> UserMessageView:
     """A transactional message."""
     return UserMessageView(transactional_packet(place=(0, number, number - 1), message_id=number))
-
-
-class DestinationTests(SynchronousTestCase):
-    """L{destination_of}: the kind of a message's destination."""
-
-    def test_each_kind(self) -> None:
-        """A line for each; a connector queue is local, whatever queue manager the message is for."""
-        for is_transactional, is_own, expected in (
-            (False, True, Destination.QUEUE),
-            (True, True, Destination.TRANSACTIONAL_QUEUE),
-            (False, False, Destination.QUEUE),
-            (True, False, Destination.TRANSACTIONAL_QUEUE),
-            (None, True, Destination.MISSING),
-            (None, False, Destination.ELSEWHERE),
-        ):
-            self.assertIs(destination_of(is_transactional, is_own=is_own), expected)
 
 
 class DecisionTestCase(SynchronousTestCase):
