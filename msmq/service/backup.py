@@ -205,7 +205,11 @@ async def renew_identity(
                 _write_files(temporary, _kept_files(data), renewal.identifier)
                 _copy_others(data, temporary)
                 os.rename(data, kept)
-                _publish(temporary, data)
+                try:
+                    _publish(temporary, data)
+                except OSError:
+                    os.rename(kept, data)
+                    raise
         finally:
             reader.close()
         return RestoreSummary(data, renewal.identifier, sections, renewal.moved, kept)
