@@ -14,12 +14,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 from pathlib import Path
 from zipfile import ZipFile
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+from tests.installation import INTERPRETERS
 from tests.test_architecture.imports import imports_of
 from tests.test_architecture.sources import module_name, parsed_package, python_files
 
@@ -28,7 +30,8 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = (
     "setup.cfg",
     "pyproject.toml",
-    "README.md",
+    "packaging/description.md",
+    "docs/ldap",
     "LICENSE",
     "msmq",
     "msmq-stubs",
@@ -36,6 +39,9 @@ SHIPPED = (
     "twisted",
 )
 """All that a build needs; what is not here does not reach the wheel."""
+
+UNPACKED = {".gitignore", ".pre-commit-config.yaml"}
+"""What is for a checkout of git alone."""
 
 PLUGIN = "twisted/plugins/msmq_plugin.py"
 SPARK_DOOR = "pyspark_msmq/__init__.py"
@@ -95,6 +101,7 @@ class InstallationTests(SynchronousTestCase):
                 rubbish = shutil.ignore_patterns("__pycache__", "dropin.cache")
                 shutil.copytree(PROJECT / name, self.source / name, ignore=rubbish)
             else:
+                (self.source / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(PROJECT / name, self.source / name)
 
     def build_wheel(self) -> Path:
@@ -132,6 +139,7 @@ class InstallationTests(SynchronousTestCase):
         """The wheel ships the package, the licence, the plugin and Spark's door; all, and nothing else."""
         with ZipFile(self.build_wheel()) as wheel:
             names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+            schemas = {name for name in names if ".data/data/share/msmq/ldap/" in name}
             [licence] = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
             self.assertIn(b"The msmq authors", wheel.read(licence))
         files = {
@@ -141,7 +149,11 @@ class InstallationTests(SynchronousTestCase):
             if path.is_file()
         }
         self.assertIn("msmq/py.typed", files)
-        self.assertEqual(names, {*files, PLUGIN, SPARK_DOOR})
+        self.assertEqual(names - schemas, {*files, PLUGIN, SPARK_DOOR})
+        self.assertEqual(
+            {Path(name).name for name in schemas},
+            {path.name for path in (PROJECT / "docs" / "ldap").iterdir()},
+        )
 
     def test_wheel_works_in_an_empty_directory(self) -> None:
         """Installed from the wheel, C{twistd} lists the queue manager, the command answers, and the contract
@@ -161,6 +173,47 @@ class InstallationTests(SynchronousTestCase):
     def test_editable_checkout_works_in_an_empty_directory(self) -> None:
         """Installed editable in the compatible mode, the plugin is found outside the checkout too."""
         self.check(self.install("--config-settings", "editable_mode=compat", "--editable", self.source))
+
+
+class SourceDistributionTests(SynchronousTestCase):
+    """What somebody who packages msmq for a system gets."""
+
+    def test_source_distribution_is_complete(self) -> None:
+        """It has every tracked file, so that the tests run and the documentation can be made from it."""
+        listed = subprocess.run(
+            ["git", "ls-files", "-z"],
+            cwd=PROJECT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ).stdout.split("\0")
+        tracked = {name for name in listed if name and (PROJECT / name).is_file()} - UNPACKED
+        if not tracked:
+            raise SkipTest("this is no checkout of git")
+        workshop = Path(tempfile.mkdtemp(prefix="msmq-packaging-"))
+        self.addCleanup(shutil.rmtree, workshop)
+        for name in tracked:
+            (workshop / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            (workshop / "source" / name).symlink_to(PROJECT / name)
+        build = "from setuptools import build_meta; build_meta.build_sdist('..')"
+        run(sys.executable, "-c", build, directory=workshop / "source")
+        [sdist] = workshop.glob("*.tar.gz")
+        with tarfile.open(sdist) as archive:
+            names = {name.partition("/")[2] for name in archive.getnames()}
+        self.assertEqual(tracked - names, set())
+
+    def test_description_has_no_relative_links(self) -> None:
+        """The description is shown where no other file of the repository is."""
+        text = (PROJECT / "packaging" / "description.md").read_text(encoding="utf-8")
+        links = re.findall(r"\]\(([^)]*)\)", text)
+        self.assertEqual([link for link in links if not link.startswith("https://")], [])
+
+    def test_versions_of_python(self) -> None:
+        """The classifiers, nox and the trial installation name the same versions."""
+        configuration = (PROJECT / "setup.cfg").read_text(encoding="utf-8")
+        named = re.findall(r"Python :: (3\.\d+)", configuration)
+        self.assertEqual(tuple(named), INTERPRETERS)
+        self.assertIn(f"python={list(INTERPRETERS)}".replace("'", '"'), (PROJECT / "noxfile.py").read_text())
 
 
 class MetadataTests(SynchronousTestCase):
