@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream operator-day fuzz lint stubs docs installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream operator-day fuzz lint docs installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -92,10 +92,6 @@ lint: $(INSTALLED)
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python -m tests.typing.check
-
-# msmq-stubs, from the interfaces.
-stubs: $(INSTALLED)
-	$(VENV)/bin/python -m tests.typing.stubs
 
 # The wheel in an empty environment of each supported Python of this machine: a server, and a broker of 20 lines.
 installation: $(INSTALLED)

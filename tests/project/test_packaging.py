@@ -30,11 +30,12 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = (
     "setup.cfg",
     "pyproject.toml",
+    "packaging/build_backend.py",
     "packaging/description.md",
+    "packaging/interface_stubs.py",
     "docs/ldap",
     "LICENSE",
     "msmq",
-    "msmq-stubs",
     "pyspark_msmq",
     "twisted",
 )

@@ -5,6 +5,7 @@ The project sees C{msmq} as its users do, installed and with C{msmq-stubs}, and 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 
 PROJECT = Path(__file__).resolve().parent / "project"
 CHECKOUT = PROJECT.parent.parent.parent
@@ -49,6 +51,17 @@ def main() -> int:
     return 1 if failures else 0
 
 
+def generator() -> ModuleType:
+    """The program that writes the stubs."""
+    spec = importlib.util.spec_from_file_location(
+        "interface_stubs", CHECKOUT / "packaging" / "interface_stubs.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def marked(path: Path) -> set[tuple[str, int]]:
     """The lines of a program that end with the comment C{error}."""
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -70,8 +83,8 @@ def environment(directory: Path, *, without: Iterable[str]) -> Path:
     for path in Path(sysconfig.get_path("purelib")).iterdir():
         if path.name not in ours and path.suffix != ".pth" and not path.name.startswith("__editable__"):
             (packages / path.name).symlink_to(path)
-    for room in ("msmq", "msmq-stubs"):
-        shutil.copytree(CHECKOUT / room, packages / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(CHECKOUT / "msmq", packages / "msmq", ignore=shutil.ignore_patterns("__pycache__"))
+    generator().write_stubs(packages)
     return made / "bin" / "python"
 
 

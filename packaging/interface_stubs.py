@@ -1,22 +1,22 @@
 """Writes C{msmq-stubs}: the interfaces as protocols, for type checkers that do not know zope.interface.
 
-C{make stubs} runs it. Each stub is its module, in which an interface is a L{typing.Protocol} too: its methods
-have C{self}, and its attributes are read-only properties, so that a frozen class has them. Functions have no
-bodies, and nothing has a docstring: editors show those of the module.
+The build backend runs it. Each stub is its module, in which an interface is a L{typing.Protocol} too: its
+methods have C{self}, and its attributes are read-only properties, so that a frozen class has them.
+Functions have no bodies, and nothing has a docstring: editors show those of the module.
 Modules without interfaces need no stub, since the package is partial.
 """
 
 from __future__ import annotations
 
 import ast
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
+PROJECT = Path(__file__).resolve().parent.parent
 INTERFACES = PROJECT / "msmq" / "interfaces"
-STUBS = PROJECT / "msmq-stubs"
 
-HEAD = "# Generated from msmq/interfaces/{name} by `make stubs`; do not edit.\n"
+HEAD = "# Generated from msmq/interfaces/{name} by packaging/interface_stubs.py.\n"
 ROOTS = frozenset({"Interface", "IPlugin"})
 
 
@@ -100,17 +100,11 @@ def _without_body(node: ast.stmt) -> ast.stmt:
 _ELLIPSIS = ast.Expr(ast.Constant(...))
 
 
-def main() -> None:
-    """Write the stubs, and remove those of modules that are gone."""
-    wanted = stubs()
-    for path in STUBS.glob("interfaces/*.pyi"):
-        if str(path.relative_to(STUBS)) not in wanted:
-            path.unlink()
-    (STUBS / "interfaces").mkdir(parents=True, exist_ok=True)
-    (STUBS / "py.typed").write_text("partial\n", encoding="utf-8")
-    for name, content in wanted.items():
-        (STUBS / name).write_text(content, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def write_stubs(directory: Path = PROJECT) -> None:
+    """Write the package of stubs, C{msmq-stubs}, into a directory."""
+    package = directory / "msmq-stubs"
+    shutil.rmtree(package, ignore_errors=True)
+    (package / "interfaces").mkdir(parents=True)
+    (package / "py.typed").write_text("partial\n", encoding="utf-8")
+    for name, content in stubs().items():
+        (package / name).write_text(content, encoding="utf-8")
