@@ -21,7 +21,7 @@ KINDS: dict[str, dict[str, object]] = {
 
 
 def send(socket: Path, queue: str, kind: str, count: int, size: int, outstanding: int) -> None:
-    """Keep so many messages unacknowledged until all are taken."""
+    """Send messages, keeping this number of them unacknowledged, until all are accepted."""
     client = ControlClient(socket)
     header = {"destination": f"DIRECT=OS:BETA{queue.removeprefix('.')}", **KINDS[kind]}
     started, used = time.monotonic(), time.process_time()
@@ -53,7 +53,7 @@ def pace(socket: Path, queue: str, count: int, size: int, rate: float) -> None:
 
 
 def receive(socket: Path, queue: str, count: int) -> None:
-    """Receive so many messages, and confirm them."""
+    """Receive this number of messages, and confirm them."""
     tally = Tally()
     client = ControlClient(socket)
     say(ready=True)

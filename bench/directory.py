@@ -65,7 +65,8 @@ _LISTS: Final = {"members of a list": 8 * 10**6, "members of a list of users": 8
 
 @attrs.frozen
 class Reading:
-    """What one read took.
+    """Measurements of one
+    read.
 
     @ivar seconds: on the clock; C{processor} of the processor.
     @ivar longest: the longest iteration, in milliseconds of processor time.
@@ -228,7 +229,7 @@ def _run(port: int, password: Path, administrator: str, name: str, rounds: int) 
 
 
 def readings(port: int, password: Path, administrator: str, name: str, rounds: int) -> list[Reading]:
-    """The same read so many times in a fresh process."""
+    """Measurements of the same read, repeated in a fresh process."""
     done = subprocess.run(
         [
             *(sys.executable, str(Path(__file__).resolve()), "--read", name, "--port", str(port)),

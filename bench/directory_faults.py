@@ -207,14 +207,14 @@ class Estate:
         await self._alpha.send(path, [Message(body=b"x" * 100)])
 
     async def _send_on(self) -> None:
-        """What one application does all the time."""
+        """The first application: sends all the time."""
         while self._is_sending:
             await self._send("BETA\\orders")
             self._sent += 1
             await deferLater(self._reactor, PAUSE)
 
     async def _ask_on(self) -> None:
-        """What another one does, which has the name of a queue wrong."""
+        """The second application: looks up a wrong queue name."""
         from msmq.structures.status import MQError
 
         while self._is_sending:

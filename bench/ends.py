@@ -1,7 +1,7 @@
 """From one application to another: over the control API of two queue managers, and over RabbitMQ with pika.
 
 The applications are processes of their own, two of ours (C{applications.py}) and two with pika
-(C{rabbitmq.py}), and keep so many messages outstanding: sent, and not yet acknowledged as safe.
+(C{rabbitmq.py}), and keep a fixed number of messages outstanding: sent, and not yet acknowledged as stored.
 RabbitMQ does it with one node, and with two nodes and a shovel between them.
 The time counts from the first message that is sent to the last one that is received and confirmed; how old
 a message is when it is received comes from the time in its body.
@@ -46,7 +46,7 @@ Figures = dict[str, float]
 
 
 class Contender(Protocol):
-    """What passes messages from one application to another."""
+    """A way to pass messages from one application to another."""
 
     def run(self, kind: str, size: int, outstanding: int, count: int) -> Figures:
         """One round of two applications."""
@@ -107,7 +107,7 @@ class RabbitMQ:
 
 
 def _spent(servers: Sequence[int], count: int) -> Callable[[], Figures]:
-    """What these processes spend for each message, from now until it is asked."""
+    """Processor time of these processes for each message, from now until it is called."""
 
     def now() -> tuple[float, int]:
         return sum(map(processor_seconds, servers)), sum(map(written_bytes, servers))
@@ -131,7 +131,7 @@ def _figures(count: int, sent: Figures, received: Figures) -> Figures:
 
 
 def cells(shorter: int) -> list[Cell]:
-    """What is measured: kind, bytes of a body, outstanding, messages."""
+    """The measured cases: kind, bytes of a body, outstanding, messages."""
     return [
         (kind, size, outstanding, max(100, count // shorter))
         for size, counts in COUNTS.items()

@@ -52,7 +52,7 @@ _LISTEN = (
 def run_server(
     name: str, listen: str, work: Callable[[Server, QueueManagerService, Any], Awaitable[None]]
 ) -> None:
-    """Run one server in this process and do the work, until the process is ended or its time is over."""
+    """Run one server in this process and measure, until the process is ended or its time has expired."""
     from twisted.internet import reactor
 
     async def main() -> None:

@@ -23,7 +23,7 @@ _PADDING: Final = bytes(0x100000)
 
 
 def body_of(size: int) -> bytes:
-    """A body of so many bytes that begins with the time."""
+    """A body of this size that begins with the time."""
     return _TIME.pack(time.monotonic()) + _PADDING[: size - _TIME.size]
 
 

@@ -57,7 +57,7 @@ def _judge(data: bytes) -> None:
 
 
 def _microseconds(data: bytes) -> float:
-    """Of the processor, for one time; at least twenty milliseconds are measured."""
+    """Processor time of one call, measured over at least twenty milliseconds."""
     judge = partial(_judge, data)
     times = 1
     while True:

@@ -1,4 +1,4 @@
-"""What a benchmark answers with, and how two things are compared in one run."""
+"""Results of a benchmark, and the comparison of a subject with its baseline in one run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Turns:
 
 
 def seconds_each(call: Callable[[], object], times: int) -> float:
-    """The time of one call, over so many."""
+    """The time of one call, averaged over this number."""
     started = time.perf_counter()
     for _ in range(times):
         call()

@@ -1,6 +1,6 @@
 """Resident memory of real processes in three hard cases, round numbers printed as they are.
 
-  - C{paused}: a fast sender, a receiver that has stopped reading for good; then one that reads slowly.
+  - C{paused}: a fast sender, a receiver that has stopped reading permanently; then one that reads slowly.
     Express messages, so that nothing but memory and the limits hold them.
   - C{million}: a million messages wait for a host that does not answer, with a quota to match.
   - C{sessions}: a thousand sessions are open with one queue manager.
@@ -72,7 +72,7 @@ def _memory(what: str, watch: Watch) -> list[Result]:
 
 
 def _flood(sender: Manager, destination: str, count: int, delivery: str) -> float:
-    """Send so many messages as fast as they are taken; how many that were in a second."""
+    """Send this number of messages as fast as they are accepted; returns the messages per second."""
     header = {"destination": destination, "delivery": delivery}
     record = StreamRecord(header, bytes(BODY))
     started = time.monotonic()

@@ -200,7 +200,7 @@ def files_size(data: str) -> float:
 
 
 def cycle(count: int, storage: str) -> dict[str, float]:
-    """All that is measured with so many messages."""
+    """All measurements with this number of messages."""
     with tempfile.TemporaryDirectory(prefix="msmq-bench-") as data:
         found = run("fill", data, count, storage)
         found["size"] = files_size(data)

@@ -1,8 +1,8 @@
 """A million stored packets as rows in Spark, compared with the same rows from Parquet, on one core and two.
 
-The messages lie in a queue of a store in SQLite, as a server has written them.
-Spark reads them to nowhere (its sink C{noop}): all columns but those of the body, or all but C{decoded}; and
-then the same columns of the Parquet file that it has made of the same rows before.
+The messages are in a queue of a SQLite store, as a server has written them.
+Spark reads them into its sink C{noop}: all columns except those of the body, or all except C{decoded};
+then the same columns of a Parquet file with the same rows.
 Each number of cores has a process of its own, in which both sources alternate.
 C{python bench/pipeline.py [COUNT]} prints the figures.
 """
@@ -65,7 +65,7 @@ def packet(number: int) -> bytes:
 
 
 def fill(data: Path, count: int) -> None:
-    """Put so many messages into a store."""
+    """Put this number of messages into a store."""
     data.mkdir()
     policy = DamagePolicy(data / "msmq.sqlite-mark", False, time.time, SCRUBBING)
     database = FileDatabase(data / "msmq.sqlite", policy)
@@ -83,7 +83,7 @@ def fill(data: Path, count: int) -> None:
 
 
 def child(cores: int, place: Path) -> None:
-    """Measure with so many cores; prints seconds by what was read, round by round."""
+    """Measure with this number of cores; prints seconds by case, round by round."""
     session = make_session("bench", master=f"local[{cores}]", settings={"spark.driver.memory": "2g"})
     session.sparkContext.setLogLevel("ERROR")
     data, parquet = str(place / "data"), str(place / "parquet")

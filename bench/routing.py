@@ -40,7 +40,7 @@ ROUTE_GOAL = 20.0
 
 
 class Plan:
-    """What a directory would hold: in each site a gate and another queue manager, all sites connected."""
+    """Contents of a directory: in each site a gate and another queue manager, all sites connected."""
 
     def __init__(self, sites: int, links: int, seed: int = 1) -> None:
         chance = random.Random(seed)
@@ -84,7 +84,8 @@ class Plan:
 
 @attrs.frozen
 class Round:
-    """What one round took: seconds, of the subject and of networkx where it has an equal.
+    """Seconds of one round, of the subject and of networkx where it has an
+    equivalent.
 
     @ivar decision: of one next-hop decision.
     """

@@ -47,7 +47,7 @@ _COLUMNS: Final = (
 
 @attrs.frozen
 class Sample:
-    """What was measured in one interval; of the servers C{sender/receiver}."""
+    """Measurements of one interval, for both servers as C{sender/receiver}."""
 
     minute: float
     cells: tuple[str, ...]

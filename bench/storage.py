@@ -89,7 +89,7 @@ def store_per_second(directory: Path, in_flight: int) -> float:
 
 
 def bare_per_second(path: Path, together: int, commits: int) -> float:
-    """Messages in a second that go into a plain table, so many in a transaction."""
+    """Messages a second inserted into a plain table, this number in a transaction."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = FULL")
@@ -104,7 +104,7 @@ def bare_per_second(path: Path, together: int, commits: int) -> float:
 
 
 def appended_per_second(path: Path, together: int, commits: int) -> float:
-    """Messages in a second that are appended to a file, which is forced to the disk after so many."""
+    """Messages a second appended to a file, which is synced after this number."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         packets = PACKET * together

@@ -80,7 +80,7 @@ def store_per_second(url: str) -> dict[int, float]:
 
 
 def bare_per_second(url: str, together: int, count: int) -> float:
-    """Messages in a second that go into a plain table, so many in a transaction."""
+    """Messages a second inserted into a plain table, this number in a transaction."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP TABLE IF EXISTS bare")
         connection.execute("CREATE TABLE bare (id bigserial, content bytea)")
