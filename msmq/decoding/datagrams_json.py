@@ -16,7 +16,7 @@ from msmq.structures.internal.ping import Ping
 
 
 def ping_record(data: bytes, offset: int) -> Record:
-    """[MS-MQQB] 2.2.7: the line for a Ping Packet.
+    """The line for a Ping Packet. [MS-MQQB] 2.2.7.
 
     @raise RemoteProtocolError: it is not a Ping Packet.
     """
@@ -38,7 +38,7 @@ def ping_record(data: bytes, offset: int) -> Record:
 
 
 def topology_record(data: bytes, offset: int) -> Record:
-    """[MS-MQSD] 2.2: the line for a topology packet.
+    """The line for a topology packet. [MS-MQSD] 2.2.
 
     @raise RemoteProtocolError: it is neither of the two.
     """

@@ -25,7 +25,7 @@ from msmq.wire.sid import format_sid
 
 
 def transaction_header_fields(header: TransactionHeader, data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.5 TransactionHeader."""
+    """TransactionHeader. [MS-MQMQ] 2.2.20.5."""
     (flags,) = unpack_from("<I", data)
     fields: Record = {
         "Flags": flags,
@@ -47,7 +47,7 @@ def transaction_header_fields(header: TransactionHeader, data: bytes) -> Record:
 
 
 def security_header_fields(header: SecurityHeader, data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.6 SecurityHeader; a SID is given as text, binary values in base64."""
+    """SecurityHeader; a SID is given as text, binary values in base64. [MS-MQMQ] 2.2.20.6."""
     flags, *sizes = SecurityHeader.LAYOUT.unpack_from(data)
     names = ("SenderIdSize", "EncryptionKeySize", "SignatureSize", "SenderCertSize", "ProviderInfoSize")
     return {
@@ -99,7 +99,7 @@ def _sender(header: SecurityHeader) -> str | None:
 
 
 def debug_header_fields(header: DebugHeader, data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.8 DebugHeader."""
+    """DebugHeader. [MS-MQMQ] 2.2.20.8."""
     flags, reserved = DebugHeader.LAYOUT.unpack_from(data)
     fields: Record = {"Flags": flags, "QT": flags & DebugHeader.QT, "Reserved": reserved}
     if header.queue_identifier is not None:
@@ -108,7 +108,7 @@ def debug_header_fields(header: DebugHeader, data: bytes) -> Record:
 
 
 def soap_header_fields(header: SoapHeader, data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.7 SoapHeader."""
+    """SoapHeader. [MS-MQMQ] 2.2.20.7."""
     section, reserved, length = SoapHeader.LAYOUT.unpack_from(data)
     body_at = SoapHeader.LAYOUT.size + 2 * length + -2 * length % 4
     body_section, body_reserved, body_length = SoapHeader.LAYOUT.unpack_from(data, body_at)
@@ -125,7 +125,7 @@ def soap_header_fields(header: SoapHeader, data: bytes) -> Record:
 
 
 def multi_queue_format_header_fields(header: MultiQueueFormatHeader, data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.1 MultiQueueFormatHeader."""
+    """MultiQueueFormatHeader. [MS-MQMQ] 2.2.20.1."""
     position = 0
     fields: Record = {}
     for key, part in (

@@ -42,7 +42,7 @@ def internal_packet_fields(packet: bytes) -> tuple[str, Record]:
 
 
 def base_header_fields(packet: bytes) -> Record:
-    """[MS-MQMQ] 2.2.19.1: the fields of the BaseHeader with which C{packet} begins."""
+    """The fields of the BaseHeader with which C{packet} begins. [MS-MQMQ] 2.2.19.1."""
     version, reserved, flags, signature, size, time_to_reach_queue = BaseHeader.LAYOUT.unpack_from(packet)
     return {
         "VersionNumber": version,
@@ -60,7 +60,7 @@ def base_header_fields(packet: bytes) -> Record:
 
 
 def session_header_fields(data: bytes) -> Record:
-    """[MS-MQMQ] 2.2.20.4: the fields of a SessionHeader."""
+    """The fields of a SessionHeader. [MS-MQMQ] 2.2.20.4."""
     fields = SessionHeader.LAYOUT.unpack_from(data)
     names = (
         "AckSequenceNumber",

@@ -51,7 +51,7 @@ def _sid(text: str) -> None:
 
 
 def read_public_keys(text: str) -> MqdsPublicKeys:
-    """[MS-MQMQ] 2.2.2 parse public keys, as a queue manager writes them into its data directory.
+    """Parse public keys, as a queue manager writes them into its data directory. [MS-MQMQ] 2.2.2.
 
     @raise ValueError: it is not the base64 of an MQDSPUBLICKEYS.
     """

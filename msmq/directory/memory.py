@@ -365,7 +365,7 @@ def _title(held: DirectoryObject) -> str:
 
 
 def _full_path(held: DirectoryObject) -> str:
-    """[MS-MQDSSM] 2.2.1 the distinguished name; types without a rule there have a similar one."""
+    """The distinguished name; types without a rule there have a similar one. [MS-MQDSSM] 2.2.1."""
     match held:
         case QueueManagerObject():
             path = f"CN=msmq,CN={held.computer_name},CN=Computers"

@@ -65,7 +65,7 @@ class FoundObjects:
         return DirectoryEntry(self.of, _unpacked(self._packed.pop()), self.read)
 
     def ordering(self, order: Sequence[SortOrder], at_once: int) -> Generator[None, None, None]:
-        """[MS-MQDMPR] 3.1.7.1.21 sort the objects in reverse, so that the next one is the last.
+        """Sort the objects in reverse, so that the next one is the last. [MS-MQDMPR] 3.1.7.1.21.
 
         Runs of C{at_once} objects are sorted separately and then merged.
 

@@ -140,7 +140,7 @@ class DiscoveryClient:
     def get_directory_server_list(
         self, networks: Sequence[BroadcastNetwork], request_id: UUID, now: Moment
     ) -> list[DiscoveryEffect]:
-        """[MS-MQSD] 3.1.4.1 Get Directory Server List.
+        """Get Directory Server List. [MS-MQSD] 3.1.4.1.
 
         While a run is in progress this has no effect: the caller waits for its end (reading 31).
 
@@ -157,7 +157,7 @@ class DiscoveryClient:
         return self._send(self._run, now)
 
     def receive(self, datagram: bytes, address: str, now: Moment) -> list[DiscoveryEffect]:
-        """[MS-MQSD] 3.1.5.2 Receiving a TopologyServerReply.
+        """Receiving a TopologyServerReply. [MS-MQSD] 3.1.5.2.
 
         A late or malformed reply, or one to another request, is discarded without effect.
 
@@ -187,7 +187,7 @@ class DiscoveryClient:
         return self._send(run, now)
 
     def expire(self, now: Moment) -> list[DiscoveryEffect]:
-        """[MS-MQSD] 3.1.6.1 No Server Response Event, if it is due."""
+        """No Server Response Event, if it is due. [MS-MQSD] 3.1.6.1."""
         run = self._run
         if run is None or now.monotonic < run.deadline:
             return []
@@ -215,7 +215,7 @@ class DiscoveryClient:
         return reply if reply.correlation_id == run.request_id else None
 
     def _send(self, run: _Run, now: Moment) -> list[DiscoveryEffect]:
-        """[MS-MQSD] 3.1.5.1 Sending a TopologyClientRequest, on the next network."""
+        """Sending a TopologyClientRequest, on the next network. [MS-MQSD] 3.1.5.1."""
         run.index += 1
         run.stored = None
         run.deadline = now.monotonic + RESPONSE_TIME
@@ -223,7 +223,7 @@ class DiscoveryClient:
         return [SendRequest(run.network, request.to_bytes())]
 
     def _succeed(self, run: _Run) -> list[DiscoveryEffect]:
-        """[MS-MQSD] 3.1.7.1 and 3.1.7.2: adopt the content of the replies, and complete.
+        """Adopt the content of the replies, and complete. [MS-MQSD] 3.1.7.1 and 3.1.7.2.
 
         Without a stored reply that lists servers, the configured servers stay (readings 5 and 6).
         """

@@ -83,7 +83,7 @@ class DiscoveryServer:
     def answer(
         self, datagram: bytes, source: tuple[str, int] | None = None, *, is_ipx: bool = False
     ) -> bytes | Unanswered:
-        """[MS-MQSD] 3.2.5.1 Receiving a TopologyClientRequest: the reply to its sender.
+        """Receiving a TopologyClientRequest: the reply to its sender. [MS-MQSD] 3.2.5.1.
 
         @param source: the IP address and port that it came from.
         @param is_ipx: received over IPX.

@@ -88,13 +88,13 @@ class IAccessControl(Interface):
     def check(
         descriptor: SecurityDescriptor, sid: bytes, asked: int, kind: ObjectKind
     ) -> AccessDecision | Deferred[AccessDecision]:
-        """[MS-DTYP] 2.5.3.2 Access Check; a Deferred only if a directory has to be queried.
+        """Access Check; a Deferred only if a directory has to be queried. [MS-DTYP] 2.5.3.2.
 
         @raise AccountUnknown: as L{token}.
         """
 
     def is_domain_user(sid: bytes) -> Deferred[bool]:
-        """[MS-MQDMPR] 3.1.7.1.3.1 whether a directory knows it as the SID of a user."""
+        """Whether a directory knows it as the SID of a user. [MS-MQDMPR] 3.1.7.1.3.1."""
 
     def resolve(principal: str) -> Deferred[bytes]:
         """The SID of a principal: a SID itself, a well-known name, one of the rules, or one of the

@@ -70,7 +70,7 @@ class IAccessAdministration(Interface):
     def create_certificate(
         *, sid: str = "", name: str = "", days: int = 3650, renew: bool = False
     ) -> Awaitable[CertificateSummary]:
-        """[MS-MQDMPR] 3.1.1.19 generate a key and the internal certificate of a user, at most one.
+        """Generate a key and the internal certificate of a user, at most one. [MS-MQDMPR] 3.1.1.19.
 
         MQ_ERROR_INTERNAL_USER_CERT_EXIST if there is one; with C{renew} the new one replaces it.
 
@@ -90,7 +90,7 @@ class IAccessAdministration(Interface):
         """Delete a certificate and its key; its registration in a directory stays."""
 
     def publish_certificate(fingerprint: str = "") -> Awaitable[CertificateSummary]:
-        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
+        """Register a certificate with its user in the directory. [MS-MQDMPR] 3.1.1.15.
 
         MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it refuses the certificate.
         """

@@ -49,7 +49,7 @@ class ICiphers(Interface):
     def make_session_key(
         algorithm: int, key_bits: int, padded_bits: int, public_key: PublicKeyBlob
     ) -> SessionKey:
-        """[MS-MQQB] 3.1.7.1.5 a new key for a cipher, that only the owner of a public key can decrypt.
+        """A new key for a cipher, that only the owner of a public key can decrypt. [MS-MQQB] 3.1.7.1.5.
 
         @param key_bits: its number of random bits.
         @param padded_bits: its length with trailing zero bits.
@@ -57,7 +57,7 @@ class ICiphers(Interface):
         """
 
     def recover_session_key(provider_name: str, encrypted: bytes) -> SessionKey:
-        """[MS-MQQB] 3.1.5.8.3 decrypt the key in a SIMPLEBLOB for this queue manager.
+        """Decrypt the key in a SIMPLEBLOB for this queue manager. [MS-MQQB] 3.1.5.8.3.
 
         A key for another receiver, or a modified one, may by chance decrypt to a valid key; then the body is
         invalid.

@@ -76,7 +76,7 @@ class IDirectory(Interface):
         """Open the directory; an unreachable directory is not a failure, a misconfigured one is."""
 
     def create(created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
-        """[MS-MQDSSM] 3.1.6.1 publish an object.
+        """Publish an object. [MS-MQDSSM] 3.1.6.1.
 
         The directory sets CreateTime, ModifyTime, FullPath and DirectoryPath itself.
 
@@ -89,7 +89,7 @@ class IDirectory(Interface):
         """
 
     def delete(deleted: DirectoryObject) -> Deferred[None]:
-        """[MS-MQDSSM] 3.1.6.2 delete the object with this Identifier or, if that is null, this name.
+        """Delete the object with this Identifier or, if that is null, this name. [MS-MQDSSM] 3.1.6.2.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} for a queue manager that has queues.
         """
@@ -97,7 +97,7 @@ class IDirectory(Interface):
     def read(
         of: type[DirectoryObject], filters: Sequence[AttributeFilter] = (), attributes: Attributes = None
     ) -> Deferred[DirectoryEntry[Any]]:
-        """[MS-MQDSSM] 3.1.6.3 the first object that matches every filter.
+        """The first object that matches every filter. [MS-MQDSSM] 3.1.6.3.
 
         @param attributes: only these; C{None} for all.
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{ATTRIBUTE_NOT_FOUND} if one of C{attributes} is not set
@@ -110,7 +110,7 @@ class IDirectory(Interface):
         attributes: Attributes = None,
         order: Sequence[SortOrder] = (),
     ) -> Deferred[int]:
-        """[MS-MQDSSM] 3.1.6.4 begin to read all objects that match every filter, possibly none.
+        """Begin to read all objects that match every filter, possibly none. [MS-MQDSSM] 3.1.6.4.
 
         The directory may refuse, with C{GENERIC_ERROR}, more than a thousand pending reads.
 
@@ -119,13 +119,13 @@ class IDirectory(Interface):
         """
 
     def read_next(handle: int) -> Deferred[DirectoryEntry[Any]]:
-        """[MS-MQDSSM] 3.1.6.5 the next object; an attribute that is not set is missing in it.
+        """The next object; an attribute that is not set is missing in it. [MS-MQDSSM] 3.1.6.5.
 
         @raise DirectoryError: C{END_OF_DATA} after the last; C{GENERIC_ERROR} for an invalid handle.
         """
 
     def end_read(handle: int) -> Deferred[None]:
-        """[MS-MQDSSM] 3.1.6.6 stop reading.
+        """Stop reading. [MS-MQDSSM] 3.1.6.6.
 
         @raise DirectoryError: C{GENERIC_ERROR} for an invalid handle.
         """
@@ -142,13 +142,13 @@ class IDirectory(Interface):
         """
 
     def resolve_distribution_list(name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
-        """[MS-MQDSSM] 3.1.6.9 the members of a distribution list, which may be lists themselves.
+        """The members of a distribution list, which may be lists themselves. [MS-MQDSSM] 3.1.6.9.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}.
         """
 
     def object_sid(computer_name: str) -> Deferred[bytes]:
-        """[MS-MQDSSM] 3.1.6.14 the objectSid of a computer.
+        """The objectSid of a computer. [MS-MQDSSM] 3.1.6.14.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND} without such a computer, C{ATTRIBUTE_NOT_FOUND} if it has
             no SID.
@@ -223,7 +223,7 @@ class IServedDirectory(Interface):
         """Add servers, unless the servers are configured."""
 
     def find_servers() -> Deferred[None]:
-        """[MS-MQDMPR] 3.1.3, [MS-MQSD] 3.1.4.1: look for servers, if none is known.
+        """Look for servers, if none is known. [MS-MQDMPR] 3.1.3, [MS-MQSD] 3.1.4.1.
 
         Fires when C{servers} has been updated; it may be empty.
         """

@@ -75,14 +75,14 @@ class ITransaction(Interface):
     state: str = Attribute("C{active}, C{prepared}, C{committing}, C{committed} or C{aborted}.")
 
     def commit() -> Awaitable[None]:
-        """[MS-MQDMPR] 3.1.4.4: commit all operations; done once the commit is on disk.
+        """Commit all operations; done once the commit is on disk. [MS-MQDMPR] 3.1.4.4.
 
         @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; if the store
         failed the transaction stays open, to be committed again or aborted.
         """
 
     def abort() -> Awaitable[None]:
-        """[MS-MQDMPR] 3.1.4.5 abort: sent messages are discarded, received ones return to their positions.
+        """Abort: sent messages are discarded, received ones return to their positions. [MS-MQDMPR] 3.1.4.5.
 
         @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended.
         """
@@ -302,7 +302,7 @@ class IInspection(Interface):
     def public_queues(
         *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
     ) -> Awaitable[Sequence[PublicQueueSummary]]:
-        """[MS-MQDMPR] 3.1.7.1.21 the public queues of the enterprise that match all criteria.
+        """The public queues of the enterprise that match all criteria. [MS-MQDMPR] 3.1.7.1.21.
 
         @param label: case-insensitive, as is C{path}; C{*} and C{?} are wildcards.
         @return: in order of their paths.

@@ -31,7 +31,7 @@ class IRouter(Interface):
     def next_hops(
         source: UUID, destination: UUID, unreachable: Set[UUID] = frozenset()
     ) -> Deferred[Sequence[QueueManager]]:
-        """[MS-MQQB] 3.1.7.5 the queue managers that a message may go to next.
+        """The queue managers that a message may go to next. [MS-MQQB] 3.1.7.5.
 
         They are tried in order; the result is not empty, and does not contain C{source}.
         Each answer is based on the current data, and does not wait for a directory.

@@ -86,7 +86,7 @@ class ISigning(Interface):
         """The facts of a certificate in DER."""
 
     def verify(certificate: bytes, signature: bytes, algorithm: int, inputs: Iterable[bytes]) -> Matching:
-        """[MS-MQQB] 3.1.5.8.3 find the input over which a signature was made.
+        """Find the input over which a signature was made. [MS-MQQB] 3.1.5.8.3.
 
         @param certificate: of the signer, in DER.
         @param signature: as SecurityData has it: the number of PKCS#1 v1.5, least significant byte first.
@@ -95,10 +95,10 @@ class ISigning(Interface):
         """
 
     def sign(credentials: Credentials, algorithm: int, data: bytes) -> bytes | Unusable:
-        """[MS-MQQB] 3.1.7.1.4 the signature of C{data}, as L{verify} takes it."""
+        """The signature of C{data}, as L{verify} takes it. [MS-MQQB] 3.1.7.1.4."""
 
     def create(common_name: str, not_before: float, not_after: float) -> Credentials:
-        """[MS-MQDMPR] 3.1.1.19 a new RSA key and a self-signed certificate; may take seconds.
+        """A new RSA key and a self-signed certificate; may take seconds. [MS-MQDMPR] 3.1.1.19.
 
         @param common_name: of the subject; at most 64 characters.
         @param not_before: seconds since 1970-01-01 UTC, and C{not_after}: for how long it is valid.

@@ -415,5 +415,5 @@ class Parts:
 async def _no_directory(
     of: type[DirectoryObject], filters: Sequence[AttributeFilter], attributes: tuple[str, ...] | None
 ) -> Outcome:
-    """[MS-MQDMPR] 3.1.7.1.20 Read Directory in workgroup mode."""
+    """Read Directory in workgroup mode. [MS-MQDMPR] 3.1.7.1.20."""
     return NO_DIRECTORY

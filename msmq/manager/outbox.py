@@ -95,7 +95,7 @@ class Outbox:
         messages: Sequence[Message],
         also: Callable[[int], Sequence[Change]] = lambda first: (),
     ) -> int:
-        """[MS-MQDMPR] 3.1.7.1.9: accept these messages for each target, all or none.
+        """Accept these messages for each target, all or none. [MS-MQDMPR] 3.1.7.1.9.
 
         Done once every recoverable message is on disk.
 
@@ -158,7 +158,7 @@ class Outbox:
     def send_in(
         self, transaction: Transaction, targets: Sequence[SendTarget], messages: Sequence[Message]
     ) -> int:
-        """[MS-MQDMPR] 3.1.7.1.9: accept these messages for each target when a transaction commits.
+        """Accept these messages for each target when a transaction commits. [MS-MQDMPR] 3.1.7.1.9.
 
         @return: the first MessageID; the others are consecutive. They are valid once it has committed.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, MQ_ERROR_TRANSACTION_SEQUENCE if the
@@ -332,7 +332,7 @@ class Outbox:
     def _answer(
         self, view: UserMessageView, message_class: MessageClass, is_refusal: bool, only_at: str | None
     ) -> Iterator[Answer]:
-        """[MS-MQQB] 3.1.7.15 and 3.1.7.2.2: the administration acknowledgement, and the FinalAck."""
+        """The administration acknowledgement, and the FinalAck. [MS-MQQB] 3.1.7.15 and 3.1.7.2.2."""
         model = self._performer.model
         if view.is_transactional:
             final_ack = self._final_acks.final_ack(view, message_class, is_refusal, only_at)

@@ -126,7 +126,7 @@ class QueueManagerService(Service):
             raise
 
     def startService(self) -> None:
-        """[MS-MQQB] 3.1.4.1 Queue Manager Started: begin to send pending messages."""
+        """Queue Manager Started: begin to send pending messages. [MS-MQQB] 3.1.4.1."""
         Service.startService(self)
         self.state = ServiceState.READY
         self._life.start()
@@ -135,7 +135,7 @@ class QueueManagerService(Service):
         self._subscriptions.notify(QueueManagerEvent.STARTED)
 
     def stopService(self) -> Deferred[None]:
-        """[MS-MQQB] 3.1.4.2 Queue Manager Stopped: end the sessions and all waits, then close the store."""
+        """Queue Manager Stopped: end the sessions and all waits, then close the store. [MS-MQQB] 3.1.4.2."""
         Service.stopService(self)
         self.state = ServiceState.STOPPING
         return self._life.stop().addBoth(self._stopped)
@@ -150,14 +150,14 @@ class QueueManagerService(Service):
         settings.apply(self._parts)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """[MS-MQDMPR] 3.1.4: subscribe to events of the queue manager, across starts.
+        """Subscribe to events of the queue manager, across starts. [MS-MQDMPR] 3.1.4.
 
         @return: ends the subscription.
         """
         return self._subscriptions.add(subscriber)
 
     def take_offline(self) -> None:
-        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and refuse new ones.
+        """Take Offline: end the sessions, and refuse new ones. [MS-MQDMPR] 3.1.4.12.
 
         Messages to others wait; local queues are not affected. After a restart it is online.
         """
@@ -165,13 +165,13 @@ class QueueManagerService(Service):
         self._subscriptions.notify(QueueManagerEvent.TAKEN_OFFLINE)
 
     def bring_online(self) -> None:
-        """[MS-MQDMPR] 3.1.4.13 Bring Online: accept and dial sessions again, and send pending messages."""
+        """Bring Online: accept and dial sessions again, and send pending messages. [MS-MQDMPR] 3.1.4.13."""
         self._work.transfer.bring_online()
         self._subscriptions.notify(QueueManagerEvent.BROUGHT_ONLINE)
 
     @property
     def connection_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.1 ConnectionActive: whether other queue managers can reach this one."""
+        """ConnectionActive: whether other queue managers can reach this one. [MS-MQDMPR] 3.1.1.1."""
         return self.state is ServiceState.READY and not self._parts.sessions.is_offline
 
     def trusts(self, address: str) -> bool:
@@ -199,7 +199,7 @@ class QueueManagerService(Service):
         transaction: ITransaction | None = None,
         keys: Sequence[str | None] | None = None,
     ) -> list[MessageIdentifier]:
-        """[MS-MQDMPR] 3.1.7.1.9: accept these messages, all or none, and return one identifier each.
+        """Accept these messages, all or none, and return one identifier each. [MS-MQDMPR] 3.1.7.1.9.
 
         See L{IMessaging.send}. A key belongs to its destination, and is kept across restarts.
 
@@ -222,7 +222,7 @@ class QueueManagerService(Service):
         peek: bool = False,
         transaction: ITransaction | None = None,
     ) -> Reservation:
-        """[MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15: lock available messages, or wait for the first one.
+        """Lock available messages, or wait for the first one. [MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15.
 
         See L{IMessaging.reserve}.
 
@@ -275,7 +275,7 @@ class QueueManagerService(Service):
         access: QueueAccessType = QueueAccessType.RECEIVE,
         share_mode: QueueShareMode = QueueShareMode.DENY_NONE,
     ) -> OpenQueue:
-        """[MS-MQDMPR] 3.1.7.1.5 Open Queue.
+        """Open Queue. [MS-MQDMPR] 3.1.7.1.5.
 
         @param name: the path or format name of a queue of this queue manager, or for sending of any;
             several with commas for sending. Outgoing queues can be opened by administrators too.
@@ -288,7 +288,7 @@ class QueueManagerService(Service):
         return self._work.opening.open(name, access, share_mode)
 
     def begin(self) -> TransactionHandle:
-        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction: an internal one."""
+        """Create Transaction: an internal one. [MS-MQDMPR] 3.1.7.1.8."""
         return self._work.transactions.begin(self._new_identifier())
 
     def enlist(self, identifier: uuid.UUID) -> TransactionHandle:
@@ -300,27 +300,27 @@ class QueueManagerService(Service):
     async def move(
         self, message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
     ) -> None:
-        """[MS-MQDMPR] 3.1.7.1.16 Move Message; see L{IMessaging.move} and L{Search.move}."""
+        """Move Message; see L{IMessaging.move} and L{Search.move}. [MS-MQDMPR] 3.1.7.1.16."""
         await self._work.search.move(message, target, transaction)
 
     # IAdministration
 
     async def create_queue(self, path: str, **properties: Unpack[QueueProperties]) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; returns the same as L{queue}.
+        """Create Queue; returns the same as L{queue}. [MS-MQDMPR] 3.1.7.1.3.
 
         @raise MQError: as L{Administration.create}.
         """
         return await self._work.administration.create(path, **properties)
 
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.1.2 change the properties of a queue; returns the same as L{queue}.
+        """Change the properties of a queue; returns the same as L{queue}. [MS-MQDMPR] 3.1.1.2.
 
         @raise MQError: as L{Administration.set}.
         """
         return await self._work.administration.set(path, properties)
 
     async def purge_queue(self, path: str) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove the messages in it now, and return their number.
+        """Purge Queue: remove the messages in it now, and return their number. [MS-MQDMPR] 3.1.7.1.7.
 
         @raise MQError: as L{Administration.purge}.
         """
@@ -335,14 +335,14 @@ class QueueManagerService(Service):
         return await self._work.administration.set_paused(path, False)
 
     async def delete_queue(self, path: str) -> None:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its waiting readers fail.
+        """Delete Queue, with all that is in it; its waiting readers fail. [MS-MQDMPR] 3.1.7.1.4.
 
         @raise MQError: as L{Administration.delete}.
         """
         await self._work.administration.delete(path)
 
     async def abort_transaction(self, identifier: UUID) -> None:
-        """[MS-MQDMPR] 3.1.4.5 See L{IAdministration.abort_transaction}.
+        """See L{IAdministration.abort_transaction}. [MS-MQDMPR] 3.1.4.5.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if there is none, or it is ending.
         """
@@ -392,11 +392,11 @@ class QueueManagerService(Service):
         return self._work.outgoing_holds.retry_all_now()
 
     def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
-        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: see L{OutgoingHolds.pause}."""
+        """Pause Queue: see L{OutgoingHolds.pause}. [MS-MQDMPR] 3.1.7.2.3."""
         return Deferred.fromCoroutine(self._work.outgoing_holds.pause(name))
 
     def resume_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
-        """[MS-MQDMPR] 3.1.7.2.4 Resume Queue: see L{OutgoingHolds.resume}."""
+        """Resume Queue: see L{OutgoingHolds.resume}. [MS-MQDMPR] 3.1.7.2.4."""
         return Deferred.fromCoroutine(self._work.outgoing_holds.resume(name))
 
     def redirect_outgoing(self, name: str, to: str | None) -> Deferred[OutgoingQueueSummary]:

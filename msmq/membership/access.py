@@ -91,7 +91,7 @@ class DirectoryAccess:
     def create_directory_object(
         self, created: DirectoryObject, attributes: Attributes = None
     ) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.18 Create Directory Object; the value is the GUID of the new object.
+        """Create Directory Object; the value is the GUID of the new object. [MS-MQDMPR] 3.1.7.1.18.
 
         Change notifications of a public queue are sent before its creation, whether it succeeds or not.
         """
@@ -102,7 +102,7 @@ class DirectoryAccess:
         return (yield from self._ask(CreateObject(created, attributes)))
 
     def delete_directory_object(self, deleted: DirectoryObject) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.19 Delete Directory Object; notifications are sent as for a creation."""
+        """Delete Directory Object; notifications are sent as for a creation. [MS-MQDMPR] 3.1.7.1.19."""
         if not self.local.directory_integrated:
             return NO_DIRECTORY
         if _is_public_queue(deleted):
@@ -115,7 +115,7 @@ class DirectoryAccess:
         attributes: Attributes = None,
         former: DirectoryEntry[Any] | None = None,
     ) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.24 Write Directory, and send change notifications.
+        """Write Directory, and send change notifications. [MS-MQDMPR] 3.1.7.1.24.
 
         @param former: the values read before; if the attributes have changed since, nothing is written and
             the value is false.
@@ -140,7 +140,7 @@ class DirectoryAccess:
         *,
         force_directory_read: bool = False,
     ) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.20 Read Directory; the value is the L{DirectoryEntry} of the first match.
+        """Read Directory; the value is the L{DirectoryEntry} of the first match. [MS-MQDMPR] 3.1.7.1.20.
 
         @param filters: all of them have to match; empty for any object of the type.
         @param force_directory_read: query the directory although it is offline, and do not go offline.
@@ -161,7 +161,7 @@ class DirectoryAccess:
         attributes: Attributes = None,
         order: Sequence[SortOrder] = (),
     ) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.21 Read Directory Begin; the value is a handle.
+        """Read Directory Begin; the value is a handle. [MS-MQDMPR] 3.1.7.1.21.
 
         @param order: one for each of C{attributes}, or empty.
         @raise LocalProtocolError: as L{read_directory}.
@@ -175,15 +175,15 @@ class DirectoryAccess:
         return (yield from self._ask(request, goes_offline=False))
 
     def read_directory_next(self, handle: int) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.22 Read Directory Next; the value is as of L{read_directory}."""
+        """Read Directory Next; the value is as of L{read_directory}. [MS-MQDMPR] 3.1.7.1.22."""
         return (yield from self._delegate(NextRead(handle)))
 
     def read_directory_end(self, handle: int) -> Procedure[Outcome]:
-        """[MS-MQDMPR] 3.1.7.1.23 Read Directory End; the handle becomes invalid."""
+        """Read Directory End; the handle becomes invalid. [MS-MQDMPR] 3.1.7.1.23."""
         return (yield from self._delegate(EndRead(handle)))
 
     def read_all(self, of: type[T], filters: Sequence[AttributeFilter] = ()) -> Procedure[Outcome]:
-        """[MS-MQBR] 3.1.5.9 GetDirectoryData; the value is a list of objects, which may be empty."""
+        """GetDirectoryData; the value is a list of objects, which may be empty. [MS-MQBR] 3.1.5.9."""
         begun = yield from self.read_directory_begin(of, filters)
         if not begun.succeeded:
             return begun
@@ -197,7 +197,7 @@ class DirectoryAccess:
         return following
 
     def read_by_identifier(self, of: type[T], identifier: UUID) -> Procedure[T | None]:
-        """[MS-MQDMPR] 3.1.7.1.20 the object of this type and Identifier; C{None} if it cannot be read."""
+        """The object of this type and Identifier; C{None} if it cannot be read. [MS-MQDMPR] 3.1.7.1.20."""
         outcome = yield from self.read_directory(of, (equals("identifier", identifier),))
         if not outcome.succeeded:
             return None
@@ -224,7 +224,7 @@ class DirectoryAccess:
     # Online state
 
     def check_directory_online(self) -> Procedure[bool]:
-        """[MS-MQDMPR] 3.1.7.1.25 Check Directory Online: read the own object from the directory.
+        """Check Directory Online: read the own object from the directory. [MS-MQDMPR] 3.1.7.1.25.
 
         If that succeeds, its values and those of the own public queues are adopted; otherwise it is retried
         after a minute.
@@ -237,7 +237,7 @@ class DirectoryAccess:
         return is_online
 
     def ask_whether_online(self) -> Procedure[bool]:
-        """[MS-MQDMPR] 3.1.7.1.25 first half of Check Directory Online: read the own object.
+        """First half of Check Directory Online: read the own object. [MS-MQDMPR] 3.1.7.1.25.
 
         @return: whether the directory is online.
         """

@@ -94,7 +94,7 @@ def attributes_of_type(of: type[DirectoryObject]) -> Mapping[str, DirectoryAttri
 
 
 def directory_attributes(of: type[DirectoryObject]) -> frozenset[str]:
-    """[MS-MQDMPR] 3.1.1 the names of the Directory attributes of a type."""
+    """The names of the Directory attributes of a type. [MS-MQDMPR] 3.1.1."""
     return frozenset(name for name, row in attributes_of_type(of).items() if row.is_published)
 
 

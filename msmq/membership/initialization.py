@@ -72,7 +72,7 @@ class Provisioning:
 def initialize(
     access: DirectoryAccess, host: HostIdentity, now: Moment, provisioning: Provisioning | None = None
 ) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.3 Initialization.
+    """Initialization. [MS-MQDMPR] 3.1.3.
 
     Names and domain are those of the host.
     With a directory, reads the queue manager's own object, its sites and the enterprise, and starts the
@@ -138,7 +138,7 @@ def _provision(access: DirectoryAccess, host: HostIdentity, provisioning: Provis
 
 
 def find_directory_servers(access: DirectoryAccess, domain_name: str) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.3 add discovered directory servers to DirectoryServerList.
+    """Add discovered directory servers to DirectoryServerList. [MS-MQDMPR] 3.1.3.
 
     Existing names keep their positions.
 
@@ -180,7 +180,7 @@ def _settled(access: DirectoryAccess) -> list[Change]:
 
 
 def provision_again(access: DirectoryAccess) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.3 publish a queue manager whose directory was unavailable at its provisioning.
+    """Publish a queue manager whose directory was unavailable at its provisioning. [MS-MQDMPR] 3.1.3.
 
     If the directory is still unavailable, or refuses, it is retried after a minute.
 

@@ -127,11 +127,11 @@ class LocalQueueManager:
         return None
 
     def take_offline(self) -> None:
-        """[MS-MQDMPR] 3.1.4.12 Take Offline."""
+        """Take Offline. [MS-MQDMPR] 3.1.4.12."""
         self.connection_active = False
 
     def bring_online(self) -> None:
-        """[MS-MQDMPR] 3.1.4.13 Bring Online."""
+        """Bring Online. [MS-MQDMPR] 3.1.4.13."""
         self.connection_active = True
 
     # Storage
@@ -188,7 +188,7 @@ class LocalQueueManager:
         return PutState(SETTINGS, to_json(settings))
 
     def harden(self, hardened: bool) -> Change:
-        """[MS-MQDMPR] 3.1.1.1 HardenedSecurity, effective from the next start (note 7)."""
+        """HardenedSecurity, effective from the next start (note 7). [MS-MQDMPR] 3.1.1.1."""
         self._hardened_next = hardened
         return self.settings_change()
 

@@ -51,7 +51,7 @@ class QueuePath:
 def get_queue_path(
     access: DirectoryAccess, name: FormatName, local_path: Callable[[int], str | None]
 ) -> Procedure[QueuePath]:
-    """[MS-MQDMPR] 3.1.7.1.26 Get Queue Path.
+    """Get Queue Path. [MS-MQDMPR] 3.1.7.1.26.
 
     An own private queue needs no directory; for one on another computer only the computer is known.
     The computer of a public queue is that of its Pathname, since no directory has a reference to it.
@@ -109,7 +109,7 @@ class UnresolvedList(MQError):
 def expand_format_name(
     access: DirectoryAccess, names: Sequence[FormatName]
 ) -> Procedure[tuple[FormatName, ...]]:
-    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: resolve a name to queues.
+    """Expand Format Name: resolve a name to queues. [MS-MQDMPR] 3.1.7.3.8.
 
     A single name other than a distribution list is returned as it is.
     Several names, and the members of distribution lists (recursively), are sorted by text without case and
@@ -167,7 +167,7 @@ def _unsupported(detail: str) -> MQError:
 
 
 def read_machine_sid(access: DirectoryAccess, computer_name: str) -> Procedure[bytes]:
-    """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid, for the default security descriptor of a queue.
+    """MachineSid, for the default security descriptor of a queue. [MS-MQDMPR] 3.1.7.1.3.1.
 
     @return: the SID; empty without a directory, or if the directory has none.
     """

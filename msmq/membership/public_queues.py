@@ -58,7 +58,7 @@ _PATHS: Final = ("full_path", "directory_path")
 
 
 def queue_type_of(path: PathName) -> QueueType:
-    """[MS-MQDMPR] 3.1.7.1.3 the QueueType of a new queue, from the form of its path name."""
+    """The QueueType of a new queue, from the form of its path name. [MS-MQDMPR] 3.1.7.1.3."""
     match path.kind:
         case PathKind.PRIVATE:
             return QueueType.PRIVATE
@@ -69,7 +69,7 @@ def queue_type_of(path: PathName) -> QueueType:
 
 
 def new_queue(local: LocalQueueManager, path: PathName, now: Moment, **attributes: Any) -> QueueObject:
-    """[MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.33 the attributes of a new queue.
+    """The attributes of a new queue. [MS-MQDMPR] 3.1.7.1.3 and 3.1.7.1.33.
 
     @param attributes: values other than the defaults, by the names of L{QueueObject}.
     @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE or MQ_ERROR_LABEL_TOO_LONG.
@@ -122,7 +122,7 @@ class PublicQueues:
     def create(
         self, path: PathName, now: Moment, *, skip_directory: bool = False, **attributes: Any
     ) -> Procedure[QueueObject]:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for public queues.
+        """Create Queue, for public queues. [MS-MQDMPR] 3.1.7.1.3.
 
         @param skip_directory: iSkipDirectory; create it only locally, under the given C{identifier}.
         @param attributes: as of L{new_queue}.
@@ -156,7 +156,7 @@ class PublicQueues:
         return queue
 
     def alter(self, queue: QueueObject, now: Moment, **attributes: Any) -> Procedure[QueueObject]:
-        """[MS-MQDMPR] 3.1.7.1.24 change properties of an own public queue.
+        """Change properties of an own public queue. [MS-MQDMPR] 3.1.7.1.24.
 
         @param attributes: by the names of L{QueueObject}.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not (or no longer) a queue of this queue manager,
@@ -185,7 +185,7 @@ class PublicQueues:
         return altered
 
     def delete(self, queue: QueueObject, *, skip_directory: bool = False) -> Procedure[None]:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for public queues: locally first.
+        """Delete Queue, for public queues: locally first. [MS-MQDMPR] 3.1.7.1.4.
 
         @param skip_directory: iSkipDirectory; leave it in the directory.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not ours (any more),

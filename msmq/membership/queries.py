@@ -123,7 +123,7 @@ def select(
     attributes: tuple[str, ...] | None = None,
     order: Sequence[SortOrder] = (),
 ) -> list[DirectoryEntry[T]]:
-    """[MS-MQDMPR] 3.1.7.1.21 the objects that match a read, sorted, with the requested attributes.
+    """The objects that match a read, sorted, with the requested attributes. [MS-MQDMPR] 3.1.7.1.21.
 
     Unset values come first; the sort is stable.
 

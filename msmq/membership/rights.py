@@ -113,7 +113,7 @@ PLAIN_OF: Final = {
 
 
 def class_default(domain: bytes | None) -> SecurityDescriptor:
-    """[MS-ADSC] 2.166 defaultSecurityDescriptor of mSMQQueue.
+    """The defaultSecurityDescriptor of mSMQQueue. [MS-ADSC] 2.166.
 
     @param domain: the SID of the domain, whose administrators have an entry; C{None} if there is none.
     """

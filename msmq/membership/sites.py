@@ -24,7 +24,7 @@ def site_gate_identifiers(site: UUID, links: Iterable[RoutingLinkObject]) -> lis
 def read_site_gates(
     access: DirectoryAccess, site: SiteObject, known: tuple[QueueManagerObject, ...] = ()
 ) -> Procedure[tuple[QueueManagerObject, ...]]:
-    """[MS-MQDMPR] 3.1.1.7 SiteGateCollection of a site, from its routing links.
+    """SiteGateCollection of a site, from its routing links. [MS-MQDMPR] 3.1.1.7.
 
     Not stored in a directory.
     A gate of a link is a gate of this site if it belongs to the site.
@@ -48,7 +48,7 @@ def read_site_gates(
 
 
 def read_sites(access: DirectoryAccess) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.3 SiteCollection, from SiteIdentifierList.
+    """SiteCollection, from SiteIdentifierList. [MS-MQDMPR] 3.1.3.
 
     A site that cannot be read is not added, but stays if it was known; sites that are no longer listed are
     removed.
@@ -67,7 +67,7 @@ def read_sites(access: DirectoryAccess) -> Procedure[None]:
 
 
 def directory_sites_update(access: DirectoryAccess) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.6.1 Directory Sites Update: read each site of SiteCollection again, with its gates.
+    """Directory Sites Update: read each site of SiteCollection again, with its gates. [MS-MQDMPR] 3.1.6.1.
 
     One that cannot be read stays as it was.
     """
@@ -80,7 +80,7 @@ def directory_sites_update(access: DirectoryAccess) -> Procedure[None]:
 
 
 def directory_site_gates_update(access: DirectoryAccess) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.6.2 Directory Site Gates Update: read each gate of each site again.
+    """Directory Site Gates Update: read each gate of each site again. [MS-MQDMPR] 3.1.6.2.
 
     One that cannot be read stays as it was.
     """

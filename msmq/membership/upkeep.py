@@ -38,7 +38,7 @@ def _event(
 
 
 def ask_again(access: DirectoryAccess, now: Moment) -> Procedure[None]:
-    """[MS-MQDMPR] 3.1.6.5 check whether an offline directory is back.
+    """Check whether an offline directory is back. [MS-MQDMPR] 3.1.6.5.
 
     @raise MQError: as L{provision_again}.
     """

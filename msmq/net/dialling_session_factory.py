@@ -82,7 +82,7 @@ class DiallingSessionFactory(SessionFactory):
         )
 
     async def next_hops(self, hops: Sequence[RoutedHop]) -> list[NextHopAddress]:
-        """[MS-MQQB] 3.1.5.2.1 NextHopCollection: one for each address of each of them (reading 22).
+        """NextHopCollection: one for each address of each of them (reading 22). [MS-MQQB] 3.1.5.2.1.
 
         @raise MQError: no address of any was found.
         """

@@ -98,7 +98,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
         """Hook: a datagram was not answered; the reason is not sent."""
 
     def listen(self, port: int, interface: str = "") -> IListeningPort:
-        """[MS-MQSD] 3.2.3: listen on an address and on the broadcast address of its network.
+        """Listen on an address and on the broadcast address of its network. [MS-MQSD] 3.2.3.
 
         @param interface: an IPv4 address of this host; empty for all, on one socket.
         @return: the port of the first.
@@ -171,7 +171,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
         self.request_answered(outcome, address)
 
     def _reopen(self) -> None:
-        """[MS-MQSD] 3.2.5: after a network error the sockets are closed and opened again.
+        """After a network error the sockets are closed and opened again. [MS-MQSD] 3.2.5.
 
         If they cannot be, the server stops.
         Until then no request is answered: another error would open them before they are closed.
@@ -246,7 +246,7 @@ class Discovery:
         self._timer: IDelayedCall | None = None
 
     def get_directory_server_list(self) -> Deferred[bool]:
-        """[MS-MQSD] 3.1.4.1: run the discovery; the result is whether the lists of the client are valid.
+        """Run the discovery; the result is whether the lists of the client are valid. [MS-MQSD] 3.1.4.1.
 
         That takes up to 15 seconds for each network that is silent, and 30 where one server answers late.
         Concurrent callers share one run and its result; cancelling one does not affect the others.
@@ -270,7 +270,7 @@ class Discovery:
         return self._close()
 
     def datagram_received(self, network: BroadcastNetwork, datagram: bytes) -> None:
-        """[MS-MQSD] 3.1.5.2: a datagram came to the socket of a network."""
+        """A datagram came to the socket of a network. [MS-MQSD] 3.1.5.2."""
         self._perform(self.client.receive(datagram, network.address, self._clock.now()))
 
     def _cancelled(self, done: Deferred[bool]) -> None:

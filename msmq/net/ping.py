@@ -230,7 +230,7 @@ class Pinger:
         return closing.addCallback(lambda _: None)
 
     def datagram_received(self, datagram: bytes, host: str) -> None:
-        """[MS-MQQB] 3.1.7.8: a datagram came to the port that requests leave from."""
+        """A datagram came to the port that requests leave from. [MS-MQQB] 3.1.7.8."""
         ended = self._initiator.receive(datagram, host, self._clock.now())
         if ended is None:
             omitted = self._ignored.take(self._clock.now())

@@ -138,7 +138,7 @@ class SessionProtocol(SessionHooks):
 
     @property
     def state(self) -> SessionState:
-        """[MS-MQQB] 3.1.1.3.1 SessionState."""
+        """SessionState. [MS-MQQB] 3.1.1.3.1."""
         return self.session.state
 
     @property
@@ -169,11 +169,11 @@ class SessionProtocol(SessionHooks):
                 self._guarded(self.message_sent, message)
 
     def pause(self) -> None:
-        """[MS-MQQB] 3.1.7.13: an outgoing queue of the session is paused."""
+        """An outgoing queue of the session is paused. [MS-MQQB] 3.1.7.13."""
         self._perform(self.session.pause(self._now()))
 
     def resume(self) -> None:
-        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session is resumed."""
+        """An outgoing queue of the session is resumed. [MS-MQQB] 3.1.7.14."""
         self.session.resume()
 
     def persisted(self, through: int) -> None:
@@ -250,7 +250,7 @@ class SessionProtocol(SessionHooks):
         return self.session.take_portion(now) if self._waits_for is None else []
 
     def connectionLost(self, reason: Failure | None = None) -> None:
-        """[MS-MQQB] 3.1.7.3 Handling a Network Disconnect: the connection is closed, by either side."""
+        """Handling a Network Disconnect: the connection is closed, by either side. [MS-MQQB] 3.1.7.3."""
         self._is_connected = False
         self._perform(self.session.connection_lost(self._now()))
         self._account()

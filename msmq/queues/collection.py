@@ -177,7 +177,7 @@ class QueueCollection:
     # Creation and deletion
 
     def create(self, name: PathName, *, identifier: UUID, now: Moment, **properties: Any) -> Creation:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for private queues.
+        """Create Queue, for private queues. [MS-MQDMPR] 3.1.7.1.3.
 
         @param properties: attributes of L{QueueDefinition}.
         @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, MQ_ERROR_QUEUE_EXISTS, MQ_ERROR_NO_DS for a public
@@ -201,7 +201,7 @@ class QueueCollection:
         return Creation(queue, changes)
 
     def adopt(self, definition: QueueDefinition) -> Creation:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue that is in the directory already.
+        """Create Queue, for a public queue that is in the directory already. [MS-MQDMPR] 3.1.7.1.3.
 
         @raise MQError: MQ_ERROR_QUEUE_EXISTS.
         """
@@ -218,7 +218,7 @@ class QueueCollection:
         self.names.free(creation.queue.definition.path)
 
     def alter(self, queue: Queue, now: Moment, **properties: Any) -> Alteration:
-        """[MS-MQDMPR] 3.1.1.2 change properties of a queue; L{altered} has to follow if they are stored.
+        """Change properties of a queue; L{altered} has to follow if they are stored. [MS-MQDMPR] 3.1.1.2.
 
         @param properties: attributes of L{QueueDefinition}.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is deleted, MQ_ERROR_ILLEGAL_OPERATION for a journal,
@@ -267,7 +267,7 @@ class QueueCollection:
             self.names.free(queue.definition.path)
 
     def outgoing(self, destination: FormatName, now: Moment, *, base_priority: int = 0) -> OutgoingQueue:
-        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; it is created if there is none yet.
+        """The outgoing queue of a format name; it is created if there is none yet. [MS-MQDMPR] 3.1.7.1.5.
 
         @param base_priority: the priority of the queue in the directory, for a new one.
         """
@@ -291,7 +291,7 @@ class QueueCollection:
         return queue
 
     def idle_state(self, destination: FormatName) -> OutgoingState:
-        """[MS-MQDMPR] 3.1.3, 3.1.7.1.5 the initial State of an outgoing queue.
+        """The initial State of an outgoing queue. [MS-MQDMPR] 3.1.3, 3.1.7.1.5.
 
         On a hardened queue manager it is Locked, except over HTTP (readings 10 and 53).
         """
@@ -305,7 +305,7 @@ class QueueCollection:
     # Subqueues
 
     def subqueue(self, queue: Queue, name: str, now: Moment) -> Queue:
-        """[MS-MQDMPR] 3.1.1.2 a subqueue of a queue; it is created if there is none yet (reading 14).
+        """A subqueue of a queue; it is created if there is none yet (reading 14). [MS-MQDMPR] 3.1.1.2.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME for a queue that has no subqueues, or a name that is too
             long; MQ_ERROR_QUEUE_NOT_AVAILABLE if the queue is deleted.

@@ -103,7 +103,7 @@ class MessageNumbers:
                 counter.resume(value)
 
     def take_message_ids(self, count: int) -> int:
-        """[MS-MQQB] 3.1.7.1.1 the MessageIDs of C{count} new messages: consecutive, the first is returned.
+        """The MessageIDs of C{count} new messages: consecutive, the first is returned. [MS-MQQB] 3.1.7.1.1.
 
         They may be used once an admission that was created after this call is committed.
         """

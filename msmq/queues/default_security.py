@@ -25,7 +25,7 @@ def documented_security(
     machine: bytes = b"",
     supplied: SecurityDescriptor | None = None,
 ) -> SecurityDescriptor:
-    """[MS-MQDMPR] 3.1.7.1.3.1 Create Default Queue Security Descriptor.
+    """Create Default Queue Security Descriptor. [MS-MQDMPR] 3.1.7.1.3.1.
 
     @param creator: the SID of the creator, which is the owner unless another is supplied.
     @param is_domain_user: whether the owner is a user in the directory.
@@ -60,7 +60,7 @@ def strict_security(creator: bytes, supplied: SecurityDescriptor | None = None) 
 
 
 def queue_manager_security(owner: bytes, machine: bytes = b"") -> SecurityDescriptor:
-    """[MS-MQDSSM] 3.1.6.1.1.8 the security descriptor of a queue manager.
+    """The security descriptor of a queue manager. [MS-MQDSSM] 3.1.6.1.1.8.
 
     Every account may read its properties; its owner and its computer have all rights.
     """

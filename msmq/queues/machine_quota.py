@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.1.1 QueueManagerQuota and JournalQuota: of the configuration, or set by an operator."""
+"""QueueManagerQuota and JournalQuota: of the configuration, or set by an operator. [MS-MQDMPR] 3.1.1.1."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ class QueueManagerModel:
     # Queries
 
     def restore(self, snapshot: Snapshot, now: Moment) -> None:
-        """[MS-MQDMPR] 3.1.3 restore the state from the store; called before anything else.
+        """Restore the state from the store; called before anything else. [MS-MQDMPR] 3.1.3.
 
         Messages that have expired, or that readers had locked when their queue was purged, are removed by the
         first L{expire}.
@@ -270,7 +270,7 @@ class QueueManagerModel:
     # Creation and deletion
 
     def create_queue(self, name: PathName, *, identifier: UUID, now: Moment, **properties: Any) -> Creation:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for private queues.
+        """Create Queue, for private queues. [MS-MQDMPR] 3.1.7.1.3.
 
         Either L{created} or L{abandon} has to follow.
 
@@ -289,7 +289,7 @@ class QueueManagerModel:
         self.collection.abandon(creation)
 
     def alter_queue(self, queue: Queue, now: Moment, **properties: Any) -> Alteration:
-        """[MS-MQDMPR] 3.1.1.2 change properties of a queue; L{altered} has to follow if they are stored.
+        """Change properties of a queue; L{altered} has to follow if they are stored. [MS-MQDMPR] 3.1.1.2.
 
         @raise MQError: as L{QueueCollection.alter}.
         """
@@ -300,7 +300,7 @@ class QueueManagerModel:
         self.collection.altered(alteration)
 
     def delete_queue(self, queue: Queue) -> Deletion:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue: it disappears at once, with its journal and its subqueues.
+        """Delete Queue: it disappears at once, with its journal and its subqueues. [MS-MQDMPR] 3.1.7.1.4.
 
         The messages in it and in its subqueues are reported to their senders slice by slice
         (L{delete_messages}); those in its journal are not reported (reading 17). Then its fence has to be
@@ -349,7 +349,7 @@ class QueueManagerModel:
         self.collection.removed(deletion.queue)
 
     def outgoing(self, destination: FormatName, now: Moment, *, base_priority: int = 0) -> OutgoingQueue:
-        """[MS-MQDMPR] 3.1.7.1.5 the outgoing queue of a format name; as L{QueueCollection.outgoing}."""
+        """The outgoing queue of a format name; as L{QueueCollection.outgoing}. [MS-MQDMPR] 3.1.7.1.5."""
         return self.collection.outgoing(destination, now, base_priority=base_priority)
 
     # Reads
@@ -367,7 +367,7 @@ class QueueManagerModel:
         allow_peek: bool = False,
         on_taken: OnTaken | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message, without a handle.
+        """Dequeue Message and Peek Message, without a handle. [MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15.
 
         Available messages complete the read at once, up to C{count}. If there are none the result is empty
         and an effect of a later call completes the read, unless it is cancelled. Received messages stay
@@ -393,7 +393,7 @@ class QueueManagerModel:
         return min(end_of_wait, expiry)
 
     def expire(self, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.2.3 and 3.1.7.2.7: end expired reads and remove expired messages.
+        """End expired reads and remove expired messages. [MS-MQDMPR] 3.1.2.3 and 3.1.7.2.7.
 
         When very many are due together, each call handles some of them.
         """
@@ -424,7 +424,7 @@ class QueueManagerModel:
         return self._numbers.sequential.last
 
     def purge(self, queue: Queue, through: int, count: int) -> Departure | None:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove up to C{count} available messages.
+        """Purge Queue: remove up to C{count} available messages. [MS-MQDMPR] 3.1.7.1.7.
 
         Either L{settled} or L{stay} has to follow. When no more messages are available the result is C{None},
         and messages locked by readers are going to be removed as well: L{purged} returns the changes for

@@ -65,7 +65,7 @@ class OutgoingQueue(Queue):
 
     @property
     def is_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.2 Active: messages are pending, or it is open."""
+        """Active: messages are pending, or it is open. [MS-MQDMPR] 3.1.1.2."""
         return self.has_available or bool(self.descriptors)
 
     def may_pack(self, level: int) -> bool:

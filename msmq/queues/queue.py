@@ -222,7 +222,7 @@ class Queue:
 
     @property
     def is_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.2 Active: it is open."""
+        """Active: it is open. [MS-MQDMPR] 3.1.1.2."""
         return bool(self.descriptors)
 
     @property
@@ -239,7 +239,7 @@ class Queue:
         return None if kilobytes == UNLIMITED else kilobytes * 1024
 
     def make_available(self, positions: Collection[MessagePosition]) -> None:
-        """[MS-MQDMPR] 3.1.7.2.2 make these positions of this queue available to readers."""
+        """Make these positions of this queue available to readers. [MS-MQDMPR] 3.1.7.2.2."""
         available = PositionState.AVAILABLE
         levels = self._levels
         for position in positions:
@@ -343,7 +343,7 @@ class Queue:
         return None
 
     def allow_peek(self, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQDMPR] 3.1.1.12 AllowPeekWhenLocked: these can be peeked while they are locked."""
+        """AllowPeekWhenLocked: these can be peeked while they are locked. [MS-MQDMPR] 3.1.1.12."""
         if self.peekable is None:
             self.peekable = OrderedPositions()
         for position in positions:
@@ -363,7 +363,7 @@ class Queue:
         self.positions[lookup_id] = position
 
     def unlink(self, position: MessagePosition) -> int:
-        """[MS-MQDMPR] 3.1.7.2.1 remove a position that is not available from the queue.
+        """Remove a position that is not available from the queue. [MS-MQDMPR] 3.1.7.2.1.
 
         @return: the bytes that become free; 0 if it was removed already.
         """

@@ -43,7 +43,7 @@ class Alternates:
     def decide(
         self, own: UUID, destination: UUID, avoided: Set[UUID], table: RoutingTable | None = None
     ) -> Decision:
-        """[MS-MQBR] 3.1.5.1 GetNextHops of C{own} without the queue managers that it believes to be down.
+        """GetNextHops of C{own} without the queue managers that it believes to be down. [MS-MQBR] 3.1.5.1.
 
         The result lists the reachable hops, the best first.
         If all hops are avoided, the message waits for the first one to return: the result then lists the hop
@@ -162,7 +162,7 @@ class Alternates:
         avoided: Set[UUID],
         table: RoutingTable,
     ) -> Decision:
-        """[MS-MQBR] 3.1.5.3 the next hops from a site gate, which knows the whole path."""
+        """The next hops from a site gate, which knows the whole path. [MS-MQBR] 3.1.5.3."""
         assert plain.row is not None
         sites = table.path(plain.row.destination_site_id)[1:]
         if not any(gate in avoided for site in sites for gate in self.topology.gates(site)):

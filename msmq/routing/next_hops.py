@@ -108,7 +108,7 @@ class Decision:
 def next_hops(
     topology: Topology, own: UUID, destination: UUID, table: RoutingTable | None = None
 ) -> tuple[UUID, ...]:
-    """[MS-MQBR] 3.1.5.1 GetNextHops: the next hops of a message, in order of preference.
+    """GetNextHops: the next hops of a message, in order of preference. [MS-MQBR] 3.1.5.1.
 
     Not to be called for messages to C{own} itself.
 
@@ -150,7 +150,7 @@ def decide(topology: Topology, own: UUID, destination: UUID, table: RoutingTable
 def _from_routing_server(
     topology: Topology, source: QueueManager, target: QueueManager, table: RoutingTable | None
 ) -> Decision:
-    """[MS-MQBR] 3.1.5.2 GetNextHopsForRouter and 3.1.5.3 GetNextHopsForSiteGate.
+    """GetNextHopsForRouter and GetNextHopsForSiteGate. [MS-MQBR] 3.1.5.2 and 3.1.5.3.
 
     They differ only for messages to another site.
     """
@@ -194,13 +194,13 @@ def _common_site(source: QueueManager, target: QueueManager) -> UUID | None:
 
 
 def get_routing_server(topology: Topology, identifier: UUID) -> UUID | None:
-    """[MS-MQBR] 3.1.5.5 GetRoutingServer: the first in directory order that shares a site with this one."""
+    """GetRoutingServer: the first in directory order that shares a site with this one. [MS-MQBR] 3.1.5.5."""
     machine = topology.queue_manager(identifier)
     return None if machine is None else topology.first_routing_server(machine.sites)
 
 
 def get_site_gate(topology: Topology, identifier: UUID) -> UUID | None:
-    """[MS-MQBR] 3.1.5.6 GetSiteGate: a gate of the first of the queue manager's sites.
+    """GetSiteGate: a gate of the first of the queue manager's sites. [MS-MQBR] 3.1.5.6.
 
     Only the first site in directory order is used, even if it has no gate.
     """
@@ -210,7 +210,7 @@ def get_site_gate(topology: Topology, identifier: UUID) -> UUID | None:
 
 
 def get_site_gate_for_site(topology: Topology, site: UUID, sources: Sequence[UUID] = ()) -> UUID | None:
-    """[MS-MQBR] 3.1.5.7 GetSiteGateForSite: a gate of this site.
+    """GetSiteGateForSite: a gate of this site. [MS-MQBR] 3.1.5.7.
 
     The document allows any.
     Here a gate that serves the incoming link is preferred; then the smallest identifier.

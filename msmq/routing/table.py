@@ -50,7 +50,7 @@ class RoutingTable:
     rows: Mapping[UUID, TableRow] = attrs.field(factory=dict, repr=False)
 
     def best(self, sites: Iterable[UUID]) -> TableRow | None:
-        """[MS-MQBR] 3.1.5.3 the row for a queue manager that belongs to these sites.
+        """The row for a queue manager that belongs to these sites. [MS-MQBR] 3.1.5.3.
 
         If several match, the document uses the last one in an unspecified order. Here it is the row with the
         least cost, then with the smallest DestinationSiteID.
@@ -72,7 +72,7 @@ EMPTY_TABLE: Final = RoutingTable()
 
 
 def is_site_gate(topology: Topology, identifier: UUID) -> bool:
-    """[MS-MQBR] 3.1.5.8 IsSiteGate: a routing server that is a gate of one of its own sites."""
+    """IsSiteGate: a routing server that is a gate of one of its own sites. [MS-MQBR] 3.1.5.8."""
     machine = topology.queue_manager(identifier)
     return machine is not None and _is_gate(topology, machine)
 

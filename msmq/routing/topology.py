@@ -103,7 +103,7 @@ class Topology:
         return _Index.of(self.sites, self.links, self.queue_managers)
 
     def queue_manager(self, identifier: UUID) -> QueueManager | None:
-        """[MS-MQBR] 3.1.5.4 GetQueueManager."""
+        """GetQueueManager. [MS-MQBR] 3.1.5.4."""
         return self._index.queue_managers.get(identifier)
 
     def site(self, identifier: UUID) -> Site | None:
@@ -129,7 +129,7 @@ class Topology:
         return braced(identifier) if machine is None else str(machine)
 
     def gates(self, site: UUID) -> tuple[UUID, ...]:
-        """[MS-MQDMPR] 3.1.1.7 SiteGateCollection of a site, the smallest identifier first.
+        """SiteGateCollection of a site, the smallest identifier first. [MS-MQDMPR] 3.1.1.7.
 
         Not stored in a directory.
         Derived from the gates listed for the site or, without such a list, from the gates of its links.

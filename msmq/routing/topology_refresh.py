@@ -46,7 +46,7 @@ class RoutingSnapshot:
 
     @classmethod
     def of(cls, enterprise: Enterprise, own: UUID) -> RoutingSnapshot:
-        """[MS-MQBR] 3.1.3.1 RoutingTable Initialization, with the site gates read again.
+        """RoutingTable Initialization, with the site gates read again. [MS-MQBR] 3.1.3.1.
 
         It takes as long as L{routing_table}; call it in a worker thread.
         """
@@ -121,7 +121,7 @@ class RoutingCore:
         return self._deadline
 
     def start(self, now: Moment) -> list[RoutingEffect]:
-        """[MS-MQBR] 3.1.3 Initialization: read the enterprise, and start the timer."""
+        """Initialization: read the enterprise, and start the timer. [MS-MQBR] 3.1.3."""
         self._is_running = True
         return self._read(now)
 
@@ -132,7 +132,7 @@ class RoutingCore:
         self._deadline = None
 
     def expire(self, now: Moment) -> list[RoutingEffect]:
-        """[MS-MQBR] 3.1.6.1 QueueManager Query Timer Event, if the deadline has come."""
+        """QueueManager Query Timer Event, if the deadline has come. [MS-MQBR] 3.1.6.1."""
         if self._deadline is None or now.monotonic < self._deadline:
             return []
         return self._read(now)
@@ -165,7 +165,7 @@ class RoutingCore:
         return [TopologyTaken(snapshot, is_changed)]
 
     def restored(self, snapshot: RoutingSnapshot) -> list[RoutingEffect]:
-        """[MS-MQOD] 2.7.4: use the topology of before a restart until the enterprise is read."""
+        """Use the topology of before a restart until the enterprise is read. [MS-MQOD] 2.7.4."""
         if self._has_read or not self._is_running:
             return []
         self.snapshot = snapshot
@@ -179,7 +179,7 @@ class RoutingCore:
         return self._refuse(TopologyRefused(detail)) if self._ended(now) else []
 
     def next_hops(self, destination: UUID) -> tuple[UUID, ...]:
-        """[MS-MQBR] 3.1.5.1 GetNextHops, from this queue manager.
+        """GetNextHops, from this queue manager. [MS-MQBR] 3.1.5.1.
 
         @raise NoRoute: there is none; the text includes the problem of the last read. Then call
             L{route_missing}.

@@ -49,7 +49,7 @@ class DirectorySearch:
         self.request: UUID | None = None
 
     async def find(self) -> Sequence[str]:
-        """[MS-MQSD] 3.1.4.1 Get Directory Server List, whether one was found before or not."""
+        """Get Directory Server List, whether one was found before or not. [MS-MQSD] 3.1.4.1."""
         if not self._client.is_running:
             self._client.forget()
         if await self._discovery.get_directory_server_list():

@@ -32,7 +32,7 @@ def has_identity(data: Path) -> bool:
 
 
 def load_identity(data: Path, make: Callable[[], UUID] = uuid4) -> UUID:
-    """[MS-MQDMPR] 3.1.1.1 QueueManager.Identifier of a data directory; created if it has none yet.
+    """QueueManager.Identifier of a data directory; created if it has none yet. [MS-MQDMPR] 3.1.1.1.
 
     A new identity is on disk when this returns.
 

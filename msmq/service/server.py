@@ -329,7 +329,7 @@ class Server(Service):
             self._log_line(converted)
 
     async def _identity(self, context: DirectoryContext) -> UUID:
-        """[MS-MQDMPR] 3.1.1.1 Identifier; at the first start the one in the directory, or a new one."""
+        """Identifier; at the first start the one in the directory, or a new one. [MS-MQDMPR] 3.1.1.1."""
         configuration = self.configuration
         queue_manager = configuration.queue_manager
         known = None

@@ -46,7 +46,7 @@ An acknowledgement for each commit would cost a steady sender a packet and a rem
 
 
 def owe_acknowledgement(core: SessionCore, has_recoverable: bool, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.8.2 and 3.1.5.8.7: messages arrived; ensure that the timer runs.
+    """Messages arrived; ensure that the timer runs. [MS-MQQB] 3.1.5.8.2 and 3.1.5.8.7.
 
     The first recoverable message shortens the timer and never lengthens it (reading 43).
     """
@@ -56,7 +56,7 @@ def owe_acknowledgement(core: SessionCore, has_recoverable: bool, now: Moment) -
 
 
 def acknowledge_at_once_if_due(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.1.6.1: acknowledge now if half the smaller window has arrived (reading 42).
+    """Acknowledge now if half the smaller window has arrived (reading 42). [MS-MQQB] 3.1.1.6.1.
 
     A peer with a full window waits for this.
     """
@@ -75,7 +75,7 @@ def _acknowledged_together(core: SessionCore) -> int:
 
 
 def ack_send_expired(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.6.4 Session Ack Send Timer Event."""
+    """Session Ack Send Timer Event. [MS-MQQB] 3.1.6.4."""
     if core.unacked_received_message_count or _nameable(core):
         send_session_ack(core, now)
 
@@ -103,7 +103,7 @@ def processing_expired(core: SessionCore, now: Moment) -> None:
 
 
 def send_session_ack(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.6.4: acknowledge in a separate packet.
+    """Acknowledge in a separate packet. [MS-MQQB] 3.1.6.4.
 
     A peer that writes and does not read gets one acknowledgement when it reads again, so that none accumulate
     here.
@@ -124,7 +124,7 @@ def congestion_ended(core: SessionCore, now: Moment) -> None:
 
 
 def is_worth_carrying(core: SessionCore, now: Moment) -> bool:
-    """[MS-MQQB] 3.1.7.11: whether a message that is sent now carries the acknowledgement."""
+    """Whether a message that is sent now carries the acknowledgement. [MS-MQQB] 3.1.7.11."""
     running = core.timers.running(Timer.ACK_SEND)
     if running is None or core.unacked_received_message_count == 0:
         return False
@@ -132,7 +132,7 @@ def is_worth_carrying(core: SessionCore, now: Moment) -> bool:
 
 
 def acknowledgement_for_carrier(core: SessionCore, now: Moment) -> SessionHeader:
-    """[MS-MQQB] 3.1.7.1.3: the SessionHeader of a message that has already been counted as sent."""
+    """The SessionHeader of a message that has already been counted as sent. [MS-MQQB] 3.1.7.1.3."""
     return _take_acknowledgement(core, now)
 
 
@@ -262,7 +262,7 @@ def _named(core: SessionCore, header: SessionHeader) -> list[OutgoingMessage]:
 
 
 def is_in_step(core: SessionCore, header: SessionHeader) -> bool:
-    """[MS-MQQB] 3.1.5.5.5: whether the peer's sent count equals the received count, modulo 65536."""
+    """Whether the peer's sent count equals the received count, modulo 65536. [MS-MQQB] 3.1.5.5.5."""
     return (
         header.user_msg_sequence_number == core.message_received_count & 0xFFFF
         and header.recoverable_msg_seq_number == core.recoverable_message_received_count & 0xFFFF

@@ -20,7 +20,7 @@ def close(
     error: RemoteProtocolError | None = None,
     is_connected: bool = True,
 ) -> None:
-    """[MS-MQQB] 3.1.5.9: end the session without a packet; unacknowledged messages return to their queues.
+    """End the session without a packet; unacknowledged messages return to their queues. [MS-MQQB] 3.1.5.9.
 
     Only the session's own timers stop (reading 27).
     """
@@ -59,7 +59,7 @@ def wait_for_reconnect(core: SessionCore, now: Moment) -> None:
 
 
 def is_idle(core: SessionCore, now: Moment) -> bool:
-    """[MS-MQQB] 3.1.6.2 Session Cleanup Timer Event: whether no message passed since the last one."""
+    """Session Cleanup Timer Event: whether no message passed since the last one. [MS-MQQB] 3.1.6.2."""
     if not core.session_active:
         return True
     core.session_active = False

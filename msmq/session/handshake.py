@@ -23,12 +23,12 @@ _SERVER_GUID: Final = 36
 
 
 def start_accepted(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.10: a connection was accepted; its initiator sends the first packet."""
+    """A connection was accepted; its initiator sends the first packet. [MS-MQQB] 3.1.5.10."""
     core.timers.start(Timer.INITIALIZATION, core.settings.session_initialization, now)
 
 
 def send_establish_connection(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.2.3: state the local identifier to the dialled queue manager."""
+    """State the local identifier to the dialled queue manager. [MS-MQQB] 3.1.5.2.3."""
     core.is_direct = core.expected_identifier is None
     request = EstablishConnection(
         client_guid=core.identifier,
@@ -44,7 +44,7 @@ def send_establish_connection(core: SessionCore, now: Moment) -> None:
 
 
 def answer_establish_connection(core: SessionCore, request: EstablishConnection, now: Moment) -> bool:
-    """[MS-MQQB] 3.1.5.3.1: answer an initiator; returns whether it is accepted.
+    """Answer an initiator; returns whether it is accepted. [MS-MQQB] 3.1.5.3.1.
 
     A null ServerGuid accepts any answering queue manager (reading 11); any other has to be the local one.
     The response is sent in both cases, so that a refused initiator learns the reason (reading 12).
@@ -79,7 +79,7 @@ def wrong_addressee(core: SessionCore, request: EstablishConnection) -> RemotePr
 
 
 def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:
-    """[MS-MQQB] 3.1.5.3.2: whether the response is to our request, from its addressee.
+    """Whether the response is to our request, from its addressee. [MS-MQQB] 3.1.5.3.2.
 
     For a direct format name any queue manager may answer, but with an identifier (reading 13).
     """
@@ -89,7 +89,7 @@ def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:
 
 
 def send_connection_parameters(core: SessionCore, response: EstablishConnection, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.3.2: the peer accepted; propose the acknowledgement parameters."""
+    """The peer accepted; propose the acknowledgement parameters. [MS-MQQB] 3.1.5.3.2."""
     core.remote_identifier = response.server_guid
     round_trip = ((now.milliseconds - response.time_stamp) & 0xFFFFFFFF) / 1000
     core.recoverable_ack_send_timeout = _limited(
@@ -106,7 +106,7 @@ def send_connection_parameters(core: SessionCore, response: EstablishConnection,
 
 
 def answer_connection_parameters(core: SessionCore, request: ConnectionParameters, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.4.1: take the initiator's times, send the local window.
+    """Take the initiator's times, send the local window. [MS-MQQB] 3.1.5.4.1.
 
     Both times are echoed unchanged, but a value outside its range is not used for a timer (reading 14).
     """
@@ -128,7 +128,7 @@ def answer_connection_parameters(core: SessionCore, request: ConnectionParameter
 
 
 def take_connection_parameters(core: SessionCore, response: ConnectionParameters, now: Moment) -> None:
-    """[MS-MQQB] 3.1.5.4.2: the peer's window; the session is open."""
+    """The peer's window; the session is open. [MS-MQQB] 3.1.5.4.2."""
     core.received_window_size = response.window_size or 1
     core.effects.append(Progress(ConnectionProgress.ESTABLISHED))
     _open(core, now)

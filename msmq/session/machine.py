@@ -51,7 +51,7 @@ class SessionInputs(Protocol):
         """[MS-MQQB] 3.1.5.5."""
 
     def user_messages_received(self, frames: Sequence[Frame], now: Moment) -> None:
-        """[MS-MQQB] 3.1.5.8: one or more user messages, in order."""
+        """One or more user messages, in order. [MS-MQQB] 3.1.5.8."""
 
     def initialization_expired(self, now: Moment) -> None:
         """[MS-MQQB] 3.1.6.6."""
@@ -78,7 +78,7 @@ class SessionInputs(Protocol):
         """The connection is lost."""
 
     def fail(self, reason: CloseReason, error: RemoteProtocolError | None, now: Moment) -> None:
-        """[MS-MQQB] 3.1.5.9: close, for this reason."""
+        """Close, for this reason. [MS-MQQB] 3.1.5.9."""
 
     def messages_remain(self, now: Moment) -> None:
         """A dialled session has ended with pending messages ([MS-MQQB] 3.1.5.9)."""
@@ -97,7 +97,7 @@ _Body = Callable[Concatenate[SessionInputs, SessionCore, P], None]
 
 
 def unexpected(packet: str, state: SessionState) -> RemoteProtocolError:
-    """[MS-MQQB] 3.1.5.3: a packet came in a state that does not take it."""
+    """A packet came in a state that does not take it. [MS-MQQB] 3.1.5.3."""
     rule = f"{packet} packet received in state {state.value}"
     return RemoteProtocolError("[MS-MQQB] 3.1.5.3", packet, "BaseHeader", 0, rule)
 

@@ -18,7 +18,7 @@ from msmq.structures.packet.user_message_view import patch_session_header
 
 
 def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) -> None:
-    """[MS-MQQB] 3.1.7.1.3: number these messages, and write them in this order.
+    """Number these messages, and write them in this order. [MS-MQQB] 3.1.7.1.3.
 
     The first carries the acknowledgement that is owed, if its timer has run for three quarters
     (3.1.7.11); it is stamped here and nowhere else (reading 44).

@@ -36,5 +36,5 @@ class OutgoingPacket:
 
     @property
     def is_recoverable(self) -> bool:
-        """[MS-MQMQ] 2.2.19.2 Flags.DM."""
+        """Flags.DM. [MS-MQMQ] 2.2.19.2."""
         return bool(self.packet[_DELIVERY_OFFSET] & _RECOVERABLE)

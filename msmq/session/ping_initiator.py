@@ -55,7 +55,7 @@ class PingRequest:
     ended: PingEnded | None = None
 
     def end(self, status: bool, response: Ping | None, now: Moment) -> None:
-        """[MS-MQQB] 3.1.7.6: settle rStatus."""
+        """Settle rStatus. [MS-MQQB] 3.1.7.6."""
         self.ended = PingEnded(self.cookie, self.host, status, response, now.monotonic - self.sent)
 
 
@@ -63,16 +63,16 @@ class PingInputs(Protocol):
     """The inputs of one request; every input is handled in every state."""
 
     def send_ping_request(self) -> None:
-        """[MS-MQQB] 3.1.7.6: the request is sent, and its timer starts."""
+        """The request is sent, and its timer starts. [MS-MQQB] 3.1.7.6."""
 
     def accepting_response(self, response: Ping, now: Moment) -> None:
-        """[MS-MQQB] 3.1.7.9: a response of this request arrived with RF clear."""
+        """A response of this request arrived with RF clear. [MS-MQQB] 3.1.7.9."""
 
     def refusing_response(self, response: Ping, now: Moment) -> None:
-        """[MS-MQQB] 3.1.7.9: a response of this request arrived with RF set."""
+        """A response of this request arrived with RF set. [MS-MQQB] 3.1.7.9."""
 
     def ping_response_timer(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.8: the timer expired."""
+        """The timer expired. [MS-MQQB] 3.1.6.8."""
 
     def abandon(self) -> None:
         """The caller has cancelled the request."""
@@ -159,7 +159,7 @@ class PingInitiator:
         self._settings = settings
 
     def ask(self, host: str, now: Moment) -> PingRequest:
-        """[MS-MQQB] 3.1.7.6: create the next request; the caller sends its datagram at once.
+        """Create the next request; the caller sends its datagram at once. [MS-MQQB] 3.1.7.6.
 
         @param host: the IP address of the acceptor.
         @raise LocalProtocolError: C{host} is not an IP address.
@@ -175,7 +175,7 @@ class PingInitiator:
         return request
 
     def receive(self, datagram: bytes, host: str, now: Moment) -> PingEnded | None:
-        """[MS-MQQB] 3.1.7.8: process a datagram that arrived at the source port of requests.
+        """Process a datagram that arrived at the source port of requests. [MS-MQQB] 3.1.7.8.
 
         @param host: the address that it came from.
         @return: the end of the request that it answers; C{None} when it is ignored.
@@ -197,7 +197,7 @@ class PingInitiator:
         return request.ended
 
     def expire(self, now: Moment) -> list[PingEnded]:
-        """[MS-MQQB] 3.1.6.8: end the requests whose timers have expired, oldest first."""
+        """End the requests whose timers have expired, oldest first. [MS-MQQB] 3.1.6.8."""
         due = [cookie for cookie, (request, _) in self._waiting.items() if request.deadline <= now.monotonic]
         ends: list[PingEnded] = []
         for cookie in due:

@@ -82,7 +82,7 @@ class Session:
 
     @property
     def state(self) -> SessionState:
-        """[MS-MQQB] 3.1.1.3.1 SessionState."""
+        """SessionState. [MS-MQQB] 3.1.1.3.1."""
         return self._core.state
 
     @property
@@ -270,13 +270,13 @@ class Session:
         return self._take_effects()
 
     def pause(self, now: Moment) -> list[Effect]:
-        """[MS-MQQB] 3.1.7.13: an outgoing queue of the session is paused."""
+        """An outgoing queue of the session is paused. [MS-MQQB] 3.1.7.13."""
         if self._core.state is SessionState.OPEN:
             pausing.pause(self._core, now)
         return self._take_effects()
 
     def resume(self) -> None:
-        """[MS-MQQB] 3.1.7.14: an outgoing queue of the session is resumed."""
+        """An outgoing queue of the session is resumed. [MS-MQQB] 3.1.7.14."""
         pausing.resume(self._core)
 
     def narrow(self, now: Moment) -> list[Effect]:

@@ -150,7 +150,7 @@ class SessionCore:
 
     @property
     def unacked_message_count(self) -> int:
-        """[MS-MQQB] 3.1.1.3.1 UnAckedMessageCount."""
+        """UnAckedMessageCount. [MS-MQQB] 3.1.1.3.1."""
         return len(self.in_flight)
 
     @property

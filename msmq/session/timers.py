@@ -94,7 +94,7 @@ class Timers:
             self._refresh()
 
     def stop_all(self) -> None:
-        """[MS-MQQB] 3.1.5.9: closing stops every timer of the session."""
+        """Closing stops every timer of the session. [MS-MQQB] 3.1.5.9."""
         self._running.clear()
         self.deadline = None
 

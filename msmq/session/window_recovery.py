@@ -14,7 +14,7 @@ from msmq.session.timers import Timer
 
 
 def pause(core: SessionCore, now: Moment) -> None:
-    """[MS-MQQB] 3.1.7.13 Pause Queue Event: acknowledge, with a window of 1."""
+    """Pause Queue Event: acknowledge, with a window of 1. [MS-MQQB] 3.1.7.13."""
     core.is_paused = True
     send_session_ack(core, now)
     core.timers.stop(Timer.ACK_SEND)
@@ -22,7 +22,7 @@ def pause(core: SessionCore, now: Moment) -> None:
 
 
 def resume(core: SessionCore) -> None:
-    """[MS-MQQB] 3.1.7.14 Resume Queue Event: the next SessionHeader has the full window again."""
+    """Resume Queue Event: the next SessionHeader has the full window again. [MS-MQQB] 3.1.7.14."""
     core.is_paused = False
     core.session_active = True
 

@@ -10,7 +10,7 @@ _END: Final = 60
 
 
 def identity_of(packet: bytes) -> bytes:
-    """[MS-MQMQ] 2.2.20.1 SourceQueueManager and MessageID of a UserMessage packet without a SessionHeader.
+    """SourceQueueManager and MessageID of a UserMessage packet without a SessionHeader. [MS-MQMQ] 2.2.20.1.
 
     20 bytes, as of L{msmq.persistence.changes.AppendEvent}; empty for a packet that is too short.
     """

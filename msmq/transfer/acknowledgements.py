@@ -23,7 +23,7 @@ _SOURCE: Final = slice(16, 32)
 
 
 def order_queue(answer_to: UUID | str) -> FormatName:
-    r"""[MS-MQQB] 3.1.7.17 DestinationForAck: the private queue 4, or C{TCP:address\PRIVATE$\order_queue$}.
+    r"""DestinationForAck: the private queue 4, or C{TCP:address\PRIVATE$\order_queue$}. [MS-MQQB] 3.1.7.17.
 
     @param answer_to: the GUID of a queue manager, or protocol and address as a direct name has them.
     @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME for an invalid address.
@@ -55,14 +55,14 @@ def requester_of(view: UserMessageView) -> UUID | None:
 
 
 def final_ack_addressee(view: UserMessageView) -> UUID | None:
-    """[MS-MQQB] 2.2.5.1 the queue manager that a FinalAck is for; C{None} for an OrderAck."""
+    """The queue manager that a FinalAck is for; C{None} for an OrderAck. [MS-MQQB] 2.2.5.1."""
     if view.message_class < LOWEST_CLASS or len(view.body) != FinalAck.LAYOUT.size:
         return None
     return guid_from_bytes(bytes(view.body[_SOURCE]))
 
 
 def order_ack(owed: OwedOrderAck, *, source: UUID, message_id: int, sent_time: int) -> OrderAck:
-    """[MS-MQQB] 3.1.7.17 the OrderAck that is owed to a stream; it is sent express (reading 6).
+    """The OrderAck that is owed to a stream; it is sent express (reading 6). [MS-MQQB] 3.1.7.17.
 
     @param source: QueueManager.Identifier.
     @param message_id: its own MessageID.
@@ -81,7 +81,7 @@ def final_ack(
     message_id: int,
     sent_time: int,
 ) -> FinalAck:
-    """[MS-MQQB] 3.1.7.17 the FinalAck of a transactional message; it is sent recoverable.
+    """The FinalAck of a transactional message; it is sent recoverable. [MS-MQQB] 3.1.7.17.
 
     @param message_class: ACK_RECEIVE, or why the message was refused or removed from its queue.
     @param answer_to: see L{IncomingStreams.answer_to}.
@@ -111,7 +111,7 @@ def wants_final_ack(view: UserMessageView) -> bool:
 
 
 def read_acknowledgement(packet: bytes, queue_manager: UUID) -> OrderAck | FinalAck | None:
-    """[MS-MQQB] 3.1.5.1.1: the acknowledgement in a user packet; C{None} if it is not one, or is for another.
+    """The acknowledgement in a user packet; C{None} if it is not one, or is for another. [MS-MQQB] 3.1.5.1.1.
 
     For packets that are not for an order queue this only reads the destination.
 

@@ -130,7 +130,7 @@ class AwaitingFinalAcks:
         return early
 
     def final_acknowledged(self, ack: FinalAck) -> list[SettledMessage[int]] | None:
-        """[MS-MQQB] 3.1.5.7: a FinalAck came: returns its message, which is settled.
+        """A FinalAck came: returns its message, which is settled. [MS-MQQB] 3.1.5.7.
 
         C{None} if it matches no message (reading 59).
         Empty if the move of the message is not stored yet; L{stored} reports it then.

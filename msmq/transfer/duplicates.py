@@ -124,7 +124,7 @@ class DuplicateHistory:
     # Arrival
 
     def classify(self, views: Iterable[UserMessageView], now: Moment) -> list[bool]:
-        """[MS-MQQB] 3.1.5.8.1: whether each message is a duplicate.
+        """Whether each message is a duplicate. [MS-MQQB] 3.1.5.8.1.
 
         Those that are not, and are recoverable and not transactional, count as accepted from now on, unless
         they are taken back.
@@ -224,7 +224,7 @@ class DuplicateHistory:
         return self._deadline
 
     def expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.7 MessageIDHistory Cleanup Timer Event: remove expired entries."""
+        """MessageIDHistory Cleanup Timer Event: remove expired entries. [MS-MQQB] 3.1.6.7."""
         if self._deadline is None or self._deadline > now.monotonic:
             return
         oldest = now.unix_seconds - self._settings.duplicate_lifetime

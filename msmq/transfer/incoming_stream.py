@@ -80,7 +80,7 @@ class IncomingStream:
     host: str = ""
 
     def classify(self, sequence: int, number: int, previous: int) -> Verdict:
-        """[MS-MQQB] 3.1.5.8.6: whether this message is the next; if so, advance past it."""
+        """Whether this message is the next; if so, advance past it. [MS-MQQB] 3.1.5.8.6."""
         if sequence == self.sequence:
             if number <= self.number:
                 verdict = Verdict.DUPLICATE

@@ -132,7 +132,7 @@ class IncomingStreams:
     # Arrival
 
     def classify(self, views: Sequence[UserMessageView], address: str, now: Moment) -> list[Verdict]:
-        """[MS-MQQB] 3.1.5.8.6: which of these transactional messages for this queue manager are next.
+        """Which of these transactional messages for this queue manager are next. [MS-MQQB] 3.1.5.8.6.
 
         @param views: in the order in which they came, over one connection.
         @param address: the address of the peer, with its protocol as in a direct name: C{TCP:10.0.0.5}.
@@ -319,7 +319,7 @@ class IncomingStreams:
     # OrderAcks
 
     def _schedule(self, stream: IncomingStream, now: Moment) -> None:
-        """[MS-MQQB] 3.1.1.6.2, 3.1.2.7: start the Order Ack Send Timer; restart it unless it is late."""
+        """Start the Order Ack Send Timer; restart it unless it is late. [MS-MQQB] 3.1.1.6.2, 3.1.2.7."""
         settings = self._settings
         if stream.connection is not None and (
             self._deadlines.get(stream) is None
@@ -333,7 +333,7 @@ class IncomingStreams:
         return self._deadlines.earliest
 
     def expire(self, now: Moment) -> list[OwedOrderAck]:
-        """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event: the OrderAcks to be sent, one for each stream.
+        """Order Ack Send Timer Event: the OrderAcks to be sent, one for each stream. [MS-MQQB] 3.1.6.9.
 
         They report stored messages; a stream without stored messages has none.
         """
@@ -349,7 +349,7 @@ class IncomingStreams:
         return owed
 
     def disconnected(self, address: str) -> None:
-        """[MS-MQQB] 3.1.6.9: no connection with this address is left, so its messages cause no OrderAck.
+        """No connection with this address is left, so its messages cause no OrderAck. [MS-MQQB] 3.1.6.9.
 
         Its sender sends unacknowledged messages again, which causes a new one.
         """

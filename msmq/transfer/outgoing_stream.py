@@ -174,7 +174,7 @@ class OutgoingStream(Generic[M]):
             self._shared.restoring.add(self)
 
     def assign(self, count: int) -> Assignment[M]:
-        """[MS-MQQB] 3.1.1.5: reserve sequence numbers for a batch of messages, after all earlier ones.
+        """Reserve sequence numbers for a batch of messages, after all earlier ones. [MS-MQQB] 3.1.1.5.
 
         A new sequence begins when nothing of the one before is left, after a restart, and when its numbers
         are used up.
@@ -238,7 +238,7 @@ class OutgoingStream(Generic[M]):
     # Sending
 
     def transmit(self, messages: Iterable[M], now: Moment) -> Transmission[M]:
-        """[MS-MQQB] 3.1.7.1.3: these messages of the queue are about to be sent on its connection.
+        """These messages of the queue are about to be sent on its connection. [MS-MQQB] 3.1.7.1.3.
 
         A message that has to wait for another is held, regardless of the order of the argument.
 
@@ -344,7 +344,7 @@ class OutgoingStream(Generic[M]):
     # Acknowledgements
 
     def order_acknowledged(self, number: int, now: Moment, *, is_verified: bool = True) -> AckOutcome[M]:
-        """[MS-MQQB] 3.1.5.6: an OrderAck of the active sequence, up to C{number}.
+        """An OrderAck of the active sequence, up to C{number}. [MS-MQQB] 3.1.5.6.
 
         It implies the session's acknowledgement (reading 53), unless it is unverified: then
         no message is released that the receiver has not stored.
@@ -361,7 +361,7 @@ class OutgoingStream(Generic[M]):
         return self._acknowledge(number, now)
 
     def kept(self, messages: Iterable[M], now: Moment) -> AckOutcome[M]:
-        """[MS-MQQB] 3.1.5.5.2: the receiver has stored these messages; returns the released ones."""
+        """The receiver has stored these messages; returns the released ones. [MS-MQQB] 3.1.5.5.2."""
         for message in messages:
             transfer = self._by_message.get(message)
             if transfer is not None:
@@ -401,7 +401,7 @@ class OutgoingStream(Generic[M]):
         return leaving.outcome()
 
     def final_acknowledged(self, number: int, message_id: int, message_class: int) -> AckOutcome[M] | None:
-        """[MS-MQQB] 3.1.5.7: a FinalAck of the active sequence; C{None} if it matches no message."""
+        """A FinalAck of the active sequence; C{None} if it matches no message. [MS-MQQB] 3.1.5.7."""
         transfer = self._by_number.get(number)
         if transfer is None or transfer.message_id != message_id:
             return None
@@ -415,7 +415,7 @@ class OutgoingStream(Generic[M]):
     # Connections and time
 
     def connected(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.3.2: a session leads to the destination; the first wait is the shortest again."""
+        """A session leads to the destination; the first wait is the shortest again. [MS-MQQB] 3.1.3.2."""
         self._transfer.connected(now)
 
     def disconnected(self) -> list[M]:
@@ -427,7 +427,7 @@ class OutgoingStream(Generic[M]):
         return self._rewind()
 
     def expired(self, now: Moment) -> list[M]:
-        """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: these messages are due again."""
+        """Transactional Ack Wait Timer Event: these messages are due again. [MS-MQQB] 3.1.6.5."""
         self._transfer.grow()
         self._start_timer(now)
         return self._rewind()

@@ -95,7 +95,7 @@ class OutgoingStreams(Generic[M]):
     def order_acknowledged(
         self, ack: OrderAck, now: Moment, *, is_verified: bool = True
     ) -> tuple[Hashable, AckOutcome[M]] | None:
-        """[MS-MQQB] 3.1.5.6: process an OrderAck; returns its queue and the released messages.
+        """Process an OrderAck; returns its queue and the released messages. [MS-MQQB] 3.1.5.6.
 
         C{None} if its sequence is not active (reading 54).
 
@@ -109,7 +109,7 @@ class OutgoingStreams(Generic[M]):
         return self._keys[stream], outcome
 
     def final_acknowledged(self, ack: FinalAck) -> tuple[Hashable, AckOutcome[M]] | None:
-        """[MS-MQQB] 3.1.5.7: process a FinalAck that matches no order-acknowledged message.
+        """Process a FinalAck that matches no order-acknowledged message. [MS-MQQB] 3.1.5.7.
 
         C{None} if it matches no sent message (reading 59).
         One that came between a restart and the reading of its message is kept until then.

@@ -196,7 +196,7 @@ def destination_owner(destination: FormatName, view: UserMessageView) -> UUID | 
 
 
 def answered_destination(view: UserMessageView, identifier: UUID) -> FormatName | None:
-    """[MS-MQQB] 3.1.7.15 the queue of the message that an administration acknowledgement is about.
+    """The queue of the message that an administration acknowledgement is about. [MS-MQQB] 3.1.7.15.
 
     @param view: of one of L{ANSWER_CLASSES}.
     @param identifier: of this queue manager.

@@ -12,7 +12,7 @@ NO_SEQUENCE = SequenceInfo(0, 0, 0)
 
 
 def sequence_info(sequence: int, number: int, previous: int) -> SequenceInfo:
-    """[MS-MQMQ] 2.2.5 SEQUENCE_INFO; its SeqID is signed, unlike the TxSequenceID that it holds."""
+    """SEQUENCE_INFO; its SeqID is signed, unlike the TxSequenceID that it holds. [MS-MQMQ] 2.2.5."""
     return SequenceInfo(sequence - (1 << 64) if sequence >> 63 else sequence, number, previous)
 
 

@@ -40,11 +40,11 @@ class OutgoingTransferSequence:
 
     @property
     def resend_interval(self) -> float:
-        """[MS-MQQB] 3.1.2.6 the duration of the Transactional Ack Wait Timer, in seconds."""
+        """The duration of the Transactional Ack Wait Timer, in seconds. [MS-MQQB] 3.1.2.6."""
         return self.resend_timer_table[self.resend_interval_index]
 
     def connected(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.3.2: reset the state."""
+        """Reset the state. [MS-MQQB] 3.1.3.2."""
         self.last_ack = NO_SEQUENCE
         self.time_of_last_ack = now.unix_seconds
         self.last_ack_count = 0
@@ -61,7 +61,7 @@ class OutgoingTransferSequence:
         self.resend_interval_index = 0
 
     def wait(self, now: Moment) -> float:
-        """[MS-MQQB] 3.1.2.6 start the Transactional Ack Wait Timer; returns its monotonic deadline."""
+        """Start the Transactional Ack Wait Timer; returns its monotonic deadline. [MS-MQQB] 3.1.2.6."""
         self.resend_time = now.unix_seconds + int(self.resend_interval)
         return now.monotonic + self.resend_interval
 

@@ -59,11 +59,11 @@ class Condition(Protocol):
 
     @property
     def state(self) -> ServiceState:
-        """[MS-MQDMPR] 3.1.1.1 QueueManagerState."""
+        """QueueManagerState. [MS-MQDMPR] 3.1.1.1."""
 
     @property
     def connection_active(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.1 ConnectionActive."""
+        """ConnectionActive. [MS-MQDMPR] 3.1.1.1."""
 
 
 @implementer(IInspection)
@@ -97,7 +97,7 @@ class ManagerInspection:
 
     @property
     def state(self) -> ServiceState:
-        """[MS-MQDMPR] 3.1.1.1 QueueManagerState."""
+        """QueueManagerState. [MS-MQDMPR] 3.1.1.1."""
         return self._condition.state
 
     @property

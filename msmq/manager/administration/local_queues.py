@@ -45,7 +45,7 @@ class LocalQueues:
         self._altering = DeferredLock()
 
     async def alter(self, queue: Queue, values: Mapping[str, Any], also: Sequence[Change] = ()) -> None:
-        """[MS-MQDMPR] 3.1.1.2 give a queue other properties.
+        """Give a queue other properties. [MS-MQDMPR] 3.1.1.2.
 
         @param values: attributes of L{msmq.persistence.definition.QueueDefinition}.
         @param also: changes to store in the same commit.
@@ -62,7 +62,7 @@ class LocalQueues:
         self._performer.model.altered(alteration)
 
     async def remove(self, queue: Queue, also: Sequence[Change] = ()) -> None:
-        """[MS-MQDMPR] 3.1.7.1.4 delete a queue with all that is in it.
+        """Delete a queue with all that is in it. [MS-MQDMPR] 3.1.7.1.4.
 
         @param also: changes to store in the same commit.
         """

@@ -72,7 +72,7 @@ class Administration:
     async def create(
         self, path: str, *, creator: bytes | None = None, **chosen: Unpack[QueueProperties]
     ) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue; returns its summary.
+        """Create Queue; returns its summary. [MS-MQDMPR] 3.1.7.1.3.
 
         @param path: C{.\\private$\\orders}.
         @param creator: the SID of its creator; by default the owner of the queue manager.
@@ -126,7 +126,7 @@ class Administration:
         self._performer.model.created(creation)
 
     async def set(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
-        """[MS-MQDMPR] 3.1.1.2 change the properties of a queue; returns its summary.
+        """Change the properties of a queue; returns its summary. [MS-MQDMPR] 3.1.1.2.
 
         @param properties: those of L{create} that are to change. Whether a queue is transactional cannot be
         changed.
@@ -206,7 +206,7 @@ class Administration:
         return self._directory
 
     async def purge(self, path: str) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7 Purge Queue: remove the messages in it now, and return their number.
+        """Purge Queue: remove the messages in it now, and return their number. [MS-MQDMPR] 3.1.7.1.7.
 
         Messages that readers hold are removed too, whether confirmed or released, and are not counted.
 
@@ -255,7 +255,7 @@ class Administration:
             raise
 
     async def delete(self, path: str) -> None:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, with all that is in it; its waiting readers fail.
+        """Delete Queue, with all that is in it; its waiting readers fail. [MS-MQDMPR] 3.1.7.1.4.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, that the name is malformed, or that the store failed: the
         queue is deleted all the same, and the store is retried until it has removed it.

@@ -84,7 +84,7 @@ class Destinations:
         return self.all(self._expanded(_parse_destinations(text)))
 
     def all(self, names: Iterable[FormatName | PathName]) -> list[SendTarget]:
-        """[MS-MQDMPR] 3.1.7.1.27 the queues of these names, each once.
+        """The queues of these names, each once. [MS-MQDMPR] 3.1.7.1.27.
 
         If there are several, each message lists them, and each copy has its own as
         DestinationQueueFormatName.
@@ -185,7 +185,7 @@ class Destinations:
         return SendTarget(found.name, queue, self._builder(found.name, found.owner), False, found.owner)
 
     def _expanded(self, names: tuple[FormatName | PathName, ...]) -> tuple[FormatName | PathName, ...]:
-        """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: replace distribution lists by their queues.
+        """Expand Format Name: replace distribution lists by their queues. [MS-MQDMPR] 3.1.7.3.8.
 
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION without a directory, which knows the
             members.

@@ -77,7 +77,7 @@ class OpenQueue:
         transaction: ITransaction | None = None,
         keys: Sequence[str | None] | None = None,
     ) -> list[MessageIdentifier]:
-        """[MS-MQDMPR] 3.1.7.1.9: take these messages, all or none; as L{QueueManagerService.send}.
+        """Take these messages, all or none; as L{QueueManagerService.send}. [MS-MQDMPR] 3.1.7.1.9.
 
         @raise MQError: for a public queue that the directory does not have also
             MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, and MQ_ERROR_QUEUE_NOT_FOUND for one that it assigns to
@@ -101,7 +101,7 @@ class OpenQueue:
         timeout: float | None = None,
         transaction: ITransaction | None = None,
     ) -> Reservation:
-        """[MS-MQDMPR] 3.1.7.1.10: lock up to C{count} available messages, or wait for the first.
+        """Lock up to C{count} available messages, or wait for the first. [MS-MQDMPR] 3.1.7.1.10.
 
         @param timeout: seconds; C{None} waits without a limit.
         @param transaction: confirms or releases the messages in place of the reservation.
@@ -134,7 +134,7 @@ class OpenQueue:
         return await _one(await self.reserve(timeout=timeout, transaction=transaction))
 
     async def peek(self, *, timeout: float | None = None) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.15: peek at the first message, or wait for one.
+        """Peek at the first message, or wait for one. [MS-MQDMPR] 3.1.7.1.15.
 
         @raise MQError: as L{reserve}.
         """
@@ -182,7 +182,7 @@ class OpenQueue:
     async def move(
         self, lookup_id: int, target: OpenQueue, *, transaction: ITransaction | None = None
     ) -> None:
-        """[MS-MQDMPR] 3.1.7.1.16: move a message of this queue to a queue that is open for moving.
+        """Move a message of this queue to a queue that is open for moving. [MS-MQDMPR] 3.1.7.1.16.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
             MQ_ERROR_INVALID_PARAMETER for unrelated queues.
@@ -201,19 +201,19 @@ class OpenQueue:
             model.transacting.lock_and_move(core, position, into)
 
     async def purge(self) -> int:
-        """[MS-MQDMPR] 3.1.7.1.7: remove the messages in it now, and return their number."""
+        """Remove the messages in it now, and return their number. [MS-MQDMPR] 3.1.7.1.7."""
         [queue] = self._descriptors.queues_for(self._descriptor, QueueOperation.PURGE)
         return await self._administration.purge_messages(queue)
 
     def cursor(self) -> QueueCursor:
-        """[MS-MQDMPR] 3.1.7.1.1 Open Cursor, in front of all messages."""
+        """Open Cursor, in front of all messages. [MS-MQDMPR] 3.1.7.1.1."""
         cursor = self._descriptors.open_cursor(self._descriptor)
         if cursor is None:
             raise MQError(Status.MQ_ERROR_QUEUE_NOT_AVAILABLE, f"{self.format_name} was deleted")
         return QueueCursor(self, cursor, self._performer, self._reads)
 
     def close(self) -> None:
-        """[MS-MQDMPR] 3.1.7.1.6: end its cursors and pending reads; closing again does nothing."""
+        """End its cursors and pending reads; closing again does nothing. [MS-MQDMPR] 3.1.7.1.6."""
         queue = self._descriptor.queue
         self._performer.perform(self._descriptors.close(self._descriptor))
         if queue is not None:
@@ -251,7 +251,7 @@ class QueueCursor:
         self._queue = queue
 
     async def peek(self, *, timeout: float | None = 0) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.15: peek the message at its position, or the first after it.
+        """Peek the message at its position, or the first after it. [MS-MQDMPR] 3.1.7.1.15.
 
         @param timeout: seconds to wait for one; C{None} without a limit.
         @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if the
@@ -260,7 +260,7 @@ class QueueCursor:
         return await self._look(timeout, is_next=False)
 
     async def peek_next(self, *, timeout: float | None = 0) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.14: the next message.
+        """The next message. [MS-MQDMPR] 3.1.7.1.14.
 
         @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_ILLEGAL_CURSOR_ACTION if there was no
         peek before, or a message was received since.
@@ -286,7 +286,7 @@ class QueueCursor:
     async def receive(
         self, *, timeout: float | None = 0, transaction: ITransaction | None = None
     ) -> ReceivedMessage:
-        """[MS-MQDMPR] 3.1.7.1.10: receive the message at its position, or the first after it.
+        """Receive the message at its position, or the first after it. [MS-MQDMPR] 3.1.7.1.10.
 
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if there is none and the read does not wait,
         MQ_ERROR_IO_TIMEOUT
@@ -309,7 +309,7 @@ class QueueCursor:
         return await _one(reservation)
 
     def close(self) -> None:
-        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; a waiting read with it ends."""
+        """Close Cursor; a waiting read with it ends. [MS-MQDMPR] 3.1.7.1.2."""
         self._performer.perform(self._performer.model.descriptors.close_cursor(self._cursor))
 
     def __aiter__(self) -> Self:

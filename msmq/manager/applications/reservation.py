@@ -97,7 +97,7 @@ class Reservation:
     def reject(
         self, message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED, reason: str = ""
     ) -> None:
-        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: reject the messages, which are removed.
+        """NackReceiveRejected: reject the messages, which are removed. [MS-MQDMPR] 3.1.1.12.
 
         Each has an event, and an acknowledgement and a dead letter if its sender requested these. No effect
         if they were confirmed, released, or are in a transaction.

@@ -186,7 +186,7 @@ class Search:
         raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"message {message} does not exist")
 
     async def move(self, message: MessageIdentifier, target: str, transaction: ITransaction | None) -> None:
-        """[MS-MQDMPR] 3.1.7.1.16 Move Message, found by its identifier.
+        """Move Message, found by its identifier. [MS-MQDMPR] 3.1.7.1.16.
 
         @raise MQError: as L{available}; MQ_ERROR_INVALID_PARAMETER for unrelated queues,
             MQ_ERROR_TRANSACTION_USAGE for a transactional move into a system queue.

@@ -119,7 +119,7 @@ class Transactions:
         self.poisoned: Counter[str] = Counter()
 
     def begin(self, identifier: UUID) -> TransactionHandle:
-        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction."""
+        """Create Transaction. [MS-MQDMPR] 3.1.7.1.8."""
         transactions = self._performer.model.transacting.transactions
         return TransactionHandle(self, transactions.create(identifier, self._performer.clock.now().wall))
 
@@ -153,7 +153,7 @@ class Transactions:
         )
 
     async def commit(self, transaction: Transaction, also: Sequence[Change] = ()) -> None:
-        """[MS-MQDMPR] 3.1.4.4 Commit.
+        """Commit. [MS-MQDMPR] 3.1.4.4.
 
         @param also: what is stored with it.
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; or that the store failed, and then the
@@ -220,7 +220,7 @@ class Transactions:
             raise
 
     async def abort(self, transaction: Transaction) -> None:
-        """[MS-MQDMPR] 3.1.4.5 Abort.
+        """Abort. [MS-MQDMPR] 3.1.4.5.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
         """

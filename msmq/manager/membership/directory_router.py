@@ -114,7 +114,7 @@ class DirectoryRouter:
     def next_hops(
         self, source: UUID, destination: UUID, unreachable: Set[UUID] = frozenset()
     ) -> Deferred[Sequence[QueueManager]]:
-        """[MS-MQQB] 3.1.7.5 Get Next Hops; see L{IRouter.next_hops}."""
+        """Get Next Hops; see L{IRouter.next_hops}. [MS-MQQB] 3.1.7.5."""
         if unreachable:
             return Deferred.fromCoroutine(self._ways_around(source, destination, frozenset(unreachable)))
         return execute(self._next_hops, source, destination)
@@ -250,7 +250,7 @@ class DirectoryRouter:
         return found
 
     async def _get_directory_data(self, of: type[DirectoryObject]) -> list[DirectoryObject] | Outcome:
-        """[MS-MQBR] 3.1.5.9 GetDirectoryData, without a filter; instead of Nothing the failed result.
+        """GetDirectoryData, without a filter; instead of Nothing the failed result. [MS-MQBR] 3.1.5.9.
 
         A directory that answers synchronously must not block the reactor.
         """

@@ -128,7 +128,7 @@ class Integration:
     # Lifecycle
 
     async def open(self, state: Mapping[str, bytes]) -> None:
-        """[MS-MQDMPR] 3.1.3 find the queue manager's own object; at the first start, create it.
+        """Find the queue manager's own object; at the first start, create it. [MS-MQDMPR] 3.1.3.
 
         @param state: the stored state.
         @raise MQError: the directory does not know this queue manager, or refuses it.
@@ -182,7 +182,7 @@ class Integration:
             )
 
     async def encryption_keys(self, queue_manager: UUID) -> MqdsPublicKeys:
-        """[MS-MQQB] 3.1.7.1.5 RemoteQMPublicKey of a queue manager.
+        """RemoteQMPublicKey of a queue manager. [MS-MQQB] 3.1.7.1.5.
 
         The directory is queried even if it was unreachable a moment ago, since a message would be lost
         without an answer.
@@ -233,13 +233,13 @@ class Integration:
         filters: Sequence[AttributeFilter],
         attributes: tuple[str, ...] | None = None,
     ) -> Outcome:
-        """[MS-MQDMPR] 3.1.7.1.20 Read Directory: read from the directory, or from cached data."""
+        """Read Directory: read from the directory, or from cached data. [MS-MQDMPR] 3.1.7.1.20."""
         return await self.ask(self.access.read_directory(of, filters, attributes))
 
     async def find_queues(
         self, label: str | None, application_type: UUID | None, path: str | None
     ) -> list[PublicQueueSummary]:
-        """[MS-MQDMPR] 3.1.7.1.21 public queues of the enterprise; see L{find_public_queues}."""
+        """Public queues of the enterprise; see L{find_public_queues}. [MS-MQDMPR] 3.1.7.1.21."""
         return await find_public_queues(
             self.access,
             self.ask,
@@ -252,7 +252,7 @@ class Integration:
     # Public queues
 
     async def create(self, name: PathName, properties: Mapping[str, Any], security: bytes = b"") -> Queue:
-        """[MS-MQDMPR] 3.1.7.1.3 Create Queue, for a public queue: in the directory, then here.
+        """Create Queue, for a public queue: in the directory, then here. [MS-MQDMPR] 3.1.7.1.3.
 
         @param properties: attributes of L{msmq.persistence.definition.QueueDefinition}.
         @param security: its Security in the directory; empty to let the directory choose.
@@ -268,7 +268,7 @@ class Integration:
         return self._effects.found(queue)
 
     async def read_security(self, identifier: UUID) -> bytes:
-        """[MS-MQQB] 3.1.5.8.3 the Security of a queue in the directory; empty if it has none.
+        """The Security of a queue in the directory; empty if it has none. [MS-MQQB] 3.1.5.8.3.
 
         While the directory is unreachable the last answer holds, across restarts too: otherwise an attacker
         who blocks the directory could open a queue that it has closed.
@@ -300,7 +300,7 @@ class Integration:
         return await self._run(read_machine_sid(self.access, self._host.computer_name))
 
     async def alter(self, queue: Queue, properties: Mapping[str, Any]) -> None:
-        """[MS-MQDMPR] 3.1.7.1.24 change the properties of a public queue: in the directory, then here.
+        """Change the properties of a public queue: in the directory, then here. [MS-MQDMPR] 3.1.7.1.24.
 
         @raise MQError: as L{PublicQueues.alter}.
         """
@@ -312,7 +312,7 @@ class Integration:
             await self._local.alter(queue, own)
 
     async def delete(self, queue: Queue) -> None:
-        """[MS-MQDMPR] 3.1.7.1.4 Delete Queue, for a public queue: here, then in the directory.
+        """Delete Queue, for a public queue: here, then in the directory. [MS-MQDMPR] 3.1.7.1.4.
 
         @raise MQError: as L{PublicQueues.delete}.
         """

@@ -151,7 +151,7 @@ class PublicNames:
         raise UnknownPublicQueue(name)
 
     def members(self, name: DistributionListFormatName) -> tuple[FormatName, ...]:
-        """[MS-MQDMPR] 3.1.7.3.8 the members of a distribution list.
+        """The members of a distribution list. [MS-MQDMPR] 3.1.7.3.8.
 
         @raise UnknownPublicQueue: it has to be looked up first, or again.
         """

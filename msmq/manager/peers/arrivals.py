@@ -369,7 +369,7 @@ class Arrivals:
         session.close(CloseReason.INTERNAL_ERROR)
 
     def disconnected(self, address: str) -> None:
-        """[MS-MQQB] 3.1.6.9: no session with this address is left."""
+        """No session with this address is left. [MS-MQQB] 3.1.6.9."""
         self._arrival_commits.history.streams.disconnected(f"TCP:{address}")
 
     async def _store(

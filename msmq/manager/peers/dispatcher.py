@@ -84,7 +84,7 @@ class Dispatcher:
         return self._carried.pop(session, ())
 
     def dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
-        """[MS-MQQB] 3.1.7.1, 3.1.7.16 and [MS-MQDMPR] 3.1.7.1.29, 3.1.7.3.9 Dispatch Send Message."""
+        """Dispatch Send Message. [MS-MQQB] 3.1.7.1, 3.1.7.16 and [MS-MQDMPR] 3.1.7.1.29, 3.1.7.3.9."""
         if session in self._loading or session.capacity <= 0:
             return
         found = [
@@ -202,7 +202,7 @@ class Dispatcher:
         failed: Mapping[Failure, Sequence[MessagePosition]],
         now: Moment,
     ) -> None:
-        """[MS-MQQB] 3.1.7.1.5.1 Handling Encryption Errors: these messages are removed unsent."""
+        """Handling Encryption Errors: these messages are removed unsent. [MS-MQQB] 3.1.7.1.5.1."""
         for failure, positions in failed.items():
             entry = ConnectionHistoryEntry(
                 ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE,

@@ -67,7 +67,7 @@ class Forwarding:
 
     @property
     def is_routing_server(self) -> bool:
-        """[MS-MQDMPR] 3.1.1.1 RoutingServer, the current value."""
+        """RoutingServer, the current value. [MS-MQDMPR] 3.1.1.1."""
         return self._role.is_routing_server
 
     def queue_for(self, message: UserMessageView, address: str, now: Moment) -> OutgoingQueue | str:

@@ -51,7 +51,7 @@ class OrderAcks:
         self._timer.stop()
 
     def _expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.9 Order Ack Send Timer Event."""
+        """Order Ack Send Timer Event. [MS-MQQB] 3.1.6.9."""
         for owed in self._streams.expire(now):
             self._begin(self._order_ack(owed, now), "an order acknowledgement")
         self.schedule(self._streams.deadline)

@@ -131,13 +131,13 @@ class Sequences:
         self._timer.stop()
 
     def _expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.5 Transactional Ack Wait Timer Event: unacknowledged messages are sent again."""
+        """Transactional Ack Wait Timer Event: unacknowledged messages are sent again. [MS-MQQB] 3.1.6.5."""
         for key, messages in self._streams.expire(now):
             self._return_to_queue(key, messages, now)
         self._timer.set(self._streams.deadline)
 
     def info(self, queue: OutgoingQueue) -> OutgoingTransferInfo | None:
-        """[MS-MQDMPR] 3.1.1.4 the state of a queue's sequence for management; C{None} if none was sent."""
+        """The state of a queue's sequence for management; C{None} if none was sent. [MS-MQDMPR] 3.1.1.4."""
         stream = self._streams.find(queue)
         if stream is None or stream.sequence is None:
             return None
@@ -182,7 +182,7 @@ class Sequences:
         now: Moment,
         session: ISession,
     ) -> Transmission[MessagePosition]:
-        """[MS-MQQB] 3.1.7.1.3 the messages that a session sends now.
+        """The messages that a session sends now. [MS-MQQB] 3.1.7.1.3.
 
         The receiver of a queue with a direct name was stored before.
         """
@@ -198,7 +198,7 @@ class Sequences:
         return transmission
 
     def connected(self, queue: OutgoingQueue, now: Moment) -> None:
-        """[MS-MQQB] 3.1.3.2 a session leads to the destination of a queue."""
+        """A session leads to the destination of a queue. [MS-MQQB] 3.1.3.2."""
         stream = self._streams.find(queue)
         if stream is not None:
             stream.connected(now)
@@ -246,7 +246,7 @@ class Sequences:
         )
 
     async def acknowledged(self, ack: OrderAck | FinalAck, address: str, *, is_verified: bool = True) -> bool:
-        """[MS-MQQB] 3.1.5.6 and 3.1.5.7: done when its results are stored.
+        """Done when its results are stored. [MS-MQQB] 3.1.5.6 and 3.1.5.7.
 
         @param address: the address of the session on which it came.
         @param is_verified: whether its sender is verified; an unverified OrderAck releases fewer messages.
@@ -293,7 +293,7 @@ class Sequences:
                 await done
 
     def kept(self, messages: Iterable[OutgoingMessage]) -> None:
-        """[MS-MQQB] 3.1.5.5.2: the next hop has stored these messages."""
+        """The next hop has stored these messages. [MS-MQQB] 3.1.5.5.2."""
         by_queue: dict[Queue, list[MessagePosition]] = {}
         for message in messages:
             if isinstance(message, Transmitted):
@@ -396,7 +396,7 @@ class Sequences:
                 await self._dispose(position, settlement.message_class, settlement.disposal)
 
     async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
-        """[MS-MQQB] 3.1.5.7: a message with its final result is journaled, dead-lettered or removed."""
+        """A message with its final result is journaled, dead-lettered or removed. [MS-MQQB] 3.1.5.7."""
         performer = self._performer
         model = performer.model
         changes: list[Change] = []

@@ -132,7 +132,7 @@ class SourceJournal:
         return self._is_on and any(self._awaited(position, 0.0) is not None for position in positions)
 
     def keep_aside(self, positions: Sequence[MessagePosition]) -> Sequence[MessagePosition]:
-        """[MS-MQQB] 3.1.5.5.2: the next hop has these messages; returns those that do not wait.
+        """The next hop has these messages; returns those that do not wait. [MS-MQQB] 3.1.5.5.2.
 
         The others are moved from their outgoing queues: to the journal or the dead-letter queue if the
         acknowledgement came first, otherwise to the queue of waiting messages.

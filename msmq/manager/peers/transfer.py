@@ -100,12 +100,12 @@ class MessageTransfer:
     # Connection
 
     def take_offline(self) -> None:
-        """[MS-MQDMPR] 3.1.4.12 Take Offline: end the sessions, and refuse new ones."""
+        """Take Offline: end the sessions, and refuse new ones. [MS-MQDMPR] 3.1.4.12."""
         self._sessions.take_offline()
         self._sessions.close_all()
 
     def bring_online(self) -> None:
-        """[MS-MQDMPR] 3.1.4.13 Bring Online: accept and dial sessions, and send pending messages.
+        """Bring Online: accept and dial sessions, and send pending messages. [MS-MQDMPR] 3.1.4.13.
 
         A hardened queue manager transfers nothing over sessions.
         """
@@ -118,7 +118,7 @@ class MessageTransfer:
     # Outgoing queues
 
     def ready(self, queue: OutgoingQueue) -> None:
-        """[MS-MQQB] 3.1.7.12 Message Position Available Event."""
+        """Message Position Available Event. [MS-MQQB] 3.1.7.12."""
         self.hops.note(queue)
         readiness = decide_readiness(
             queue.state,
@@ -142,7 +142,7 @@ class MessageTransfer:
         queue.state = while_waiting(queue.state, can_dial=hop.connector is not None)
 
     def pause(self, queue: OutgoingQueue) -> None:
-        """[MS-MQDMPR] 3.1.7.2.3 Pause Queue: stop sending from it."""
+        """Pause Queue: stop sending from it. [MS-MQDMPR] 3.1.7.2.3."""
         if queue.state is OutgoingState.ON_HOLD:
             return
         queue.state = OutgoingState.ON_HOLD
@@ -183,12 +183,12 @@ class MessageTransfer:
         self.ready(queue)
 
     def route_changed(self, destination: UUID) -> None:
-        """[MS-MQQB] 3.1.7.5: the routes to a queue manager may have changed."""
+        """The routes to a queue manager may have changed. [MS-MQQB] 3.1.7.5."""
         for queue in self.hops.reroute(destination):
             self.ready(queue)
 
     def owner_found(self, identifier: UUID) -> None:
-        """[MS-MQQB] 3.1.7.4: the owner of a public queue was found."""
+        """The owner of a public queue was found. [MS-MQQB] 3.1.7.4."""
         queue = self.hops.owner_found(identifier)
         if queue is not None:
             self.ready(queue)
@@ -206,7 +206,7 @@ class MessageTransfer:
     # Events of sessions
 
     def session_opened(self, session: ISession) -> None:
-        """[MS-MQQB] 3.1.5.4.2: the queues of this next hop are connected, and their messages are sent."""
+        """The queues of this next hop are connected, and their messages are sent. [MS-MQQB] 3.1.5.4.2."""
         self._peers.opened(session)
         self.hops.opened(session)
         if session.remote_identifier is not None:
@@ -219,7 +219,7 @@ class MessageTransfer:
         self._dispatcher.dispatch(session, queues)
 
     def session_progress(self, session: ISession, progress: ConnectionProgress) -> None:
-        """[MS-MQQB] 3.1.5.2: add an entry to the connection history, and set its state."""
+        """Add an entry to the connection history, and set its state. [MS-MQQB] 3.1.5.2."""
         now = self._performer.clock.now()
         for hop in self.hops.of_session(session):
             addresses = tuple(hop.connector.addresses) if hop.connector is not None else ()
@@ -278,7 +278,7 @@ class MessageTransfer:
         unacknowledged: Sequence[OutgoingMessage],
         error: RemoteProtocolError | None,
     ) -> None:
-        """[MS-MQQB] 3.1.5.9: unacknowledged messages return to their positions in their queues."""
+        """Unacknowledged messages return to their positions in their queues. [MS-MQQB] 3.1.5.9."""
         hops = self.hops.of_session(session) if session.is_initiator else ()
         queues = self.hops.queues_of(session)
         self._deliveries.closed(session)
@@ -314,7 +314,7 @@ class MessageTransfer:
             queue.state = after_connection(queue.state)
 
     def reconnect(self, session: ISession) -> None:
-        """[MS-MQQB] 3.1.6.1 Session Retry Connect Timer Event."""
+        """Session Retry Connect Timer Event. [MS-MQQB] 3.1.6.1."""
         for hop in self.hops.of_session(session):
             if hop.connector is not None:
                 hop.connector.connect(is_retry=True)

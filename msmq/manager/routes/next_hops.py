@@ -121,7 +121,7 @@ class NextHops:
         return hop
 
     def _choice(self, queue: OutgoingQueue) -> NextHopChoice[RoutedHop]:
-        """[MS-MQQB] 3.1.7.4 and 3.1.7.5: the next hop of a queue, by its name, the directory and routing."""
+        """The next hop of a queue, by its name, the directory and routing. [MS-MQQB] 3.1.7.4 and 3.1.7.5."""
         name = queue.destination
         if isinstance(name, DirectFormatName):
             return dialled_hop(self._redirects.dialled(name))
@@ -225,7 +225,7 @@ class NextHops:
             self._drop(hop)
 
     def forget(self, queue: OutgoingQueue) -> None:
-        """[MS-MQDMPR] 3.1.7.1.34: remove a deleted queue, and its next hop with the last queue."""
+        """Remove a deleted queue, and its next hop with the last queue. [MS-MQDMPR] 3.1.7.1.34."""
         if queue in self._divided:
             self._divided.discard(queue)
             self._acks.forget(queue)
@@ -280,7 +280,7 @@ class NextHops:
         return self._session(hop) is not None
 
     def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQQB] 3.1.7.4: set the owner in messages that were sent before it was known."""
+        """Set the owner in messages that were sent before it was known. [MS-MQQB] 3.1.7.4."""
         name = queue.destination
         owner = self._owner(name) if isinstance(name, PublicFormatName) else None
         if owner is None:

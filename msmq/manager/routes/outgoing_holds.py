@@ -129,7 +129,7 @@ class OutgoingHolds:
         return self.summarize_all(queues)
 
     async def pause(self, text: str) -> OutgoingQueueSummary:
-        """[MS-MQDMPR] 3.1.4.14 Pause one name, also before the first message is sent to it.
+        """Pause one name, also before the first message is sent to it. [MS-MQDMPR] 3.1.4.14.
 
         @raise MQError: it is not the format name of a queue of another queue manager; or the store failed.
         """
@@ -142,7 +142,7 @@ class OutgoingHolds:
         return self.summarize(queue)
 
     async def resume(self, text: str) -> OutgoingQueueSummary:
-        """[MS-MQDMPR] 3.1.4.15 End the pause of one name; other pauses of its queue stay.
+        """End the pause of one name; other pauses of its queue stay. [MS-MQDMPR] 3.1.4.15.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is no such outgoing queue, or as L{pause}.
         """

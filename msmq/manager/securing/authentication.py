@@ -95,7 +95,7 @@ class Authentication:
         self._timer.stop()
 
     def _expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.13 UserCertCache Cleanup Timer Event."""
+        """UserCertCache Cleanup Timer Event. [MS-MQQB] 3.1.6.13."""
         self._cache.expire(now)
         self._timer.set(self._cache.deadline)
 

@@ -69,7 +69,7 @@ class CertificatePublisher:
         self._unproven = unproven
 
     async def publish(self, fingerprint: str = "") -> CertificateSummary:
-        """[MS-MQDMPR] 3.1.1.15 register a certificate with its user in the directory.
+        """Register a certificate with its user in the directory. [MS-MQDMPR] 3.1.1.15.
 
         @raise MQError: MQ_ERROR_NO_DS without a directory, MQ_ERROR_DS_ERROR if it refuses it.
         """

@@ -111,7 +111,7 @@ class Certificates:
     async def create(
         self, *, sid: str = "", name: str = "", days: int = DAYS, renew: bool = False
     ) -> CertificateSummary:
-        """[MS-MQDMPR] 3.1.1.19 generate the internal certificate of a user, at most one.
+        """Generate the internal certificate of a user, at most one. [MS-MQDMPR] 3.1.1.19.
 
         @param sid: of the user; by default that of local senders.
         @param name: of the user, for people to read; by default the SID.

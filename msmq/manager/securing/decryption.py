@@ -56,7 +56,7 @@ class Decryption:
         self._timer.stop()
 
     def _expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.10 ReceiveSymmetricKeyCache Cleanup Timer Event."""
+        """ReceiveSymmetricKeyCache Cleanup Timer Event. [MS-MQQB] 3.1.6.10."""
         self._cache.expire(now)
         self._timer.set(self._cache.deadline)
 

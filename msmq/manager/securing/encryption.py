@@ -157,7 +157,7 @@ class Encryption:
         self._timer.stop()
 
     def _expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.11 SendSymmetricKeyCache Cleanup Timer Event."""
+        """SendSymmetricKeyCache Cleanup Timer Event. [MS-MQQB] 3.1.6.11."""
         self._cache.expire(now)
         self._timer.set(self._cache.deadline)
 
@@ -175,7 +175,7 @@ class Encryption:
         return any(not self._is_known(owner, now) for owner in self._owners(positions))
 
     async def ask(self, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQQB] 3.1.7.1.5 initialize RemoteQMPublicKey of the destinations of these messages.
+        """Initialize RemoteQMPublicKey of the destinations of these messages. [MS-MQQB] 3.1.7.1.5.
 
         Nothing is raised: L{seal} reports failures.
         """
@@ -272,7 +272,7 @@ class Encryption:
         return self._ciphers
 
     def _session_key(self, owner: UUID, choice: CipherChoice) -> CachedSymmetricKey:
-        """[MS-MQQB] 3.1.7.1.5 UseCachedKey."""
+        """UseCachedKey. [MS-MQQB] 3.1.7.1.5."""
         found = self._cache.to_send(owner, choice.provider_name, choice.algorithm)
         if found is not None:
             return found
@@ -289,5 +289,5 @@ class Encryption:
 
 
 def _is_named(view: UserMessageView) -> bool:
-    """[MS-MQQB] 3.1.7.1.5 whether the destination has a public or a private format name."""
+    """Whether the destination has a public or a private format name. [MS-MQQB] 3.1.7.1.5."""
     return view.destination_kind in _NAMED and view.queue_manager_address != NULL_GUID.bytes_le

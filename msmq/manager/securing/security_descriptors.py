@@ -137,7 +137,7 @@ class SecurityDescriptors:
     async def for_new(
         self, supplied: SecurityDescriptor | None = None, creator: bytes | None = None
     ) -> bytes:
-        """[MS-MQDMPR] 3.1.7.1.3.1 the descriptor of a new queue, as bytes.
+        """The descriptor of a new queue, as bytes. [MS-MQDMPR] 3.1.7.1.3.1.
 
         @param supplied: the parts that its creator supplies.
         @param creator: the SID of its creator; by default the owner.

@@ -67,7 +67,7 @@ class Signer:
         self._policy = policy
 
     def secure(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
-        """[MS-MQDMPR] 3.1.1.12 SenderIdentifier: the packet of a message with its sender identifier.
+        """SenderIdentifier: the packet of a message with its sender identifier. [MS-MQDMPR] 3.1.1.12.
 
         @raise MQError: as L{sign}.
         """

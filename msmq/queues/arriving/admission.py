@@ -51,7 +51,7 @@ _REFUSAL_CLASSES: Final = {
 
 
 def refusal_class(status: EnqueueStatus) -> MessageClass | None:
-    """[MS-MQQB] 3.1.5.8.8 the class of the negative acknowledgement of a message that was not enqueued.
+    """The class of the negative acknowledgement of a message that was not enqueued. [MS-MQQB] 3.1.5.8.8.
 
     @param status: not STORED.
     @return: C{None} over the queue manager's quota: nothing is acknowledged, and the sender tries again later

@@ -50,7 +50,7 @@ class QueueArrivals:
     _copying: MessageCopies
 
     def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
-        """[MS-MQDMPR] 3.1.7.1.9 Enqueue Message, for many: add them to their queues, still invisible.
+        """Enqueue Message, for many: add them to their queues, still invisible. [MS-MQDMPR] 3.1.7.1.9.
 
         Either L{commit} or L{withdraw} has to follow, once the changes are stored or were not.
         If there is an overflow as well, it has to be handed to the store, and L{overflowed} has to follow.
@@ -86,7 +86,7 @@ class QueueArrivals:
         return True
 
     def commit(self, admission: Admission, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2 the changes are stored: the messages become available.
+        """The changes are stored: the messages become available. [MS-MQDMPR] 3.1.7.2.2.
 
         Those that have expired already do not (3.1.2.4, reading 31).
         """

@@ -176,7 +176,7 @@ class Message:
         return self.transactional or self.delivery is Delivery.RECOVERABLE
 
     def _check_privacy(self) -> None:
-        """[MS-MQMQ] 2.2.19.3 EncryptionAlgorithm: RC2 and RC4 are for the levels 1 and 3, AES is for 5.
+        """EncryptionAlgorithm: RC2 and RC4 are for the levels 1 and 3, AES is for 5. [MS-MQMQ] 2.2.19.3.
 
         C{ENCRYPTION_AES_256} is the default, so it is allowed with every level.
         """

@@ -309,7 +309,7 @@ def build_packet(
 
 
 def list_of_destinations(names: Iterable[FormatName]) -> bytes:
-    """[MS-MQDMPR] 3.1.7.1.27 DestinationMultiQueueFormatName: the header in each copy of a message.
+    """DestinationMultiQueueFormatName: the header in each copy of a message. [MS-MQDMPR] 3.1.7.1.27.
 
     @param names: all names to which the message is sent, in order.
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to one of them, or if they

@@ -62,7 +62,7 @@ class MessageCopies:
     dropped: int = 0
 
     def receive(self, positions: list[MessagePosition], departures: list[Departure]) -> Removal:
-        """[MS-MQDMPR] 3.1.7.2.1 remove received messages.
+        """Remove received messages. [MS-MQDMPR] 3.1.7.2.1.
 
         Where the queue keeps a journal, and there is room in it, the store moves the message there.
         """
@@ -285,7 +285,7 @@ class MessageCopies:
         return copy
 
     def arrive(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
-        """[MS-MQDMPR] 3.1.1.12 PositiveJournalingRequested of a message that has arrived in its local queue.
+        """PositiveJournalingRequested of a message that has arrived in its local queue. [MS-MQDMPR] 3.1.1.12.
 
         It is journaled only if it was sent here; a transactional one when it is received (reading 68).
         """
@@ -306,7 +306,7 @@ class MessageCopies:
     def keep_refused(
         self, view: UserMessageView, message_class: int, now: float, changes: list[Change]
     ) -> MessagePosition | None:
-        """[MS-MQQB] 3.1.5.8.8 a dead letter of a peer's message that was refused on arrival.
+        """A dead letter of a peer's message that was refused on arrival. [MS-MQQB] 3.1.5.8.8.
 
         Other dead letters replace a stored message. This one is additional, so every limit applies to it;
         C{None} if one is reached.

@@ -41,7 +41,7 @@ class Departures:
     # Received messages
 
     def remove(self, positions: Iterable[MessagePosition]) -> Removal:
-        """[MS-MQDMPR] 3.1.7.2.1 request the removal of locked messages, which their readers have confirmed.
+        """Request the removal of locked messages, which their readers have confirmed. [MS-MQDMPR] 3.1.7.2.1.
 
         Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are not
         locked (any more), because their queue was deleted for example, are skipped; but they are removed from
@@ -82,7 +82,7 @@ class Departures:
         return self.release(removal.positions, now)
 
     def release(self, positions: Iterable[MessagePosition], now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2 release locked messages, which become available at their positions.
+        """Release locked messages, which become available at their positions. [MS-MQDMPR] 3.1.7.2.2.
 
         Those that have expired, or whose queue was purged meanwhile, are removed instead.
         """
@@ -107,7 +107,7 @@ class Departures:
         message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED,
         reason: str = "",
     ) -> list[Departure]:
-        """[MS-MQDMPR] 3.1.1.12 NackReceiveRejected: the reader rejects messages that it has locked.
+        """NackReceiveRejected: the reader rejects messages that it has locked. [MS-MQDMPR] 3.1.1.12.
 
         They are removed, with the acknowledgements that were requested. If their queue was purged or deleted,
         that is the reason of their removal.

@@ -37,7 +37,7 @@ class Moves:
     _departures: Departures
 
     def move(self, position: MessagePosition, target: Queue) -> Relocation:
-        """[MS-MQDMPR] 3.1.7.1.16 Move Message outside a transaction; L{moved} or L{unmove} has to follow.
+        """Move Message outside a transaction; L{moved} or L{unmove} has to follow. [MS-MQDMPR] 3.1.7.1.16.
 
         @param position: available.
         @raise MQError: as L{check_move}, or MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is not available.

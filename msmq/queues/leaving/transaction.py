@@ -204,7 +204,7 @@ class TransactionCollection:
         return iter(self._transactions.values())
 
     def create(self, identifier: UUID, now: float) -> Transaction:
-        """[MS-MQDMPR] 3.1.7.1.8 Create Transaction, or return the existing one (reading 47)."""
+        """Create Transaction, or return the existing one (reading 47). [MS-MQDMPR] 3.1.7.1.8."""
         transaction = self._transactions.get(identifier)
         if transaction is None:
             transaction = self._transactions[identifier] = Transaction(identifier, now)
@@ -223,7 +223,7 @@ class TransactionCollection:
         return transaction
 
     def prepare(self, transaction: Transaction) -> None:
-        """[MS-MQDMPR] 3.1.4.3 Prepare: no more operations are accepted.
+        """Prepare: no more operations are accepted. [MS-MQDMPR] 3.1.4.3.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
         """

@@ -62,7 +62,7 @@ class QueueTransactions:
     def send(
         self, transaction: Transaction, arrivals: Iterable[tuple[Queue, UserMessageView]], now: Moment
     ) -> list[EnqueueRefusal]:
-        """[MS-MQDMPR] 3.1.7.1.9 enqueue messages, invisible before the commit.
+        """Enqueue messages, invisible before the commit. [MS-MQDMPR] 3.1.7.1.9.
 
         If one is refused, none is enqueued.
 
@@ -101,7 +101,7 @@ class QueueTransactions:
         return found
 
     def receive(self, transaction: Transaction, positions: Iterable[MessagePosition]) -> None:
-        """[MS-MQDMPR] 3.1.7.1.10 these messages, locked by a read, are received when it commits.
+        """These messages, locked by a read, are received when it commits. [MS-MQDMPR] 3.1.7.1.10.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more operations.
         """
@@ -111,7 +111,7 @@ class QueueTransactions:
             transaction.operations.append(Dequeue(position))
 
     def move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
-        """[MS-MQDMPR] 3.1.7.1.16 this message, locked by its mover, is moved when it commits.
+        """This message, locked by its mover, is moved when it commits. [MS-MQDMPR] 3.1.7.1.16.
 
         @raise MQError: as L{check_move}, or MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more
             operations.
@@ -156,7 +156,7 @@ class QueueTransactions:
         return [*gone_with_queue(deleted), *finish_purge(purged)]
 
     def commit(self, transaction: Transaction, numbering: SequenceNumbering, now: Moment) -> Commitment:
-        """[MS-MQDMPR] 3.1.4.4 Commit: the changes to store, as one batch.
+        """Commit: the changes to store, as one batch. [MS-MQDMPR] 3.1.4.4.
 
         Either L{msmq.queues.model.QueueManagerModel.committed} or L{uncommit} has to follow.
 
@@ -263,7 +263,7 @@ class QueueTransactions:
         self.transactions.end(commitment.transaction, TransactionState.COMMITTED)
 
     def abort(self, transaction: Transaction, now: Moment) -> Abortion:
-        """[MS-MQDMPR] 3.1.4.5 Abort: sent messages are discarded, received ones return to their queues.
+        """Abort: sent messages are discarded, received ones return to their queues. [MS-MQDMPR] 3.1.4.5.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
         """

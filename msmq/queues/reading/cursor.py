@@ -82,7 +82,7 @@ class Cursor:
         self.inputs = CURSOR_MACHINE(self)
 
     def ahead(self, now: Moment, *, is_peek: bool) -> MessagePosition | None:
-        """[MS-MQDMPR] 3.1.7.3.2 the first message after it.
+        """The first message after it. [MS-MQDMPR] 3.1.7.3.2.
 
         From the end these are the messages that became available since it arrived there, at any position:
         a waiting read at the end would have received them (readings 41 and 42).
@@ -104,7 +104,7 @@ class Cursor:
         self.since = self.queue.insertions
 
     def close(self) -> None:
-        """[MS-MQDMPR] 3.1.7.1.2 close it."""
+        """Close it. [MS-MQDMPR] 3.1.7.1.2."""
         self._leave_end()
         self.is_open = False
 
@@ -118,19 +118,19 @@ class CursorInputs(Protocol):
     """The inputs of a cursor's state machine."""
 
     def get_message_for_peek(self, finder: Finder) -> None:
-        """[MS-MQDMPR] 3.2.7.2 Get Message For Peek."""
+        """Get Message For Peek. [MS-MQDMPR] 3.2.7.2."""
 
     def get_next_message_for_peek(self, finder: Finder) -> None:
-        """[MS-MQDMPR] 3.2.7.3 Get Next Message For Peek."""
+        """Get Next Message For Peek. [MS-MQDMPR] 3.2.7.3."""
 
     def get_next_message_for_dequeue(self, finder: Finder, no_wait: bool) -> None:
-        """[MS-MQDMPR] 3.2.7.4 Get Next Message For Dequeue."""
+        """Get Next Message For Dequeue. [MS-MQDMPR] 3.2.7.4."""
 
     def message_available(self, position: MessagePosition) -> None:
-        """[MS-MQDMPR] 3.2.7.5 Message Available."""
+        """Message Available. [MS-MQDMPR] 3.2.7.5."""
 
     def wait_time_expired(self, is_cut_short: bool) -> None:
-        """[MS-MQDMPR] 3.2.7.6 Wait Time Expired, or ended otherwise without a message."""
+        """Wait Time Expired, or ended otherwise without a message. [MS-MQDMPR] 3.2.7.6."""
 
     def peek_reaches_message(self, position: MessagePosition) -> None:
         """A peek has found a message."""

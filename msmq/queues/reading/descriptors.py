@@ -71,7 +71,7 @@ class OpenQueueDescriptors:
         *,
         now: Moment,
     ) -> OpenQueueDescriptor:
-        """[MS-MQDMPR] 3.1.7.1.5 Open Queue.
+        """Open Queue. [MS-MQDMPR] 3.1.7.1.5.
 
         A missing subqueue is created unless it is opened for sending, and a missing outgoing queue if it is
         opened for sending.
@@ -172,7 +172,7 @@ class OpenQueueDescriptors:
         return descriptor
 
     def close(self, descriptor: OpenQueueDescriptor) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.6 Close Queue, with its cursors; its waits end (readings 23 and 24).
+        """Close Queue, with its cursors; its waits end (readings 23 and 24). [MS-MQDMPR] 3.1.7.1.6.
 
         An empty subqueue may be deleted after that (L{msmq.queues.collection.QueueCollection.forget_empty}).
         Closing a closed handle has no effect.
@@ -202,7 +202,7 @@ class OpenQueueDescriptors:
     # Cursors
 
     def open_cursor(self, descriptor: OpenQueueDescriptor) -> Cursor | None:
-        """[MS-MQDMPR] 3.1.7.1.1 Open Cursor, before all messages; C{None} if the queue is deleted.
+        """Open Cursor, before all messages; C{None} if the queue is deleted. [MS-MQDMPR] 3.1.7.1.1.
 
         @raise MQError: MQ_ERROR_INVALID_HANDLE if the descriptor is closed, MQ_ERROR_ACCESS_DENIED if it is
             not open for reading.
@@ -228,7 +228,7 @@ class OpenQueueDescriptors:
         return cursor
 
     def close_cursor(self, cursor: Cursor) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.2 Close Cursor; a read that waits with it ends (reading 24)."""
+        """Close Cursor; a read that waits with it ends (reading 24). [MS-MQDMPR] 3.1.7.1.2."""
         if self._cursors.pop(cursor.handle, None) is None:
             return []
         effects = self._readers.end_waiting(cursor.waiting, Status.MQ_ERROR_OPERATION_CANCELLED)
@@ -264,7 +264,7 @@ class OpenQueueDescriptors:
         allow_peek: bool = False,
         on_taken: OnTaken | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.11 Dequeue Message Begin.
+        """Dequeue Message and Dequeue Message Begin. [MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.11.
 
         The messages are locked in any case.
         L{tests.queues.leaving.two_phase.dequeue_end} or the owning transaction confirms or releases them.
@@ -296,7 +296,7 @@ class OpenQueueDescriptors:
         count: int = 1,
         deadline: float | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.15 Peek Message, with a cursor the message at its position.
+        """Peek Message, with a cursor the message at its position. [MS-MQDMPR] 3.1.7.1.15.
 
         The parameters are those of L{receive}; a read that may not wait fails with MQ_ERROR_IO_TIMEOUT here.
         """
@@ -315,7 +315,7 @@ class OpenQueueDescriptors:
         now: Moment,
         deadline: float | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.14 Peek Next Message, with a cursor that has peeked a message already."""
+        """Peek Next Message, with a cursor that has peeked a message already. [MS-MQDMPR] 3.1.7.1.14."""
         queue = _usable(descriptor, QueueOperation.PEEK, cursor)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
@@ -335,7 +335,7 @@ class OpenQueueDescriptors:
         allow_peek: bool = False,
         on_taken: OnTaken | None = None,
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.13 Read Message By Lookup Identifier, which never waits.
+        """Read Message By Lookup Identifier, which never waits. [MS-MQDMPR] 3.1.7.1.13.
 
         @param lookup_id: the message to which C{action} is relative; ignored for FIRST and LAST.
         @raise LocalProtocolError: a peek is to lock a message.

@@ -95,7 +95,7 @@ class WaitingReaders:
             raise LocalProtocolError(f"a reader waits under the tag {quoted(tag)} already")
 
     def add(self, reader: WaitingReader) -> None:
-        """[MS-MQDMPR] 3.1.7.3.4 append a waiting read; its tag must be unique."""
+        """Append a waiting read; its tag must be unique. [MS-MQDMPR] 3.1.7.3.4."""
         tag = reader.tag
         self.by_tag[tag] = reader
         reader.queue.readers[tag] = None
@@ -112,7 +112,7 @@ class WaitingReaders:
             self._forget_stale()
 
     def discard(self, reader: WaitingReader) -> None:
-        """[MS-MQDMPR] 3.1.7.3.5 end a wait, with its timer."""
+        """End a wait, with its timer. [MS-MQDMPR] 3.1.7.3.5."""
         tag = reader.tag
         del self.by_tag[tag]
         del reader.queue.readers[tag]

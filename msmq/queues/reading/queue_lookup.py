@@ -24,7 +24,7 @@ _OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
-    """[MS-MQDMPR] 3.1.7.3.8 Expand Format Name: each name once regardless of case, in alphabetical order.
+    """Expand Format Name: each name once regardless of case, in alphabetical order. [MS-MQDMPR] 3.1.7.3.8.
 
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a distribution list, whose members only a
         directory knows, and if there is no name at all (readings 22 and 58).
@@ -40,7 +40,7 @@ def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
 
 
 def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShareMode) -> None:
-    """[MS-MQDMPR] 3.1.7.1.5 check that a queue with such a name can be opened with this access.
+    """Check that a queue with such a name can be opened with this access. [MS-MQDMPR] 3.1.7.1.5.
 
     @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION or MQ_ERROR_UNSUPPORTED_ACCESS_MODE.
     """
@@ -70,7 +70,7 @@ def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShare
 
 
 def find_queue(collection: QueueCollection, name: FormatName, access: QueueAccessType, now: Moment) -> Queue:
-    """[MS-MQDMPR] 3.1.7.1.5 the queue to open for a checked name.
+    """The queue to open for a checked name. [MS-MQDMPR] 3.1.7.1.5.
 
     For a remote queue it is the outgoing queue, which is created for sending, and which administrators can
     open if it exists. That of a public queue exists already if public queues are looked up in a directory.

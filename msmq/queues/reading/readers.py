@@ -91,7 +91,7 @@ class Readers:
     # Begin
 
     def read(self, reader: WaitingReader, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.10 Dequeue Message and 3.1.7.1.15 Peek Message, without a cursor.
+        """Dequeue Message and Peek Message, without a cursor. [MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15.
 
         Available messages complete the read at once, up to C{count}.
 
@@ -152,7 +152,7 @@ class Readers:
     def read_by_lookup_identifier(
         self, reader: WaitingReader, lookup_id: int, action: MessageSeekAction, now: Moment
     ) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.13 Read Message By Lookup Identifier, which never waits.
+        """Read Message By Lookup Identifier, which never waits. [MS-MQDMPR] 3.1.7.1.13.
 
         @param lookup_id: has no meaning for FIRST and LAST.
         @raise LocalProtocolError: a reader waits under its tag.
@@ -192,7 +192,7 @@ class Readers:
     # New messages
 
     def serve(self, queue: Queue, fresh: Collection[MessagePosition], now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.2.2, 3.1.7.3.6, 3.1.7.3.7: give new messages to waiting reads, in order.
+        """Give new messages to waiting reads, in order. [MS-MQDMPR] 3.1.7.2.2, 3.1.7.3.6, 3.1.7.3.7.
 
         Each receives or peeks one message; the rest is distributed to the same receivers in equal parts, up
         to the count of each. A cursor gets the first of these messages, at any position (reading 42).
@@ -269,7 +269,7 @@ class Readers:
         return [] if reader is None else [self._fail(reader, status)]
 
     def cancel_waiting_read(self, queue: Queue, tag: Hashable, status: Status) -> tuple[int, list[Effect]]:
-        """[MS-MQDMPR] 3.1.7.1.17 Cancel Waiting Message Read Request.
+        """Cancel Waiting Message Read Request. [MS-MQDMPR] 3.1.7.1.17.
 
         @return: MQ_OK, or STATUS_NOT_FOUND if no read waits at this queue under this tag.
         """
@@ -296,7 +296,7 @@ class Readers:
         return self.end([self._waiting.by_tag[tag] for tag in tags], status)
 
     def queue_deleted(self, queue: Queue) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.7.1.4 end the waiting reads of a deleted queue (reading 17)."""
+        """End the waiting reads of a deleted queue (reading 17). [MS-MQDMPR] 3.1.7.1.4."""
         return self.end_waiting(queue.readers, Status.MQ_ERROR_QUEUE_DELETED)
 
     def deadline(self, now: Moment) -> float | None:
@@ -304,7 +304,7 @@ class Readers:
         return now.monotonic if self._waiting.cut_short else self._waiting.deadline()
 
     def expire(self, now: Moment) -> list[Effect]:
-        """[MS-MQDMPR] 3.1.6.3 end the expired reads; of very many, some with each call."""
+        """End the expired reads; of very many, some with each call. [MS-MQDMPR] 3.1.6.3."""
         timed_out = Status.MQ_ERROR_IO_TIMEOUT
         return [self._fail(reader, timed_out) for reader in self._waiting.due(now.monotonic)]
 

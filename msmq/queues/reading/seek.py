@@ -54,7 +54,7 @@ def is_visible(position: MessagePosition, now: Moment, *, is_peek: bool) -> bool
 def seek(
     queue: Queue, place: int, now: Moment, *, is_peek: bool, is_backward: bool = False
 ) -> MessagePosition | None:
-    """[MS-MQDMPR] 3.1.7.3.2 Seek Available Message Position; C{None} at the end."""
+    """Seek Available Message Position; C{None} at the end. [MS-MQDMPR] 3.1.7.3.2."""
     found = queue.before(place) if is_backward else queue.after(place)
     if not is_peek or queue.peekable is None:
         return found
@@ -78,7 +78,7 @@ def look(queue: Queue, count: int, now: Moment) -> list[MessagePosition]:
 def seek_with_id(
     queue: Queue, lookup_id: int, action: MessageSeekAction, now: Moment, *, is_peek: bool
 ) -> MessagePosition | Status:
-    """[MS-MQDMPR] 3.1.7.3.3 Seek Available Message Position With Id, or why there is none (reading 43).
+    """Seek Available Message Position With Id, or why there is none (reading 43). [MS-MQDMPR] 3.1.7.3.3.
 
     @param lookup_id: ignored for FIRST and LAST.
     @return: MQ_ERROR_MESSAGE_NOT_FOUND; for CURRENT also MQ_ERROR_TRANSACTION_USAGE for a locked message, and

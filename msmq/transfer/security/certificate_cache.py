@@ -53,11 +53,11 @@ class UserCertCache:
         return len(self._entries)
 
     def find(self, certificate: bytes, security_id: bytes) -> CachedUserCert | None:
-        """[MS-MQQB] 3.1.5.8.3 the entry of just this certificate and just this user."""
+        """The entry of just this certificate and just this user. [MS-MQQB] 3.1.5.8.3."""
         return self._entries.get((certificate, security_id))
 
     def add(self, user_cert: MqUserSignCert, security_id: bytes, now: Moment) -> None:
-        """[MS-MQQB] 3.1.5.8.3 remember a certificate that the directory has; the oldest half makes room."""
+        """Remember a certificate that the directory has; the oldest half makes room. [MS-MQQB] 3.1.5.8.3."""
         key = (user_cert.certificate, security_id)
         self._entries.pop(key, None)
         if len(self._entries) >= self._size:
@@ -73,7 +73,7 @@ class UserCertCache:
             del self._entries[key]
 
     def expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.13 UserCertCache Cleanup Timer Event, if it is time for it."""
+        """UserCertCache Cleanup Timer Event, if it is time for it. [MS-MQQB] 3.1.6.13."""
         if self.deadline is None or now.monotonic < self.deadline:
             return
         for key, entry in list(self._entries.items()):

@@ -120,7 +120,7 @@ class CipherChoice:
 
 
 def public_key_of(keys: MqdsPublicKeys, provider_name: str) -> PublicKeyBlob | None:
-    """[MS-MQQB] 3.1.7.1.5.2 the key of a provider, as a PUBLICKEYBLOB; C{None} if there is not one of it."""
+    """The key of a provider, as a PUBLICKEYBLOB; C{None} if there is not one of it. [MS-MQQB] 3.1.7.1.5.2."""
     for key in keys.keys:
         if key.provider_name == provider_name:
             source = key.key
@@ -129,7 +129,7 @@ def public_key_of(keys: MqdsPublicKeys, provider_name: str) -> PublicKeyBlob | N
 
 
 def choose(keys: MqdsPublicKeys, level: int, preferences: Preferences) -> CipherChoice:
-    """[MS-MQQB] 3.1.7.1.5: the best provider for which the receiver has published a key.
+    """The best provider for which the receiver has published a key. [MS-MQQB] 3.1.7.1.5.
 
     The requested level is a minimum: a key for AES is preferred at any level.
 
@@ -180,7 +180,7 @@ def _no_key(provider_name: str, level: int) -> CannotEncryptError:
 
 
 def why_not_decrypted(level: int, algorithm: int, preferences: Preferences) -> str | None:
-    """[MS-MQQB] 3.1.5.8.3 why an encrypted body is not decrypted at all; C{None} if it may be.
+    """Why an encrypted body is not decrypted at all; C{None} if it may be. [MS-MQQB] 3.1.5.8.3.
 
     @param level: PrivacyLevel, as it came.
     @param algorithm: EncryptionAlgorithm, as it came.
@@ -199,7 +199,7 @@ def why_not_decrypted(level: int, algorithm: int, preferences: Preferences) -> s
 
 
 def is_padded(key: bytes) -> bool:
-    """[MS-MQQB] 3.1.5.8.3 whether the final 88 bits of a key of 128 are 0, so that it has only 40."""
+    """Whether the final 88 bits of a key of 128 are 0, so that it has only 40. [MS-MQQB] 3.1.5.8.3."""
     return len(key) * 8 == ENHANCED_BITS and not any(key[BASE_BITS // 8 :])
 
 

@@ -77,21 +77,21 @@ class SymmetricKeyCache:
     def to_send(
         self, remote_queue_manager: UUID, provider_name: str, algorithm: int
     ) -> CachedSymmetricKey | None:
-        """[MS-MQQB] 3.1.7.1.5 the key that messages to a queue manager are encrypted with already."""
+        """The key that messages to a queue manager are encrypted with already. [MS-MQQB] 3.1.7.1.5."""
         return self._keys.get((remote_queue_manager, provider_name, algorithm, None))
 
     def received(
         self, remote_queue_manager: UUID, provider_name: str, algorithm: int, encrypted_key: bytes
     ) -> CachedSymmetricKey | None:
-        """[MS-MQQB] 3.1.5.8.3 the key that was decrypted before; all four have to be the same."""
+        """The key that was decrypted before; all four have to be the same. [MS-MQQB] 3.1.5.8.3."""
         return self._keys.get((remote_queue_manager, provider_name, algorithm, encrypted_key))
 
     def add_to_send(self, key: CachedSymmetricKey, now: Moment) -> None:
-        """[MS-MQQB] 3.1.7.1.5 use this key for what is sent from now on."""
+        """Use this key for what is sent from now on. [MS-MQQB] 3.1.7.1.5."""
         self._add((key.remote_queue_manager, key.provider_name, key.algorithm, None), key, now)
 
     def add_received(self, key: CachedSymmetricKey, now: Moment) -> None:
-        """[MS-MQQB] 3.1.5.8.3 cache a decrypted key."""
+        """Cache a decrypted key. [MS-MQQB] 3.1.5.8.3."""
         self._add((key.remote_queue_manager, key.provider_name, key.algorithm, key.encrypted_key), key, now)
 
     def _add(self, place: tuple[UUID, str, int, bytes | None], key: CachedSymmetricKey, now: Moment) -> None:
@@ -109,7 +109,7 @@ class SymmetricKeyCache:
             del self._keys[place]
 
     def expire(self, now: Moment) -> None:
-        """[MS-MQQB] 3.1.6.10, 3.1.6.11: delete what is older than its lifetime, if the deadline has come."""
+        """Delete what is older than its lifetime, if the deadline has come. [MS-MQQB] 3.1.6.10, 3.1.6.11."""
         if self.deadline is None or now.monotonic < self.deadline:
             return
         since = now.monotonic - self._lifetime
