@@ -33,7 +33,7 @@ EXERCISED = {
     *("demo.py", "demo_crash.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),
     *("custom_broker.py", "recorder.py", "policy.py", "embedding.py", "plain_client.py", "msmq.toml"),
     *("demo_pipeline.py", "demo_meddler.py", "lost_messages.py", "orders_in_spark.py"),
-    *("worker.py", "browse.py", "consumer.py", "history.py", "bodies.py", "connector.py"),
+    *("worker.py", "browse.py", "consumer.py", "shop_client.py", "history.py", "bodies.py", "connector.py"),
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     *("known_peers/known_peers.py", "known_peers/twisted/plugins/known_peers_plugin.py"),
     *("asyncio_shop/asyncio_shop.py",),

@@ -12,6 +12,7 @@ from types import ModuleType
 from twisted.trial.unittest import SynchronousTestCase
 
 import msmq
+import msmq.client
 import msmq.interfaces
 import msmq.testing
 import msmq.testing.contracts
@@ -155,6 +156,20 @@ INTERFACES = [
 ]
 
 
+CLIENT = [
+    "AsyncioClient",
+    "AsyncioConsumer",
+    "Client",
+    "Consumer",
+    "DeferredClient",
+    "DeferredConsumer",
+    "Delivered",
+    "MessageProperties",
+    "MessageToSend",
+    "ReceivedBatch",
+    "message_to",
+]
+
 TESTING = [
     "Conditions",
     "ManualClock",
@@ -195,6 +210,10 @@ class PublicNamesTests(SynchronousTestCase):
     def test_interfaces(self) -> None:
         """The interfaces of replaceable parts, their values, and the errors that implementations raise."""
         self.check(msmq.interfaces, INTERFACES)
+
+    def test_client(self) -> None:
+        """What an application needs to use a running queue manager."""
+        self.check(msmq.client, CLIENT)
 
     def test_testing(self) -> None:
         """The doubles for tests, and the contract tests of what can be replaced."""

@@ -100,6 +100,7 @@ ROOMS = {
         ),
     ),
     "broker": Room(6, (*BELOW_PROVIDERS, "net", "storage", "manager", "service")),
+    "client": Room(6, (*BELOW_PROVIDERS, "control")),
     # The doors: what users import, and what their tests import.
     "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "version")),
     "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
@@ -124,6 +125,7 @@ SAME_LEVEL = {
     ("broker", "service"),
     ("pipeline", "control"),
     ("cli", "control"),
+    ("client", "control"),
     ("cli", "service"),
     ("cli", "pipeline"),
     ("testing", "msmq"),

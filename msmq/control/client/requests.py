@@ -33,6 +33,11 @@ class ControlRequests:
         """
         self._where = UnixLocation(where) if isinstance(where, Path) else where
 
+    @property
+    def where(self) -> Location:
+        """The location of the server."""
+        return self._where
+
     def call(self, method: str, target: str, body: bytes = b"") -> Any:
         """Send a request and return its JSON response."""
         with contextlib.closing(self.open()) as connection:

@@ -34,6 +34,24 @@ class Delivered:
     body: bytes = attrs.field(repr=False)
     extension: bytes = attrs.field(repr=False)
 
+    @property
+    def identifier(self) -> str:
+        """The identifier of the message: C{{guid}\\N}."""
+        return str(self.properties["id"])
+
+    @property
+    def label(self) -> str:
+        """The label."""
+        return str(self.properties.get("label", ""))
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8 text.
+
+        @raise UnicodeDecodeError: it is not.
+        """
+        return self.body.decode("utf-8")
+
 
 @attrs.frozen
 class Receipt:

@@ -1,0 +1,125 @@
+"""The client for applications under asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from msmq.client.blocking import RECONNECT, Client
+from msmq.client.consumer import Consumer, ReceivedBatch
+from msmq.client.threads import CallThreads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaited(
+    method: Callable[Concatenate[Client, P], T],
+) -> Callable[Concatenate[AsyncioClient, P], Coroutine[Any, Any, T]]:
+    """The same method as a coroutine."""
+
+    @functools.wraps(method)
+    async def call(self: AsyncioClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        request = functools.partial(method, self.blocking, *args, **kwargs)
+        return await asyncio.wrap_future(self.threads.submit(request))
+
+    return call
+
+
+class AsyncioClient:
+    """L{Client} whose methods are awaited in asyncio; see there what each of them does.
+
+    @ivar blocking: the client that makes the requests, in worker threads.
+    """
+
+    def __init__(
+        self,
+        server: str | Path | None = None,
+        *,
+        token_file: str | Path | None = None,
+        reconnect: float = RECONNECT,
+    ) -> None:
+        """See L{Client}."""
+        self.blocking = Client(server, token_file=token_file, reconnect=reconnect)
+        self.threads = CallThreads()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the worker threads when their requests are completed."""
+        self.threads.close()
+
+    status = _awaited(Client.status)
+    queue = _awaited(Client.queue)
+    create_queue = _awaited(Client.create_queue)
+    send = _awaited(Client.send)
+    send_all = _awaited(Client.send_all)
+    peek = _awaited(Client.peek)
+    search = _awaited(Client.search)
+
+    def consume(
+        self,
+        queue: str,
+        *,
+        count: int | None = None,
+        timeout: float | None = None,
+        transactional: bool = False,
+    ) -> AsyncioConsumer:
+        """A consumer with a thread of its own; see L{Client.consume}."""
+        return AsyncioConsumer(
+            self.blocking.consume(queue, count=count, timeout=timeout, transactional=transactional)
+        )
+
+
+class AsyncioConsumer:
+    """L{Consumer} whose methods are awaited in asyncio; see there what each of them does.
+
+    C{async for} yields batches until no message arrives within the time-out.
+    Cancelling a wait closes the consumer.
+    """
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._threads = CallThreads(1)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[ReceivedBatch]:
+        while batch := await self.next_batch():
+            yield batch
+
+    async def next_batch(self) -> ReceivedBatch:
+        """See L{Consumer.next_batch}."""
+        return await self._call(self._consumer.next_batch)
+
+    async def confirm(self, batch: ReceivedBatch) -> None:
+        """See L{ReceivedBatch.confirm}."""
+        await self._call(batch.confirm)
+
+    async def release(self, batch: ReceivedBatch) -> None:
+        """See L{ReceivedBatch.release}."""
+        await self._call(batch.release)
+
+    async def close(self) -> None:
+        """See L{Consumer.close}."""
+        self._consumer.abort()
+        self._threads.submit(self._consumer.close)
+        self._threads.close()
+
+    async def _call(self, call: Callable[[], T]) -> T:
+        try:
+            return await asyncio.wrap_future(self._threads.submit(call))
+        except asyncio.CancelledError:
+            self._consumer.abort()
+            raise

@@ -1,0 +1,190 @@
+"""Client: sends and receives through a running queue manager, for programs that block."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final, Self, Unpack
+
+from msmq.client.consumer import Consumer
+from msmq.client.outgoing import MessageProperties, MessageToSend, message_to
+from msmq.client.reconnection import Reconnection
+from msmq.control.client.client import ControlClient
+from msmq.control.client.locations import LocationError, UnixLocation, parse_location
+from msmq.control.client.streams import Delivered
+from msmq.errors import LocalProtocolError
+from msmq.structures.status import MQError, Status
+
+RECONNECT: Final = 60.0
+"""Seconds for which the queue manager may be unreachable by default."""
+
+
+class Client:
+    """Client of one queue manager, on this computer or another one, by its control API.
+
+    While the queue manager cannot be reached, or restarts, requests are repeated; none takes effect twice.
+    Its methods may be called in several threads.
+    """
+
+    def __init__(
+        self,
+        server: str | Path | None = None,
+        *,
+        token_file: str | Path | None = None,
+        reconnect: float = RECONNECT,
+    ) -> None:
+        """Create a client; it connects at its first request.
+
+        @param server: the data directory of the queue manager, its control socket, or a location such as
+            C{ssl:HOST:PORT}; by default C{$MSMQ_CONTROL}, or C{msmq-data}.
+        @param token_file: the file with the token for a location on another computer.
+        @param reconnect: seconds for which a request is repeated while the queue manager is unreachable.
+        @raise LocalProtocolError: an argument is invalid.
+        """
+        text = os.fspath(server) if server is not None else os.environ.get("MSMQ_CONTROL") or "msmq-data"
+        if Path(text).is_dir() or text == "msmq-data":
+            where: Any = UnixLocation(Path(text) / "control.sock")
+        else:
+            try:
+                where = parse_location(text, token_file=token_file)
+            except LocationError as error:
+                raise LocalProtocolError(f"server: {error}") from error
+        self._control = ControlClient(where)
+        self._reconnection = Reconnection(reconnect)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Do nothing: each request has a connection of its own, and a consumer is closed by itself."""
+
+    def status(self) -> dict[str, Any]:
+        """The identity and the state of the queue manager: the keys of C{msmq status}.
+
+        @raise MQError: refused, or unreachable.
+        """
+        return self._reconnection.run(self._control.status)
+
+    def queue(self, path: str) -> dict[str, Any]:
+        """The properties of one queue: the keys of C{msmq queue show}.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or unreachable.
+        """
+        return self._reconnection.run(lambda: self._control.queue(path))
+
+    def create_queue(self, /, path: str, **options: object) -> dict[str, Any]:
+        """Create a queue, unless it exists; returns its properties.
+
+        @param options: C{transactional}, C{journal}, C{label} and the others of the control API.
+        @raise MQError: refused, or unreachable.
+        """
+
+        def create() -> dict[str, Any]:
+            try:
+                return self._control.create_queue(path, options)
+            except MQError as error:
+                if error.status != Status.MQ_ERROR_QUEUE_EXISTS:
+                    raise
+                return self._control.queue(path)
+
+        return self._reconnection.run(create)
+
+    def send(self, destination: str, body: bytes | str = b"", **properties: Unpack[MessageProperties]) -> str:
+        """Send a message; returns its identifier when the queue manager has accepted it.
+
+        A recoverable message, which is the default, is on the disk of the queue manager then.
+
+        @param destination: a format name, or the path of a queue of the queue manager.
+        @param body: a text is encoded as UTF-8.
+        @param properties: see L{MessageProperties<msmq.client.MessageProperties>}.
+        @raise LocalProtocolError: an argument is of another type.
+        @raise MQError: the message is refused, or the queue manager is unreachable.
+        """
+        [identifier] = self.send_all([message_to(destination, body, **properties)])
+        return identifier
+
+    def send_all(self, messages: Iterable[MessageToSend], *, transaction: bool = False) -> list[str]:
+        """Send messages in this order over one connection; returns their identifiers.
+
+        @param messages: created by L{message_to<msmq.client.message_to>}.
+        @param transaction: send all of them or none; their queues have to be transactional. Otherwise the
+            messages before a refused one are sent.
+        @raise MQError: a message is refused, or the queue manager is unreachable.
+        """
+        sent = list(messages)
+        for message in sent:
+            if not isinstance(message, MessageToSend):
+                raise LocalProtocolError("messages: each has to be a MessageToSend, which message_to creates")
+            if transaction and not message.properties.get("transactional", True):
+                raise LocalProtocolError("transactional is false for a message of a transaction")
+        more = {"transactional": True} if transaction else {}
+        records = [message.record(**more) for message in sent]
+        return self._reconnection.run(
+            lambda: list(self._control.send(records, one_transaction=transaction)) if records else []
+        )
+
+    def consume(
+        self,
+        queue: str,
+        *,
+        count: int | None = None,
+        timeout: float | None = None,
+        transactional: bool = False,
+    ) -> Consumer:
+        """A consumer of the messages of a queue; it connects when its first batch is requested.
+
+        @param queue: a path or a format name.
+        @param count: the most messages of a batch; by default what the server sends at once.
+        @param timeout: seconds to wait for a message; C{None} for no limit.
+        @param transactional: receive each batch in a transaction: exactly C{count} messages, or fewer if the
+            next one does not arrive in time.
+        @raise LocalProtocolError: an argument is out of range.
+        """
+        return Consumer(
+            self._control,
+            queue,
+            count=count,
+            timeout=timeout,
+            transactional=transactional,
+            reconnection=self._reconnection,
+        )
+
+    def peek(self, queue: str, *, count: int = 1, timeout: float | None = 0) -> Sequence[Delivered]:
+        """The first messages of a queue, without removing or locking them.
+
+        @param timeout: seconds to wait for the first one; C{None} for no limit.
+        @return: empty if there are none.
+        @raise MQError: no such queue, or it is unreachable.
+        """
+
+        def look() -> list[Delivered]:
+            try:
+                with self._control.receive(queue, count=count, timeout=timeout, peek=True) as stream:
+                    return [item for item in stream if isinstance(item, Delivered)]
+            except MQError as error:
+                if error.status != Status.MQ_ERROR_IO_TIMEOUT:
+                    raise
+                return []
+
+        return self._reconnection.run(look)
+
+    def search(
+        self, queue: str, *, where: str | None = None, body: str | None = None, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """Search a queue of any depth, without locks; returns messages with the keys of C{msmq receive}.
+
+        @param where: a JMESPath expression over the keys of a message.
+        @param body: a text that the body has to contain.
+        @param limit: the most messages.
+        @raise MQError: no such queue, an invalid expression, or it is unreachable.
+        """
+
+        def search() -> list[dict[str, Any]]:
+            found = self._control.browse(queue, where=where, body=body, limit=limit)
+            return [item for item in found if "id" in item]
+
+        return self._reconnection.run(search)

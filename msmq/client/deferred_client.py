@@ -1,0 +1,139 @@
+"""The client for applications on Twisted."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar, cast
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.python.failure import Failure
+
+from msmq.client.blocking import RECONNECT, Client
+from msmq.client.consumer import Consumer, ReceivedBatch
+from msmq.client.threads import CallThreads
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _deferred(
+    method: Callable[Concatenate[Client, P], T],
+) -> Callable[Concatenate[DeferredClient, P], Deferred[T]]:
+    """The same method with a Deferred as its result."""
+
+    @functools.wraps(method)
+    def call(self: DeferredClient, /, *args: P.args, **kwargs: P.kwargs) -> Deferred[T]:
+        request = functools.partial(method, self.blocking, *args, **kwargs)
+        return _fired_by(self.threads.submit(request), self.reactor)
+
+    return call
+
+
+def _fired_by(
+    future: Future[T], reactor: IReactorFromThreads, abort: Callable[[], None] | None = None
+) -> Deferred[T]:
+    def cancel(_: Deferred[T]) -> None:
+        if not future.cancel() and abort is not None:
+            abort()
+
+    deferred: Deferred[T] = Deferred(cancel)
+
+    def fire() -> None:
+        if deferred.called or future.cancelled():
+            return
+        error = future.exception()
+        if error is None:
+            deferred.callback(future.result())
+        else:
+            deferred.errback(Failure(error))
+
+    future.add_done_callback(lambda _: reactor.callFromThread(fire))
+    return deferred
+
+
+class DeferredClient:
+    """L{Client} whose methods return Deferreds; see there what each of them does.
+
+    @ivar blocking: the client that makes the requests, in worker threads.
+    """
+
+    def __init__(
+        self,
+        server: str | Path | None = None,
+        *,
+        token_file: str | Path | None = None,
+        reconnect: float = RECONNECT,
+        reactor: IReactorFromThreads | None = None,
+    ) -> None:
+        """See L{Client}.
+
+        @param reactor: by default the reactor of the process.
+        """
+        if reactor is None:
+            from twisted.internet import reactor as default
+
+            reactor = cast("IReactorFromThreads", default)
+        self.blocking = Client(server, token_file=token_file, reconnect=reconnect)
+        self.threads = CallThreads()
+        self.reactor = reactor
+
+    def close(self) -> None:
+        """End the worker threads when their requests are completed."""
+        self.threads.close()
+
+    status = _deferred(Client.status)
+    queue = _deferred(Client.queue)
+    create_queue = _deferred(Client.create_queue)
+    send = _deferred(Client.send)
+    send_all = _deferred(Client.send_all)
+    peek = _deferred(Client.peek)
+    search = _deferred(Client.search)
+
+    def consume(
+        self,
+        queue: str,
+        *,
+        count: int | None = None,
+        timeout: float | None = None,
+        transactional: bool = False,
+    ) -> DeferredConsumer:
+        """A consumer with a thread of its own; see L{Client.consume}."""
+        consumer = self.blocking.consume(queue, count=count, timeout=timeout, transactional=transactional)
+        return DeferredConsumer(consumer, self.reactor)
+
+
+class DeferredConsumer:
+    """L{Consumer} whose methods return Deferreds; see there what each of them does.
+
+    Cancelling a wait closes the consumer.
+    """
+
+    def __init__(self, consumer: Consumer, reactor: IReactorFromThreads) -> None:
+        self._consumer = consumer
+        self._threads = CallThreads(1)
+        self._reactor = reactor
+
+    def next_batch(self) -> Deferred[ReceivedBatch]:
+        """See L{Consumer.next_batch}."""
+        return self._call(self._consumer.next_batch)
+
+    def confirm(self, batch: ReceivedBatch) -> Deferred[None]:
+        """See L{ReceivedBatch.confirm}."""
+        return self._call(batch.confirm)
+
+    def release(self, batch: ReceivedBatch) -> Deferred[None]:
+        """See L{ReceivedBatch.release}."""
+        return self._call(batch.release)
+
+    def close(self) -> None:
+        """See L{Consumer.close}."""
+        self._consumer.abort()
+        self._threads.submit(self._consumer.close)
+        self._threads.close()
+
+    def _call(self, call: Callable[[], T]) -> Deferred[T]:
+        return _fired_by(self._threads.submit(call), self._reactor, self._consumer.abort)

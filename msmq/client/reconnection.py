@@ -1,0 +1,60 @@
+"""Reconnection: repeats a request while the server cannot be reached."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import attrs
+
+from msmq.errors import LocalProtocolError
+from msmq.structures.status import MQError, Status
+
+T = TypeVar("T")
+
+_FIRST: Final = 0.1
+_LONGEST: Final = 5.0
+
+_REPEATED: Final = frozenset(
+    # The second while the server still aborts the transaction of the lost connection.
+    {Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION}
+)
+
+
+@attrs.frozen
+class Reconnection:
+    """When a request is repeated: after 0.1 s, and then after twice as long each time, up to 5 s.
+
+    @ivar patience: seconds for which the server may be unreachable; 0 never repeats a request.
+    """
+
+    patience: float
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def __attrs_post_init__(self) -> None:
+        if not self.patience >= 0:
+            raise LocalProtocolError(f"reconnect is {self.patience}, it has to be at least 0 seconds")
+
+    def run(self, request: Callable[[], T], may_repeat: Callable[[], bool] = lambda: True) -> T:
+        """Make a request, again if the connection fails.
+
+        @param request: may be made again at any time.
+        @raise MQError: the last failure, when the patience has ended.
+        """
+        began: float | None = None
+        delay = _FIRST
+        while True:
+            try:
+                return request()
+            except MQError as error:
+                if error.status not in _REPEATED or not may_repeat():
+                    raise
+                now = self.monotonic()
+                began = now if began is None else began
+                left = began + self.patience - now
+                if left <= 0:
+                    raise
+                self.sleep(min(delay, left))
+            delay = min(2 * delay, _LONGEST)

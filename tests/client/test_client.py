@@ -1,0 +1,200 @@
+"""The client for applications, against a queue manager in the same process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from twisted.internet import reactor
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from msmq.client import AsyncioClient, Client, DeferredClient, message_to
+from msmq.client.reconnection import Reconnection
+from msmq.errors import LocalProtocolError
+from msmq.service.configuration import Overrides, load
+from msmq.service.server import Server
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.status import MQError, Status
+from tests.project.example_files import example
+
+T = TypeVar("T")
+
+ORDERS = r".\private$\orders"
+PAYMENTS = r".\private$\payments"
+OFF = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
+
+
+class ClientTests(TestCase):
+    """All faces of the client."""
+
+    def setUp(self) -> Any:
+        return Deferred.fromCoroutine(self.begin())
+
+    async def begin(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.data = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.data)
+        (self.data / "msmq.toml").write_text(OFF)
+        self.store = MemoryMessageStore(durable=True)
+        self.server = await self.start()
+        self.client = Client(self.data)
+
+    async def start(self) -> Server:
+        overrides = Overrides(name="ALPHA", data=os.fspath(self.data))
+        server = Server(load(self.data / "msmq.toml", overrides, {}), IReactorTime(reactor), store=self.store)
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        return server
+
+    def blocking(self, call: Callable[[], T]) -> Deferred[T]:
+        """Run a blocking program in a thread."""
+        return deferToThread(call)
+
+    async def refusal(self, call: Callable[[], Any]) -> Status:
+        try:
+            await self.blocking(call)
+        except MQError as error:
+            return error.status
+        raise AssertionError("it is not refused")
+
+    async def test_example(self) -> None:
+        """The program of the guide: a message, a transaction, a search, batches, and asyncio."""
+        shop: Any = example("shop_client")
+        output = io.StringIO()
+
+        def program() -> None:
+            with contextlib.redirect_stdout(output):
+                shop.order(os.fspath(self.data))
+                shop.handle(os.fspath(self.data))
+                asyncio.run(shop.collect(os.fspath(self.data)))
+
+        await self.blocking(program)
+        self.assertEqual(output.getvalue(), "urgent: order 7\norder 7 is two boxes\npaid: 30\n")
+
+    async def test_batches_that_are_released(self) -> None:
+        """A released batch, or one whose handling fails, is received again; a confirmed one is not."""
+
+        def program() -> list[list[str]]:
+            self.client.create_queue(ORDERS)
+            self.client.send_all([message_to(ORDERS, str(number)) for number in range(3)])
+            seen = []
+            with self.client.consume(ORDERS, count=2, timeout=0) as consumer:
+                for end in ("release", "fail", "confirm", "confirm"):
+                    batch = consumer.next_batch()
+                    seen.append([message.text for message in batch])
+                    self.assertRaises(LocalProtocolError, consumer.next_batch)
+                    if end == "fail":
+                        with contextlib.suppress(KeyError), batch:
+                            raise KeyError
+                    else:
+                        getattr(batch, end)()
+                    self.assertRaises(LocalProtocolError, batch.confirm)
+                seen.append([message.text for message in consumer.next_batch()])
+            return seen
+
+        first = ["0", "1"]
+        self.assertEqual(await self.blocking(program), [first, first, first, ["2"], []])
+
+    async def test_restart(self) -> None:
+        """Over a restart of the queue manager a send is completed and a consumer goes on."""
+        await self.blocking(lambda: self.client.create_queue(ORDERS))
+        deferred = DeferredClient(self.data)
+        self.addCleanup(deferred.close)
+        consumer = deferred.consume(ORDERS)
+        self.addCleanup(consumer.close)
+        waiting = consumer.next_batch()
+        await self.server.stopService()
+        sent = deferred.send(ORDERS, "after the restart")
+        await self.start()
+        identifier = await sent
+        batch = await waiting
+        self.assertEqual(
+            [(each.identifier, each.text) for each in batch], [(identifier, "after the restart")]
+        )
+        await consumer.confirm(batch)
+        self.assertEqual(await deferred.peek(ORDERS), [])
+
+    async def test_cancelled_wait(self) -> None:
+        """Cancelling a wait ends it, in the server too."""
+        deferred = DeferredClient(self.data)
+        self.addCleanup(deferred.close)
+        await deferred.create_queue(ORDERS)
+        consumer = deferred.consume(ORDERS)
+        waiting = consumer.next_batch()
+        await deferred.status()
+        waiting.cancel()
+        with self.assertRaises(CancelledError):
+            await waiting
+        consumer.close()
+        await deferred.send(ORDERS, "kept")
+        self.assertEqual([each.text for each in await deferred.peek(ORDERS)], ["kept"])
+
+    async def test_transaction_is_refused_as_a_whole(self) -> None:
+        """Of a transaction with a refused message nothing is sent."""
+
+        def program() -> None:
+            self.client.create_queue(PAYMENTS, transactional=True)
+            self.client.send_all(
+                [message_to(PAYMENTS, "10"), message_to(PAYMENTS, "20", priority=8)], transaction=True
+            )
+
+        self.assertEqual(await self.refusal(program), Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
+        self.assertEqual(await self.blocking(lambda: self.client.peek(PAYMENTS)), [])
+
+    async def test_refusals(self) -> None:
+        """What the server refuses is not repeated."""
+        status = await self.refusal(lambda: self.client.consume(ORDERS, timeout=0).next_batch())
+        self.assertEqual(status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.assertEqual(
+            await self.refusal(lambda: self.client.queue(ORDERS)), Status.MQ_ERROR_QUEUE_NOT_FOUND
+        )
+
+
+class ArgumentTests(SynchronousTestCase):
+    """Arguments are checked where they come in."""
+
+    def test_names_of_arguments(self) -> None:
+        """Each error names its argument."""
+        client = Client("unix:nowhere", reconnect=0)
+        wrong: Any = 5
+        for call, words in (
+            (lambda: message_to(wrong), "destination is an int"),
+            (lambda: message_to(ORDERS, wrong), "body is an int"),
+            (lambda: message_to(ORDERS, colour="red"), "colour"),  # type: ignore[call-arg]
+            (lambda: client.send_all([wrong]), "messages: each has to be a MessageToSend"),
+            (lambda: client.consume(ORDERS, count=0), "count is 0"),
+            (lambda: client.consume(ORDERS, timeout=-1), "timeout is -1"),
+            (lambda: client.consume(ORDERS, transactional=True), "count is missing"),
+            (lambda: Client("x", reconnect=-1), "reconnect is -1"),
+            (lambda: Client("tcp:far.example:15801"), "server: "),
+        ):
+            self.assertIn(words, str(self.assertRaises(LocalProtocolError, call)))
+
+    def test_patience(self) -> None:
+        """A request is repeated less and less often until the patience has ended."""
+        slept: list[float] = []
+        reconnection = Reconnection(20.0, lambda: sum(slept), slept.append)
+
+        def refuse() -> None:
+            raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "away")
+
+        self.assertRaises(MQError, reconnection.run, refuse)
+        self.assertEqual([round(each, 1) for each in slept], [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 3.7])
+
+    def test_help(self) -> None:
+        """Each method of the asynchronous faces has the documentation and arguments of the blocking one."""
+        for face in (AsyncioClient, DeferredClient):
+            for name in ("send", "send_all", "peek", "search", "status", "queue", "create_queue"):
+                self.assertEqual(getattr(face, name).__doc__, getattr(Client, name).__doc__)
+                self.assertTrue(getattr(face, name).__doc__)
