@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted, Outcome, Refused
+from msmq.persistence.definition import QueuePrivacy
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
-from msmq.transfer.security.message_requirements import requirement_fault, requires_security_header
+from msmq.transfer.security.message_requirements import requirement_fault
 
 
 class QueueRequirements:
@@ -20,7 +21,7 @@ class QueueRequirements:
     def guards(self, session: ISession, queue: Queue) -> bool:
         """See L{SecurityStep.guards<msmq.manager.securing.inspection.SecurityStep.guards>}."""
         definition = queue.definition
-        return requires_security_header(authenticate=definition.authenticate, privacy=definition.privacy)
+        return definition.authenticate or definition.privacy is QueuePrivacy.BODY
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Outcome:
         """See L{SecurityStep.check<msmq.manager.securing.inspection.SecurityStep.check>}."""

@@ -26,11 +26,6 @@ _SIGNATURE: Final = MessageClass.NACK_BAD_SIGNATURE
 _ENCRYPTION: Final = MessageClass.NACK_BAD_ENCRYPTION
 
 
-def requires_security_header(*, authenticate: bool, privacy: QueuePrivacy) -> bool:
-    """Whether a queue refuses messages that are neither signed nor encrypted."""
-    return authenticate or privacy is QueuePrivacy.BODY
-
-
 def requirement_fault(
     path: str, *, authenticate: bool, privacy: QueuePrivacy, is_signed: bool, is_encrypted: bool
 ) -> SecurityFault | None:

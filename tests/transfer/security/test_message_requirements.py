@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.definition import QueuePrivacy
 from msmq.structures.packet.message_class import MessageClass
-from msmq.transfer.security.message_requirements import requirement_fault, requires_security_header
+from msmq.transfer.security.message_requirements import requirement_fault
 
 NONE, OPTIONAL, BODY = QueuePrivacy.NONE, QueuePrivacy.OPTIONAL, QueuePrivacy.BODY
 SIGNATURE, ENCRYPTION = MessageClass.NACK_BAD_SIGNATURE, MessageClass.NACK_BAD_ENCRYPTION
@@ -42,13 +42,3 @@ class RequirementTests(SynchronousTestCase):
             self.assertEqual(None if fault is None else fault.message_class, expected)
             if fault is not None:
                 self.assertIn("private$\\orders accepts ", fault.reason)
-
-    def test_messages_without_a_header(self) -> None:
-        """They are inspected exactly where they would be refused."""
-        for authenticate in (False, True):
-            for privacy in QueuePrivacy:
-                fault = requirement_fault(
-                    "q", authenticate=authenticate, privacy=privacy, is_signed=False, is_encrypted=False
-                )
-                found = requires_security_header(authenticate=authenticate, privacy=privacy)
-                self.assertIs(found, fault is not None)
