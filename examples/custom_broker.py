@@ -36,7 +36,6 @@ from msmq import (
     SessionProtocol,
     UserMessageView,
 )
-from msmq.net.clock import SystemClock
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 
@@ -91,7 +90,7 @@ class EchoFactory(SessionFactory):
 
     protocol = EchoSession
 
-    def __init__(self, identifier: UUID, *, reactor: IReactorTime, clock: IClock) -> None:
+    def __init__(self, identifier: UUID, *, reactor: IReactorTime, clock: IClock | None = None) -> None:
         super().__init__(identifier, reactor=reactor, clock=clock)
         self._message_ids = itertools.count(1)
 
@@ -120,7 +119,7 @@ class EchoFactory(SessionFactory):
 
 async def main(reactor: Any, endpoint: str = "tcp:1801:interface=127.0.0.1") -> None:
     """Accept sessions until the process is stopped."""
-    factory = EchoFactory(uuid4(), reactor=reactor, clock=SystemClock())
+    factory = EchoFactory(uuid4(), reactor=reactor)
     await serverFromString(reactor, endpoint).listen(factory)
     print(f"listens on {endpoint}", flush=True)
     await Deferred()

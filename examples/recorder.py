@@ -24,7 +24,6 @@ from twisted.internet.task import react
 from twisted.python.failure import Failure
 
 from msmq import IClock, SessionFactory, SessionProtocol, UserMessageView
-from msmq.net.clock import SystemClock
 
 
 class RecordingSession(SessionProtocol):
@@ -65,7 +64,9 @@ class RecordingFactory(SessionFactory):
 
     protocol = RecordingSession
 
-    def __init__(self, identifier: UUID, directory: Path, *, reactor: IReactorTime, clock: IClock) -> None:
+    def __init__(
+        self, identifier: UUID, directory: Path, *, reactor: IReactorTime, clock: IClock | None = None
+    ) -> None:
         super().__init__(identifier, reactor=reactor, clock=clock)
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
@@ -82,7 +83,7 @@ class RecordingFactory(SessionFactory):
 
 async def main(reactor: Any, endpoint: str, directory: str = "recordings") -> None:
     """Record until the process is stopped."""
-    factory = RecordingFactory(uuid4(), Path(directory), reactor=reactor, clock=SystemClock())
+    factory = RecordingFactory(uuid4(), Path(directory), reactor=reactor)
     await serverFromString(reactor, endpoint).listen(factory)
     print(f"records what arrives on {endpoint} in {directory}", flush=True)
     await Deferred()

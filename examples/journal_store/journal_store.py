@@ -34,7 +34,7 @@ from msmq.interfaces import (
     StoredEvent,
     StoreNotOpen,
 )
-from msmq.storage.memory import MemoryMessageStore
+from msmq.testing import MemoryMessageStore
 
 _ENTRY = Struct("<II")
 """The size of an entry and its checksum; the entry follows, a pickled list of changes."""

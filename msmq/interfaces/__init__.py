@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         TransactionDetails,
         TransactionSummary,
     )
+    from msmq.moment import Moment
     from msmq.persistence.changes import (
         AppendEvent,
         AppendLog,
@@ -152,6 +153,7 @@ __all__ = [
     "ManagerStatus",
     "MessageLocation",
     "MessageNotStored",
+    "Moment",
     "MoveMessage",
     "NoRoute",
     "OutgoingQueueSummary",
@@ -236,6 +238,7 @@ _MODULES: Final = {
     "msmq.routing.route": ("Route", "RouteHop"),
     "msmq.routing.topology": ("QueueManager", "Topology"),
     "msmq.windows.access_check": ("AccessDecision",),
+    "msmq.moment": ("Moment",),
     "msmq.interfaces.sessions": ("ISessions",),
     "msmq.interfaces.storage": (
         "IMessageStore",

@@ -5,6 +5,7 @@ The demo has a module of its own.
 
 from __future__ import annotations
 
+import ast
 import io
 import sys
 from functools import partial
@@ -37,11 +38,23 @@ EXERCISED = {
     *("journal_store/journal_store.py", "journal_store/twisted/plugins/journal_store_plugin.py"),
     *("known_peers/known_peers.py", "known_peers/twisted/plugins/known_peers_plugin.py"),
     *("asyncio_shop/asyncio_shop.py",),
+    *("static_routes/static_routes.py", "static_routes/twisted/plugins/static_routes_plugin.py"),
+    *("static_routes/pyproject.toml",),
     *("known_peers/pyproject.toml",),
     *("orders_broker/orders_broker.py", "orders_broker/orders_service.py", "orders_broker/pyproject.toml"),
     *("orders_broker/twisted/plugins/orders_broker_plugin.py",),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
 }
+DOORS = ("msmq", "msmq.interfaces", "msmq.client", "msmq.testing", "msmq.testing.contracts")
+"""What is promised to programs of users (docs/compatibility.md)."""
+
+LOOK_INSIDE = {
+    *("demo_crash.py", "demo_messages.py", "demo_meddler.py", "demo_servers.py", "demo_witness.py"),
+    *("demo_pipeline.py", "lost_messages.py", "orders_in_spark.py", "enterprise/three_sites.py"),
+    *("connector.py", "custom_broker.py", "bodies.py"),
+}
+"""The demonstrations of the project, and examples whose parts have no door yet."""
+
 TO_THERE = r"DIRECT=TCP:127.0.0.3\private$\echo"
 ANSWERS = parse_format_name(r"DIRECT=TCP:127.0.0.2\private$\answers")
 
@@ -58,6 +71,19 @@ class InventoryTests(SynchronousTestCase):
             if not any(part in ("build", "dist") or part.endswith(".egg-info") for part in path.parts)
         }
         self.assertEqual(found, EXERCISED)
+
+    def test_examples_use_the_doors(self) -> None:
+        """An example imports what is promised, apart from those that look inside on purpose."""
+        inside = {
+            str(path.relative_to(EXAMPLES))
+            for path in EXAMPLES.rglob("*.py")
+            if "build" not in path.parts
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom)
+            and str(node.module).split(".")[0] == "msmq"
+            and str(node.module) not in DOORS
+        }
+        self.assertEqual(inside - LOOK_INSIDE, set())
 
     def test_configuration_has_no_mistakes(self) -> None:
         """The configuration can be used as it stands."""

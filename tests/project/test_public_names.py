@@ -120,6 +120,7 @@ INTERFACES = [
     "ManagerStatus",
     "MessageLocation",
     "MessageNotStored",
+    "Moment",
     "MoveMessage",
     "NoRoute",
     "OutgoingQueueSummary",

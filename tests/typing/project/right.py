@@ -28,9 +28,9 @@ from msmq.interfaces import (
     IQueueManager,
     ISessionPolicy,
     LogExtent,
+    Moment,
     SessionPeer,
 )
-from msmq.moment import Moment
 
 
 class StoppedClock:

@@ -1,0 +1,5 @@
+"""Shows C{twistd} the router."""
+
+from static_routes import StaticRouterFactory
+
+static_routes = StaticRouterFactory()
