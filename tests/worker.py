@@ -39,6 +39,7 @@ def forget_warnings(modules: Mapping[str, ModuleType | None]) -> None:
 
 def main() -> None:
     """Work off the orders of the runner."""
+    # trial has no setting for either; without the module's function each test resets thousands of modules.
     _synctest._setWarningRegistryToNone = forget_warnings
     workertrial.main(_open)
 

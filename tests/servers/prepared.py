@@ -61,6 +61,8 @@ class PreparedProcess(subprocess.Popen[Any]):
 
     is_stopped = False
 
+    # The only step of Popen that starts the process; pipes, waiting and signals stay those of the library,
+    # and no public method replaces this step alone.
     def _execute_child(self, args: Sequence[str | os.PathLike[str]], *rest: Any) -> None:
         arguments = [os.fspath(argument) for argument in args]
         directory, environment, pipes, is_group = rest[4], rest[5], rest[9:15], rest[20] or rest[21] != -1
@@ -78,6 +80,7 @@ class PreparedProcess(subprocess.Popen[Any]):
 class _PreparedTransport(twisted_process.Process):
     """The transport that C{reactor.spawnProcess} returns."""
 
+    # spawnProcess takes no factory of processes, and this is the only step that starts one.
     def _fork(
         self, path: str, uid: None, gid: None, executable: str, args: Any, environment: Any, **kwargs: Any
     ) -> None:
