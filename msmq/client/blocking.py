@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Self, Unpack
+
+import attrs
 
 from msmq.client.consumer import Consumer
 from msmq.client.outgoing import MessageProperties, MessageToSend, message_to
@@ -18,6 +21,26 @@ from msmq.structures.status import MQError, Status
 
 RECONNECT: Final = 60.0
 """Seconds for which the queue manager may be unreachable by default."""
+
+
+@attrs.frozen
+class _LocalServer:
+    """A data directory with a control socket, or such a socket; which of both is seen at each connection, as
+    a server may still create them.
+    """
+
+    path: Path
+
+    def __str__(self) -> str:
+        return os.fspath(self.path)
+
+    def connection(self) -> http.client.HTTPConnection:
+        """See L{Location.connection<msmq.control.client.locations.Location>}."""
+        return UnixLocation(self.path / "control.sock" if self.path.is_dir() else self.path).connection()
+
+    def headers(self) -> Mapping[str, str]:
+        """See L{Location.headers<msmq.control.client.locations.Location>}."""
+        return {}
 
 
 class Client:
@@ -43,13 +66,12 @@ class Client:
         @raise LocalProtocolError: an argument is invalid.
         """
         text = os.fspath(server) if server is not None else os.environ.get("MSMQ_CONTROL") or "msmq-data"
-        if Path(text).is_dir() or text == "msmq-data":
-            where: Any = UnixLocation(Path(text) / "control.sock")
-        else:
-            try:
-                where = parse_location(text, token_file=token_file)
-            except LocationError as error:
-                raise LocalProtocolError(f"server: {error}") from error
+        try:
+            where = parse_location(text, token_file=token_file)
+        except LocationError as error:
+            raise LocalProtocolError(f"server: {error}") from error
+        if isinstance(where, UnixLocation):
+            where = _LocalServer(where.path)
         self._control = ControlClient(where)
         self._reconnection = Reconnection(reconnect)
 

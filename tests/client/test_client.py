@@ -125,6 +125,16 @@ class ClientTests(TestCase):
         await consumer.confirm(batch)
         self.assertEqual(await deferred.peek(ORDERS), [])
 
+    async def test_server_that_is_not_created_yet(self) -> None:
+        """A client may be created before the data directory of its queue manager."""
+        elsewhere = self.data / "elsewhere"
+        deferred = DeferredClient(elsewhere)
+        self.addCleanup(deferred.close)
+        asked = deferred.status()
+        elsewhere.mkdir()
+        (elsewhere / "control.sock").symlink_to(self.data / "control.sock")
+        self.assertEqual((await asked)["name"], "ALPHA")
+
     async def test_cancelled_wait(self) -> None:
         """Cancelling a wait ends it, in the server too."""
         deferred = DeferredClient(self.data)
