@@ -77,7 +77,11 @@ class BesideContract(_Base):
         """Rows without packets have their sizes and are in pages; a held reader gives the same."""
         ids = range(PAGE_ROWS + 2)
         store = self.beside(
-            PutQueue(ORDERS), *(PutMessage(ORDERS.identifier, n, b"m" * (n % 5), 1.0, 7, 2, 3) for n in ids)
+            PutQueue(ORDERS),
+            *(
+                PutMessage(ORDERS.identifier, n, b"m" * (n % 5), 1.0, 7, 2, 3, event_only=n % 2 == 0)
+                for n in ids
+            ),
         )
         for _ in range(2):
             first = store.message_rows(ORDERS.identifier, 0)

@@ -107,7 +107,8 @@ class LogStoreReader:
             for lookup_id in islice(log.lookup_ids(kept, begin, 1 << 64), PAGE_ROWS + 1):
                 assert kept is not None
                 _, size, _, arrived, due, aborts, moves, _ = MESSAGE_ROW.unpack(kept.messages[lookup_id])
-                found.append((lookup_id, arrived, aborts, moves, None if due < 0 else due, size))
+                leaves = None if due < 0 else due
+                found.append((lookup_id, arrived, aborts, moves & ~EVENT_ONLY, leaves, size))
             return RowPage(found[:PAGE_ROWS], found[-1][0] if len(found) > PAGE_ROWS else None)
 
         return self._ask(page)
