@@ -37,12 +37,14 @@ test-quick: $(INSTALLED)
 	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m twisted.trial --jobs 2 \
 		--temp-directory=_trial_temp_quick $(QUICK)
 
-# Three hundred kills of a server, a hundred of a broker, three hundred of a bare store, the order of answers and
-# forced writes, and four thousand power cuts, of all of which the tests try a sample: ten minutes or more. It prints what it has tried.
+# Three hundred kills of a server, a hundred of a broker and six hundred histories of one, three hundred kills of a
+# bare store, the order of answers and forced writes, and four thousand power cuts, of all of which the tests try a
+# sample: ten minutes or more. It prints what it has tried.
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_crash tests.storage.sqlite.test_sqlite_crash tests.storage.log.test_crash tests.storage.log.test_power_cut tests.storage.migration.test_killed tests.faults.test_kills \
-		tests.faults.test_order tests.faults.test_power_cut tests.broker.test_kills
+		tests.faults.test_order tests.faults.test_power_cut tests.broker.test_kills \
+		tests.broker.test_any_history
 
 # Each call of two lives that fails in each way, and some of those of a third, and ten thousand changed bits of
 # each store: most of an hour and more.

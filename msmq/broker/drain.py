@@ -199,6 +199,7 @@ class Drain:
                     del self._queues[queue.path.lower()]
                     return
                 if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                    self._is_stopped = True
                     return
                 if error.status in _GONE:
                     if not queue.is_missing:
@@ -229,10 +230,15 @@ class Drain:
         return await self._messaging.reserve(queue.path)
 
     def _rest(self, queue: DrainedQueue) -> None:
-        """Leave a queue alone for a while."""
+        """Leave a queue alone for a while: neither read nor process its messages.
+
+        Otherwise many would be processed whose removal the store refuses.
+        """
+        if queue.is_resting:
+            return
+        queue.is_resting = True
 
         async def rest() -> None:
-            queue.is_resting = True
             await self._sleep(REST)
             queue.is_resting = False
             self._open_gate(queue)
@@ -320,7 +326,8 @@ class Drain:
         if not lane.messages or self._is_stopped:
             return None
         taken = lane.messages[0]
-        if self._is_paused or taken.has_expired(self._clock.now().wall):
+        is_halted = self._is_paused or taken.queue.is_resting
+        if is_halted or taken.has_expired(self._clock.now().wall):
             taken.reservation.release()
             outcome: Outcome | None = None
         else:
@@ -381,6 +388,9 @@ class Drain:
         try:
             await taken.reservation.confirm()
         except MQError as error:
+            if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                # The queue manager has stopped before the drain.
+                self._is_stopped = True
             if not self._is_stopped:
                 self.log.warn(
                     "a message that was processed is removed from {queue} later: {error}",

@@ -322,6 +322,36 @@ class ConcurrencyTests(BrokerTestCase):
         self.assertEqual(self.broker.seen, [b"1", b"3", b"4", b"2"])
 
 
+class FailingStoreTests(BrokerTestCase):
+    """A store that refuses removals for a while."""
+
+    flag = False
+
+    def test_nothing_else_is_processed(self) -> None:
+        """Of many messages only the one in process waits for its removal; then all follow in order."""
+
+        async def process(message: ReceivedMessage) -> Outcome:
+            if message.body == b"3" and not self.flag:
+                self.flag = True
+                self.disk.trouble = StorageError("the disk is on fire")
+            return accept()
+
+        self.process = process
+        bodies = [b"%d" % number for number in range(10)]
+        self.sent(*bodies)
+        self.clock.advance(8)
+        self.assertEqual(self.broker.seen, bodies[:4])
+        self.disk.trouble = None
+        self.clock.advance(10)
+        self.assertEqual((self.broker.seen, self.left()), (bodies, 0))
+
+
+class FailingStoreOfManyTests(FailingStoreTests):
+    """The same while messages are taken out in advance."""
+
+    options = {"concurrency": 4}  # noqa: RUF012
+
+
 class DeletedQueueTests(BrokerTestCase):
     """An operator deletes a queue that a broker processes."""
 
