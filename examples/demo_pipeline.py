@@ -386,7 +386,7 @@ def run(directory: Path, reports: Path) -> Verdict:
     ):
         started = time.monotonic()
         print(
-            f"ALPHA on {ALPHA} and BETA on {BETA} run; nobody is at {DEAD}."
+            f"ALPHA on {ALPHA} and BETA on {BETA} run; no server runs at {DEAD}."
             f" {EXPRESS + TRANSACTIONAL + RECOVERABLE + LATE + NOWHERE:,} messages leave.",
             flush=True,
         )
