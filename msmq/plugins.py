@@ -70,7 +70,8 @@ def select_plugin(
         if plugin is None:
             continue
         known.append(_name_of(plugin))
-        if known[-1] == name:
+        # A file may have a plugin under two names, such as one that it has imported.
+        if known[-1] == name and not any(plugin is other for _, other in found):
             found.append((file, plugin))
     if not found:
         problems = [str(each) for each in _unusable(name, interface)]

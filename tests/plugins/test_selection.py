@@ -98,6 +98,11 @@ store = Factory()
         for path in (one, two):
             self.assertIn(str(path), said)
 
+    def test_plugin_of_two_names(self) -> None:
+        """A plugin that a file has under two names, one of them imported, is one plugin."""
+        self.write("once", "LEDGER = Factory('ledger')\nstore = LEDGER\n")
+        self.assertEqual(select_plugin("ledger", IStorageFactory, (), kind="store").name, "ledger")
+
     def test_invalid_store(self) -> None:
         """The result of a factory is checked before a server uses it."""
         self.write("nothing", "store = Factory('nothing')\n")
