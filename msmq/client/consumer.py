@@ -193,14 +193,23 @@ class _AbortableClient(ControlClient):
     def __init__(self, client: ControlClient) -> None:
         super().__init__(client.where)
         self._connection: http.client.HTTPConnection | None = None
+        self._is_aborted = False
 
     def open(self) -> http.client.HTTPConnection:
         """See L{ControlRequests.open}."""
         self._connection = super().open()
         return self._connection
 
+    def connect(self, connection: http.client.HTTPConnection) -> None:
+        """See L{ControlRequests.connect}."""
+        super().connect(connection)
+        # C{abort} sets this before it looks for a socket, so it misses no connection.
+        if self._is_aborted:
+            raise OSError("the consumer was closed")
+
     def abort(self) -> None:
-        """Close the connection."""
+        """Close the connection, and connect no more."""
+        self._is_aborted = True
         sock = self._connection.sock if self._connection is not None else None
         if sock is not None:
             with contextlib.suppress(OSError):

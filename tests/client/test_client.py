@@ -150,6 +150,35 @@ class ClientTests(TestCase):
         await deferred.send(ORDERS, "kept")
         self.assertEqual([each.text for each in await deferred.peek(ORDERS)], ["kept"])
 
+    async def test_cancelled_task(self) -> None:
+        """Cancelling a task that waits under asyncio releases what its consumer has received."""
+
+        async def program() -> list[str]:
+            async with AsyncioClient(self.data) as client:
+                await client.create_queue(ORDERS)
+                await client.send(ORDERS, "kept")
+                async with client.consume(ORDERS, count=1) as consumer:
+                    self.assertEqual(len(await consumer.next_batch()), 1)
+                async with client.consume(ORDERS, count=2) as consumer:
+                    batch = await consumer.next_batch()
+                    await consumer.confirm(batch)
+                    waiting = asyncio.create_task(consumer.next_batch())
+                    await client.status()
+                    waiting.cancel()
+                    with self.assertRaises(asyncio.CancelledError):
+                        await waiting
+                return [each.text for each in batch]
+
+        self.assertEqual(await self.blocking(lambda: asyncio.run(program())), ["kept"])
+
+    async def test_closed_while_it_connects(self) -> None:
+        """A consumer that is closed from another thread connects no more."""
+        await self.blocking(lambda: self.client.create_queue(ORDERS))
+        consumer = self.client.consume(ORDERS)
+        consumer.abort()
+        with self.assertRaises(LocalProtocolError):
+            await self.blocking(consumer.next_batch)
+
     async def test_transaction_is_refused_as_a_whole(self) -> None:
         """Of a transaction with a refused message nothing is sent."""
 

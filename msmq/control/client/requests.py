@@ -84,6 +84,13 @@ class ControlRequests:
         except OSError as error:
             raise self._unreachable(error) from error
 
+    def connect(self, connection: http.client.HTTPConnection) -> None:
+        """Connect a connection before its request.
+
+        @raise OSError: it cannot be connected.
+        """
+        connection.connect()
+
     def ask(
         self,
         connection: http.client.HTTPConnection,
@@ -98,7 +105,7 @@ class ControlRequests:
         """
         try:
             shown = self._where.headers()
-            connection.connect()
+            self.connect(connection)
         except TokenError as error:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
         except OSError as error:

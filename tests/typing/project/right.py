@@ -22,6 +22,7 @@ from msmq import (
     load,
     reject,
 )
+from msmq.client import AsyncioClient, Client, DeferredClient, message_to
 from msmq.interfaces import (
     IClock,
     IMessageStore,
@@ -86,6 +87,18 @@ async def work(manager: IQueueManager, store: IMessageStore) -> str:
     message = Message(body=b"two boxes", response_queue="DIRECT=OS:SHOP\\private$\\answers")
     [identifier] = await manager.send("DIRECT=OS:BETA\\private$\\orders", [message])
     return f"{store.name} {identifier}"
+
+
+async def order(client: AsyncioClient, deferred: DeferredClient, blocking: Client) -> str:
+    """Send by each face of the client."""
+    identifier: str = await client.send("orders", "two boxes", label="first", priority=5)
+    sent: Deferred[list[str]] = deferred.send_all([message_to("orders", b"one box")], transaction=True)
+    await sent
+    with blocking.consume("orders", timeout=1) as consumer:
+        for batch in consumer:
+            with batch:
+                return batch.messages[0].label
+    return identifier
 
 
 policy: ISessionPolicy = Policy()
