@@ -121,7 +121,7 @@ class MessageRows(dict[int, bytes]):
 
     The dictionary itself has the recent rows.
     With more than L{YOUNG} of them they are packed: about 70 bytes a row instead of 200.
-        A packed row is found by bisection, replaced in place, and marked when it is removed; a block with few
+    A packed row is found by bisection, replaced in place, and marked when it is removed; a block with few
     rows left is packed again, and an empty one dropped. Each of these operations works on one block.
     Only the methods below may be used.
 
