@@ -186,11 +186,15 @@ class Network:
         """Connect from one host to a port of another; what L{MemoryHost.client_endpoint} does."""
         calls: list[IDelayedCall] = []
         answer: Deferred[IProtocol] = Deferred(lambda _: calls[-1].cancel())
+        host = self.host(source)
 
         def give_up() -> None:
-            answer.errback(TimeoutError())
+            if not host.is_dead:
+                answer.errback(TimeoutError())
 
         def arrive() -> None:
+            if host.is_dead:
+                return
             if self.is_partitioned(source, target):
                 calls.append(self.clock.callLater(CONNECT_TIMEOUT, give_up))
                 return
@@ -257,6 +261,7 @@ class MemoryHost:
     It provides what a reactor does for time and datagrams, and endpoints for streams.
 
     @ivar address: its IP address.
+    @ivar is_dead: it has lost power; the host that has its address later is another one.
     """
 
     def __init__(self, network: Network, address: str) -> None:
@@ -265,7 +270,7 @@ class MemoryHost:
         self._datagrams: dict[int, _DatagramPort] = {}
         self._listeners: dict[tuple[str, int], list[DatagramProtocol]] = {}
         self._next_port = FIRST_EPHEMERAL_PORT
-        self._is_dead = False
+        self.is_dead = False
         self.address = address
 
     def seconds(self) -> float:
@@ -278,7 +283,7 @@ class MemoryHost:
         """Call at a later time of the network's clock, unless the host has lost its power by then."""
 
         def call() -> None:
-            if not self._is_dead:
+            if not self.is_dead:
                 callable(*args, **kwargs)
 
         return self._network.clock.callLater(delay, call)
@@ -360,7 +365,7 @@ class MemoryHost:
 
     def forget(self) -> None:
         """Close every port without notifying peers; scheduled calls never run."""
-        self._is_dead = True
+        self.is_dead = True
         self._streams.clear()
         self._datagrams.clear()
         self._listeners.clear()

@@ -315,6 +315,16 @@ class ConnectionTests(NetworkTestCase):
             self.assertEqual(len(near.lost), 1)
             self.beta = self.network.host(BETA)
 
+    def test_crash_of_a_host_that_dials(self) -> None:
+        """No connection is made for it, nor for the host that has its address later."""
+        self.accept()
+        answer = self.dial()
+        self.network.crash(ALPHA)
+        self.network.host(ALPHA)
+        self.clock.advance(CONNECT_TIMEOUT)
+        self.assertNoResult(answer)
+        self.assertEqual(self.network.links, [])
+
     def test_host_comes_back_after_a_crash(self) -> None:
         """The same address can listen again."""
         self.connect()
