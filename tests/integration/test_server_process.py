@@ -101,7 +101,7 @@ class ServerProcessTests(SynchronousTestCase):
             self.assertNotIn("Traceback", output)
             self.assertEqual(process.returncode, -number)
             left = sorted(path.name for path in (self.directory / "data").iterdir())
-            self.assertEqual(left, ["identity.json", "lock"])
+            self.assertEqual(left, ["host.json", "identity.json", "lock"])
 
     def test_sighup_reloads(self) -> None:
         """SIGHUP applies what changed in the file; a mistake changes nothing; the server works on."""

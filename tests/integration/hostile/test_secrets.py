@@ -46,6 +46,7 @@ SHOWN: Final = {
     "MessageLines.key": "the first part of those",
     "WriteOptions.key": "the column of those",
     "EnvironmentValue.key": "the name of a key of the configuration",
+    "QueueDifference.key": "of a file of queues",
     "ViewRow.key": "by which a row is found in later samples",
     "CertificateSummary.key": "the type of the key and its bits",
     "SecurityHeader.encryption_key": "encrypted, as it is on the wire",

@@ -80,6 +80,7 @@ class SqliteServerTests(TestCase):
         self.assertEqual(
             sorted(path.name for path in self.data.iterdir()),
             [
+                "host.json",
                 "identity.json",
                 "lock",
                 "msmq.sqlite",
