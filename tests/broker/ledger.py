@@ -36,4 +36,5 @@ class Ledger(Broker):
             self._known.add(identifier)
             os.write(self._file, f"{identifier} {message.queue} {message.body.decode()}\n".encode())
             os.fsync(self._file)
+            print("written", identifier, flush=True)
         return accept()
