@@ -36,7 +36,7 @@ from msmq.wire.guid import NULL_GUID
 ON_DEMAND: Final = 1000
 """Limit on queues that are created because a message is for them."""
 
-LOOK: Final = 5.0
+RECHECK_INTERVAL: Final = 5.0
 """Seconds between checks of the waiting messages while sessions wait: some expire, or are purged."""
 
 LONGEST_HOLD: Final = 120.0
@@ -98,7 +98,7 @@ class BrokerProgram:
         self._found: dict[str, Queue | None] = {}
         # The sessions that are not read, each with the second at which it closes.
         self._held: dict[Deferred[bool], float] = {}
-        self._look: IDelayedCall | None = None
+        self._recheck: IDelayedCall | None = None
         self._events: dict[ISession, Deferred[None]] = {}
         self._is_paused = False
         self.manager: QueueManagerService | None = None
@@ -142,9 +142,9 @@ class BrokerProgram:
             self._drain.resume()
 
     async def _end(self) -> None:
-        if self._look is not None:
-            self._look.cancel()
-            self._look = None
+        if self._recheck is not None:
+            self._recheck.cancel()
+            self._recheck = None
         if self._drain is not None:
             drain, self._drain = self._drain, None
             await drain.stop()
@@ -287,12 +287,12 @@ class BrokerProgram:
             held.callback(True)
             return held
         self._held[held] = self._reactor.seconds() + LONGEST_HOLD
-        if self._look is None:
-            self._look = self._reactor.callLater(LOOK, self._look_again)
+        if self._recheck is None:
+            self._recheck = self._reactor.callLater(RECHECK_INTERVAL, self._release_overdue)
         return held
 
-    def _look_again(self) -> None:
-        self._look = None
+    def _release_overdue(self) -> None:
+        self._recheck = None
         self._finished()
         now = self._reactor.seconds()
         for held, until in list(self._held.items()):
@@ -300,7 +300,7 @@ class BrokerProgram:
                 del self._held[held]
                 held.callback(False)
         if self._held:
-            self._look = self._reactor.callLater(LOOK, self._look_again)
+            self._recheck = self._reactor.callLater(RECHECK_INTERVAL, self._release_overdue)
 
     def _finished(self) -> None:
         """A message has left its queue."""

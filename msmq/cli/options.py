@@ -49,7 +49,7 @@ class Settings:
 
         @raise MQError: MQ_ERROR_MACHINE_NOT_FOUND if the server knows no control endpoint of that member.
         """
-        server = self._client_at(self._place, "--control")
+        server = self._client_at(self._control_location, "--control")
         if self.on is None:
             return server
         if self._member is None:
@@ -68,14 +68,16 @@ class Settings:
         if "/" in host:
             place = _socket_in(host) if os.path.isdir(host) else f"unix:{host}"
             return self._client_at(place, f"--ask {host}")
-        return self._client_on(host, self._client_at(self._place, "--control"), "--ask")
+        return self._client_on(host, self._client_at(self._control_location, "--control"), "--ask")
 
     def _client_on(self, name: str, server: ControlClient, option: str = "--on") -> ControlClient:
         endpoint = server.control_server(name).get("endpoint")
         if endpoint is None:
             return server
         if str(endpoint).startswith("unix:") and self._is_remote:
-            raise click.UsageError(f"{option}: {name} is at {endpoint}, on the computer of {self._place}")
+            raise click.UsageError(
+                f"{option}: {name} is at {endpoint}, on the computer of {self._control_location}"
+            )
         return self._client_at(str(endpoint), f"{option} {name}")
 
     def _client_at(self, place: str, option: str) -> ControlClient:
@@ -135,15 +137,15 @@ class Settings:
         """The data directory of that server, if its socket is there."""
         if self._is_remote or self.on is not None:
             raise click.UsageError("the store is read directly: give it with --store or --data")
-        return os.path.dirname(self._place.removeprefix("unix:")) or "."
+        return os.path.dirname(self._control_location.removeprefix("unix:")) or "."
 
     @property
     def _is_remote(self) -> bool:
-        kind, _, rest = self._place.partition(":")
+        kind, _, rest = self._control_location.partition(":")
         return kind in ("tcp", "ssl", "tls") and bool(rest)
 
     @property
-    def _place(self) -> str:
+    def _control_location(self) -> str:
         named = self.control or os.environ.get("MSMQ_CONTROL")
         if named:
             return named

@@ -47,7 +47,7 @@ _T = TypeVar("_T")
 
 _KEYS: Final = "public_encryption_key_list"
 
-LOOK_EVERY: Final = 2.0
+CHECK_INTERVAL: Final = 2.0
 """Seconds between checks of the file for changes."""
 
 RETRY_EVERY: Final = 60.0
@@ -378,9 +378,9 @@ class FileDirectory:
 
     def _wait(self) -> None:
         if self._is_open:
-            self._timer = self._reactor.callLater(LOOK_EVERY, self._look)
+            self._timer = self._reactor.callLater(CHECK_INTERVAL, self._check_file)
 
-    def _look(self) -> None:
+    def _check_file(self) -> None:
         self._timer = None
         stamp = _Stamp.of(self.path)
         is_due = not self.condition.is_reached and self._clock.now().monotonic >= self._retry

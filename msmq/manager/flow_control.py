@@ -66,9 +66,9 @@ class FlowControl:
 
     def _probe(self) -> None:
         self._timer = None
-        Deferred.fromCoroutine(self._look())
+        Deferred.fromCoroutine(self._try_store())
 
-    async def _look(self) -> None:
+    async def _try_store(self) -> None:
         store = self._performer.store
         try:
             await store.commit((PutState(_NAME, bytes(PROBE_BYTES)),))

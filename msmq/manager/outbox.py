@@ -320,7 +320,7 @@ class Outbox:
         """
         model = self._performer.model
         now = self._performer.clock.now()
-        self._see_room(name, source)
+        self._require_room(name, source)
         admission = model.admit([(model.outgoing(name, now), UserMessageView(packet))], now)
         try:
             refuse(admission.refusals, 1)
@@ -354,7 +354,7 @@ class Outbox:
                 yield from self.build([target], [answer.message])[1]
                 self.acknowledgements["administration"] += 1
 
-    def _see_room(self, name: FormatName, source: bytes) -> None:
+    def _require_room(self, name: FormatName, source: bytes) -> None:
         if not self._answer_room.make(name, source, None):
             raise MQError(
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
@@ -363,7 +363,7 @@ class Outbox:
 
     def _target(self, name: FormatName, source: bytes) -> SendTarget:
         if not self._performer.model.is_local(name):
-            self._see_room(name, source)
+            self._require_room(name, source)
         target = self._destinations.one(name)
         if target.is_local and target.queue.definition.transactional:
             raise MQError(Status.MQ_ERROR_TRANSACTION_USAGE, f"{name} accepts only transactional messages")

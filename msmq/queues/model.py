@@ -54,7 +54,7 @@ DEFAULT_QUEUE_MANAGER_QUOTA = 0x00100000
 """QueueManagerQuota of a new queue manager, in kilobytes: 1 GiB. [MS-MQDMPR] 3.1.1.1."""
 
 
-def _nowhere(address: str) -> bool:
+def _no_own_address(address: str) -> bool:
     return False
 
 
@@ -99,7 +99,7 @@ class QueueManagerModel:
         identifier: UUID,
         *,
         computer_names: Collection[str],
-        is_own_address: Callable[[str], bool] = _nowhere,
+        is_own_address: Callable[[str], bool] = _no_own_address,
         quota: int = DEFAULT_QUEUE_MANAGER_QUOTA,
         journal_quota: int = UNLIMITED,
         peer_dead_letters: int = PEER_DEAD_LETTERS,
@@ -162,9 +162,9 @@ class QueueManagerModel:
             self.collection, self.holdings, self.readers, self._expiry, self.copying
         )
         self.transacting = QueueTransactions(self.holdings, self.copying, self.collection, poison_after)
-        self._share_parts()
+        self._bind_methods()
 
-    def _share_parts(self) -> None:
+    def _bind_methods(self) -> None:
         # The methods of the parts are available here under the same names. Binding them once saves a second
         # call; some of them are called for every message.
         numbers, holdings, expiry = self._numbers, self.holdings, self._expiry
@@ -192,7 +192,7 @@ class QueueManagerModel:
         self.settle = departures.settle
         self.settled = departures.settled
         self.unsettle = departures.unsettle
-        self.stay = departures.stay
+        self.cancel_departure = departures.cancel_departure
         moves = Moves(numbers, holdings, expiry, showing, departures)
         self.move = moves.move
         self.transfer = moves.transfer
@@ -403,7 +403,7 @@ class QueueManagerModel:
         effects += self._expiry.expire(now)
         return effects + self.readers.look_again(now)
 
-    def sift(
+    def schedule_expiry(
         self, positions: Iterable[MessagePosition], now: Moment
     ) -> tuple[list[MessagePosition], list[Effect]]:
         """The messages that have not expired; the effects remove the others.
@@ -413,7 +413,7 @@ class QueueManagerModel:
 
         @param positions: locked or available.
         """
-        fresh, departures = self._expiry.sift(positions, now)
+        fresh, departures = self._expiry.schedule_expiry(positions, now)
         return fresh, [*departures]
 
     # Purge
@@ -426,9 +426,9 @@ class QueueManagerModel:
     def purge(self, queue: Queue, through: int, count: int) -> Departure | None:
         """Purge Queue: remove up to C{count} available messages. [MS-MQDMPR] 3.1.7.1.7.
 
-        Either L{settled} or L{stay} has to follow. When no more messages are available the result is C{None},
-        and messages locked by readers are going to be removed as well: L{purged} returns the changes for
-        that.
+        Either L{settled} or L{cancel_departure} has to follow. When no more messages are available the result
+        is C{None}, and messages locked by readers are going to be removed as well: L{purged} returns the
+        changes for that.
 
         @param through: the SequentialID of the youngest message to remove.
         """
@@ -457,7 +457,7 @@ class QueueManagerModel:
                 effects += gone_with_queue(positions)
             else:
                 queue.pack()
-                fresh, departures = self._expiry.sift(positions, now)
+                fresh, departures = self._expiry.schedule_expiry(positions, now)
                 effects += departures
                 if fresh:
                     queue.arrived_count += len(fresh)

@@ -28,7 +28,7 @@ from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFil
 from msmq.storage.backup.new_identity import NewIdentity
 from msmq.storage.migration.digest import SECTIONS, StoreDigest, digest_of
 from msmq.storage.migration.pages import copy_pages
-from msmq.storage.migration.store_locations import StoreLocation, place_of
+from msmq.storage.migration.store_locations import StoreLocation, store_location_of
 from msmq.storage.readers.shape import StoreContents
 from msmq.version import VERSION
 from msmq.wire.guid import NULL_GUID, braced, parse_guid
@@ -72,7 +72,7 @@ def backup(
     if directory.absolute().is_relative_to(data.absolute()):
         raise StorageError(f"{directory}: a backup cannot be inside the data directory")
     chosen = described(data, description)
-    place = place_of(chosen, data)
+    place = store_location_of(chosen, data)
     own = braced(load_identity(data))
     _check_directory(directory, own)
     make_directory(directory)
@@ -151,7 +151,7 @@ async def restore(
         with _new_directory(data) as temporary:
             renewal = NewIdentity(former, make_identifier()) if new_identity else None
             event = AppendEvent(time.time(), b"", RESTORED, f"from the backup of {_day(facts.created)}")
-            place = place_of(chosen, temporary)
+            place = store_location_of(chosen, temporary)
             if renewal is None:
                 await _fill(place, file, None, [])
                 _compare(place, facts, report)
@@ -191,7 +191,7 @@ async def renew_identity(
     try:
         former = load_identity(data)
         renewal = NewIdentity(former, make_identifier())
-        reader = place_of(chosen, data).make_reader()
+        reader = store_location_of(chosen, data).make_reader()
         kept = data.with_name(f"{data.name}.{former.hex[:8]}")
         if kept.exists():
             raise StorageError(
@@ -201,7 +201,7 @@ async def renew_identity(
             with _new_directory(data) as temporary:
                 reader.hold()
                 sections = digest_of(reader, report)
-                await _fill(place_of(chosen, temporary), reader, renewal, [])
+                await _fill(store_location_of(chosen, temporary), reader, renewal, [])
                 _write_files(temporary, _kept_files(data), renewal.identifier)
                 _copy_others(data, temporary)
                 os.rename(data, kept)

@@ -20,7 +20,7 @@ from msmq.storage.checking.sqlite_check import check_file
 from msmq.storage.checking.sqlite_repair import rebuild
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
-from msmq.storage.migration.store_locations import place_of
+from msmq.storage.migration.store_locations import store_location_of
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
 
@@ -114,9 +114,9 @@ def described(data: Path, description: str | None) -> str:
     @raise StorageError: there is none, there are several, or the description is invalid.
     """
     if description is not None:
-        place_of(description, data)
+        store_location_of(description, data)
         return description
-    found = [kind for kind in LOCAL if place_of(kind, data).exists()]
+    found = [kind for kind in LOCAL if store_location_of(kind, data).exists()]
     if len(found) != 1:
         what = "there is no store" if not found else f"there are {' and '.join(found)}"
         raise StorageError(f"{data}: {what}; select one with --store")

@@ -16,7 +16,7 @@ from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.storage.migration.errors import TargetInUse
 from msmq.storage.migration.migration import Migration, MigrationProgress
-from msmq.storage.migration.store_locations import StoreLocation, place_of
+from msmq.storage.migration.store_locations import StoreLocation, store_location_of
 from msmq.storage.sqlite.peek import stored_value
 from msmq.storage.sqlite.store import MARK_SUFFIX
 
@@ -36,9 +36,9 @@ def former_store(storage: str, data: Path, *, accepts_loss: bool) -> StoreLocati
     kind = storage.partition(":")[0]
     if kind not in (FORMER, DEFAULT):
         return None
-    configured, former = place_of(storage, data), place_of(FORMER, data)
+    configured, former = store_location_of(storage, data), store_location_of(FORMER, data)
     if kind == FORMER:
-        log = place_of(DEFAULT, data)
+        log = store_location_of(DEFAULT, data)
         if not configured.exists() and log.exists():
             raise StorageError(
                 f"{configured.text}: there is no such store, but {log.text}: set [storage] backend to"
@@ -88,7 +88,7 @@ async def convert_former_store(
     former = former_store(storage, data, accepts_loss=accepts_loss)
     if former is None:
         return ""
-    target = place_of(storage, data)
+    target = store_location_of(storage, data)
     migration = Migration(
         former,
         target,

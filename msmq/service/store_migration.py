@@ -16,7 +16,7 @@ from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.service.data_lock import DataLock
 from msmq.storage.migration.errors import MigrationError
 from msmq.storage.migration.migration import Migration, MigrationSummary
-from msmq.storage.migration.store_locations import StoreLocation, place_of
+from msmq.storage.migration.store_locations import StoreLocation, store_location_of
 
 LOCAL: Final = ("sqlite", "log")
 """The stores that are found in a data directory."""
@@ -47,8 +47,8 @@ def migrate(
     lock = DataLock(data)
     lock.acquire()
     try:
-        into = place_of(target, data)
-        place = _source(data, into) if source is None else place_of(source, data)
+        into = store_location_of(target, data)
+        place = _source(data, into) if source is None else store_location_of(source, data)
         return run_reactor(
             lambda reactor: Migration(
                 place,
@@ -70,7 +70,7 @@ def discard(data: Path, description: str) -> tuple[str, int]:
     @return: its location, and the bytes of its files.
     @raise StorageError: it was not moved, or is in use.
     """
-    place = place_of(description, data)
+    place = store_location_of(description, data)
     if not place.exists():
         raise MigrationError(f"{place.text}: there is no such store")
     run_reactor(lambda reactor: _check_moved(place))
@@ -98,7 +98,9 @@ async def _check_moved(place: StoreLocation) -> None:
 def _source(data: Path, target: StoreLocation) -> StoreLocation:
     """The store in a data directory that is not the target."""
     found = [
-        place for kind in LOCAL if (place := place_of(kind, data)).text != target.text and place.exists()
+        place
+        for kind in LOCAL
+        if (place := store_location_of(kind, data)).text != target.text and place.exists()
     ]
     if not found:
         raise MigrationError(f"{data}: there is no other store to move; give its location with --from")

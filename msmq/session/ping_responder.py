@@ -131,7 +131,7 @@ class PingResponder:
             return Ignored.NO_RETURN_ADDRESS
         # The rate is checked before a new cookie is recorded, so that a flood cannot displace the cookie of a
         # loop.
-        if self._comes_too_often(host, port, request.cookie, now):
+        if self._exceeds_rate(host, port, request.cookie, now):
             return Ignored.REPEATED
         exceeded = self._exceeded(host, now)
         if exceeded is not None:
@@ -139,7 +139,7 @@ class PingResponder:
         self._remember(host, port, request.cookie, now)
         return request
 
-    def _comes_too_often(self, host: str, port: int, cookie: int, now: Moment) -> bool:
+    def _exceeds_rate(self, host: str, port: int, cookie: int, now: Moment) -> bool:
         key = host, port, cookie
         repeats = self._repeats.get(key)
         if repeats is None:

@@ -33,7 +33,7 @@ class Stage:
     messages: dict[int, Messages] = attrs.field(factory=dict)
     _moved: set[Place] = attrs.field(factory=set)
 
-    def stands_against(self, source: Place, target: Place) -> bool:
+    def conflicts_with(self, source: Place, target: Place) -> bool:
         """Whether this move conflicts with the puts and moves of this stage."""
         row, lookup_id = target
         # Without a message at the source, a message at the target stays unchanged.
@@ -81,7 +81,7 @@ class PartPlan:
                 target_row, new_lookup_id = target
                 self.messages_of(target_row)[new_lookup_id] = moved
             return
-        if stage.stands_against(source, target):
+        if stage.conflicts_with(source, target):
             stage = Stage()
             self.stages.append(stage)
         stage.move(source, target, change)

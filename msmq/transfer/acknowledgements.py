@@ -15,7 +15,7 @@ from msmq.structures.names.format_name import FormatName, PrivateFormatName, par
 from msmq.structures.packet.message_class import ACKNOWLEDGEMENT_CLASSES
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.incoming_streams import OwedOrderAck
-from msmq.transfer.stream_changes import place_of, wanted_of
+from msmq.transfer.stream_changes import sequence_fields, wanted_of
 from msmq.wire.guid import guid_from_bytes
 
 _ORDER_QUEUE: Final = ORDER_QUEUE_PATH.lower()
@@ -89,7 +89,7 @@ def final_ack(
     @param message_id: its own MessageID.
     @param sent_time: seconds since 1970-01-01 UTC.
     """
-    _, sequence, number, previous = place_of(view)
+    _, sequence, number, previous = sequence_fields(view)
     return FinalAck(
         AckEnvelope(source, answer_to, message_id, sent_time),
         message_class,
@@ -107,7 +107,7 @@ def wants_final_ack(view: UserMessageView) -> bool:
 
     A transactional message that is refused on arrival causes one in any case.
     """
-    return view.is_transactional and wanted_of(view, place_of(view)[0]) != 0
+    return view.is_transactional and wanted_of(view, sequence_fields(view)[0]) != 0
 
 
 def read_acknowledgement(packet: bytes, queue_manager: UUID) -> OrderAck | FinalAck | None:

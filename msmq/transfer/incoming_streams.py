@@ -29,7 +29,7 @@ from msmq.structures.names.queue_names import QueueNameKind
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.deadlines import Deadlines
 from msmq.transfer.incoming_stream import IncomingStream, Verdict, host_of
-from msmq.transfer.stream_changes import place_of
+from msmq.transfer.stream_changes import sequence_fields
 from msmq.transfer.transfer_info import IncomingTransferInfo
 from msmq.wire.guid import guid_from_bytes
 
@@ -142,7 +142,7 @@ class IncomingStreams:
         touched = self._judged_last = {}
         spellings = self._spellings
         for view in views:
-            _, sequence, number, previous = place_of(view)
+            _, sequence, number, previous = sequence_fields(view)
             spelling = view.source_queue_manager + view.destination_key
             stream = spellings.get(spelling)
             if stream is None:
@@ -170,7 +170,7 @@ class IncomingStreams:
     def has_passed(self, view: UserMessageView) -> bool:
         """Whether L{classify} would call this message a duplicate now."""
         stream = self._streams.get(view.source_queue_manager + self._key_of(view))
-        _, sequence, number, _ = place_of(view)
+        _, sequence, number, _ = sequence_fields(view)
         return stream is not None and (sequence, number) <= (stream.sequence, stream.number)
 
     def take_back(self) -> None:
@@ -353,7 +353,7 @@ class IncomingStreams:
 
         Its sender sends unacknowledged messages again, which causes a new one.
         """
-        for stream in self._deadlines.things():
+        for stream in self._deadlines.items():
             if stream.connection == address:
                 stream.connection = None
                 self._deadlines.clear(stream)

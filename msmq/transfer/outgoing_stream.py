@@ -43,7 +43,7 @@ from msmq.transfer.stream_changes import (
     Transmitted,
     UnorderedMessage,
     packet_at,
-    place_of,
+    sequence_fields,
     wanted_of,
 )
 from msmq.transfer.stream_context import StreamContext
@@ -294,7 +294,7 @@ class OutgoingStream(Generic[M]):
 
     def _send(self, message: M, view: UserMessageView, leaving: AckOutcomeBuilder[M]) -> bytes | None:
         """Send a waiting message for the first time in this process; C{None} if it is not to be sent."""
-        flags, sequence, number, stated = place_of(view)
+        flags, sequence, number, stated = sequence_fields(view)
         if sequence != self._active:
             if self._by_message or self._leaving:
                 self._is_barred = True

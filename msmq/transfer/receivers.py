@@ -55,7 +55,7 @@ class RedirectedNames(Protocol):
         """The texts of these names, casefolded."""
 
 
-def _plainly(address: str) -> str:
+def _normalized(address: str) -> str:
     """A normalized address: IPv4 may be mapped to IPv6."""
     found = read_address(address)
     return address if found is None else str(found)
@@ -70,7 +70,7 @@ class Receiver:
     """
 
     identifier: UUID
-    address: str = attrs.field(converter=_plainly)
+    address: str = attrs.field(converter=_normalized)
 
 
 class Receivers:

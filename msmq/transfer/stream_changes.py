@@ -22,7 +22,7 @@ WANTS_JOURNAL: Final = 2
 WANTS_FINAL_ACK: Final = 4
 
 _PLACE: Final = Struct("<QII")
-_FLAGS_AND_PLACE: Final = Struct("<IQII")
+_SEQUENCE_FIELDS: Final = Struct("<IQII")
 _JOURNALING_SHIFT: Final = 8
 _FINAL_ACK_SHIFT: Final = 1
 
@@ -39,9 +39,9 @@ M = TypeVar("M", bound=Transferable)
 H = TypeVar("H")
 
 
-def place_of(view: UserMessageView) -> tuple[int, int, int, int]:
+def sequence_fields(view: UserMessageView) -> tuple[int, int, int, int]:
     """Of a transactional message: Flags, TxSequenceID as a number, TxSequenceNumber, the number before it."""
-    flags, sequence, number, previous = _FLAGS_AND_PLACE.unpack_from(view.packet, view.transaction_offset)
+    flags, sequence, number, previous = _SEQUENCE_FIELDS.unpack_from(view.packet, view.transaction_offset)
     return flags, sequence, number, previous
 
 

@@ -13,7 +13,7 @@ from twisted.logger import LogLevel, capturedLogs, formatEvent
 from zope.interface.verify import verifyObject
 
 from msmq.directory.enterprise_copy import EnterpriseCopy
-from msmq.directory.file import LOOK_EVERY, RETRY_EVERY, FileDirectory
+from msmq.directory.file import CHECK_INTERVAL, RETRY_EVERY, FileDirectory
 from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IObservedDirectory, IWatchedDirectory
 from msmq.interfaces.access import IAccounts
 from msmq.interfaces.directory import DirectoryCondition
@@ -110,7 +110,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertIn("ALPHA", warnings[0])
         text = base64.b64encode(ciphers.encryption_keys.to_bytes()).decode()
         self.change(keyed(text))
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(
             self.found(QueueManagerObject, "identifier", ALPHA)["public_encryption_key_list"],
             ciphers.encryption_keys,
@@ -183,9 +183,9 @@ class FileDirectoryTests(EnterpriseFileTests):
                     )
         told: list[str] = []
         self.directory.watch(lambda: told.append("changed"))
-        self.clock.advance(5 * LOOK_EVERY)
+        self.clock.advance(5 * CHECK_INTERVAL)
         self.change(WHOLE)
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, ["changed"])
         self.assertTrue(self.directory.condition.is_reached)
         self.assertEqual(self.found(SiteObject, "name", "Berlin")["name"], "Berlin")
@@ -209,7 +209,7 @@ class FileDirectoryTests(EnterpriseFileTests):
                 self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.2")
                 self.assertEqual(self.found(SiteObject, "name", "Berlin")["name"], "Berlin")
         self.path.write_text(WHOLE.replace('"127.0.0.2"', '"127.0.0.5"'))
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.5")
         self.assertEqual(self.directory.condition.read, self.clock.now().wall)
         self.path.unlink()
@@ -227,12 +227,12 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual(len(user["certificates"].certificates), 2)
         self.path.parent.mkdir()
         moved.joinpath("estate.toml").rename(self.path)
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(len(conditions), 2)
         self.assertIn("one.pem", conditions[1].problem)
         for name in ("one.pem", "two.der"):
             moved.joinpath(name).rename(self.path.with_name(name))
-        self.clock.advance(RETRY_EVERY + LOOK_EVERY)
+        self.clock.advance(RETRY_EVERY + CHECK_INTERVAL)
         self.assertTrue(self.directory.condition.is_reached)
 
     def test_copy_of_another_file(self) -> None:
@@ -265,12 +265,12 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.path.rename(moved)
         self.path.mkdir()
         conditions = self.restarted()
-        self.clock.advance(10 * LOOK_EVERY)
+        self.clock.advance(10 * CHECK_INTERVAL)
         self.assertEqual(len(conditions), 1, "it is reported once")
         self.assertIn("Is a directory", conditions[0].problem)
         self.path.rmdir()
         moved.rename(self.path)
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual([each.is_reached for each in conditions], [False, True])
 
     def test_queue_that_the_file_names(self) -> None:
@@ -325,10 +325,10 @@ class FileDirectoryTests(EnterpriseFileTests):
         own = QueueManagerObject(identifier=ALPHA, computer_name="ALPHA", queue_manager_quota=77)
         self.successResultOf(self.directory.write(own, ("queue_manager_quota",)))
         handle = self.successResultOf(self.directory.begin_read(SiteObject))
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, [])
         self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.9"').replace('"Paris"', '"Lyon"'))
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, ["changed"])
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.9")
         self.assertEqual(self.found(QueueManagerObject, "identifier", ALPHA)["queue_manager_quota"], 77)
@@ -336,7 +336,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         # A read that had begun goes on with what it found then.
         names = [self.successResultOf(self.directory.read_next(handle))["name"] for _ in range(2)]
         self.assertEqual(names, ["Berlin", "Paris"])
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, ["changed"])
 
     def test_accounts(self) -> None:
@@ -346,7 +346,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         not_found = DirectoryOperationResult.OBJECT_NOT_FOUND
         self.assertIs(self.result_of(self.directory.account(alice))[0], not_found)
         self.change(WHOLE + ACCOUNTS)
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         found = self.successResultOf(self.directory.account(alice))
         self.assertEqual((found.name, len(found.groups)), ("alice", 3))
         self.assertEqual(self.successResultOf(self.directory.account_named("ESTATE\\ALICE")), found)
@@ -358,21 +358,21 @@ class FileDirectoryTests(EnterpriseFileTests):
         told: list[str] = []
         self.directory.watch(lambda: told.append("changed"))
         self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.9"') + "[[sight]]\n")
-        self.clock.advance(LOOK_EVERY)
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual((told, self.directory.address_of("ALPHA")), ([], "127.0.0.2"))
         self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.7"'))
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual((told, self.directory.address_of("ALPHA")), (["changed"], "127.0.0.7"))
 
     def test_file_is_gone(self) -> None:
         """The last content stays in use while the file is missing; when it is back it is read."""
         self.opened()
         self.path.unlink()
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.2")
         self.path.write_text(WHOLE.replace('"127.0.0.2"', '"127.0.0.5"'))
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.5")
 
     def test_queue_manager_leaves_the_file(self) -> None:
@@ -382,9 +382,9 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.successResultOf(self.directory.write(own, ("queue_manager_quota",)))
         without = WHOLE.replace(str(BETA), str(UUID(int=0xBB)))
         self.change(without)
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.change(WHOLE)
-        self.clock.advance(LOOK_EVERY)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertNotEqual(self.found(QueueManagerObject, "identifier", BETA)["queue_manager_quota"], 77)
 
     def test_closed(self) -> None:

@@ -93,7 +93,7 @@ class OnlineChecksTests(SynchronousTestCase):
         self.names.look_again()
 
     async def ask(self, procedure: Procedure[Any]) -> Any:
-        await self.online.look()
+        await self.online.check()
         return await self.run_procedure(procedure)
 
     async def run_procedure(self, procedure: Procedure[Any]) -> Any:

@@ -61,7 +61,7 @@ class Found:
     deadxact: Counter[tuple[int, int]] = attrs.field(factory=Counter)
 
 
-class Judge:
+class PromiseChecker:
     """Receives all remaining messages, and compares them with what should remain.
 
     While a store is full, copies and acknowledgements are not made, which its log records; so after a full
@@ -76,7 +76,7 @@ class Judge:
         self._found: dict[Host, Found] = {host: Found() for host in world.hosts}
         self._expected: dict[Host, Found] = {host: Found() for host in world.hosts}
 
-    def judge(self) -> None:
+    def check(self) -> None:
         """Hold everything against each other.
 
         @raise Broken: something is not as it was promised.
@@ -85,7 +85,7 @@ class Judge:
         self._events = {host: self._world.events(host) for host in self._world.hosts}
         self._check_queues()
         for batch in self._world.batches:
-            self._judge(batch)
+            self._check_batch(batch)
         for host in self._world.hosts:
             self._check_order(host)
             for name in ("acknowledgements", "journal", "deadletter", "deadxact"):
@@ -149,7 +149,7 @@ class Judge:
 
     # What should be there
 
-    def _judge(self, batch: Batch) -> None:
+    def _check_batch(self, batch: Batch) -> None:
         for number in batch.numbers:
             if number in self._ids:
                 batch.first_id = self._ids[number] - (number - batch.first)

@@ -20,7 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.structures.packet.base_header import INFINITE
 from tests.nodes.any_network import DESTINATIONS, QUEUES, World
-from tests.nodes.promises import Judge
+from tests.nodes.promises import PromiseChecker
 
 RUNS = int(os.environ.get("MSMQ_SOAK", "300"))
 HEALING = 1500.0
@@ -122,7 +122,7 @@ class AnyNetworkTests(SynchronousTestCase):
         for step in steps:
             world.step(step)
         world.clock.advance(HEALING)
-        Judge(world).judge()
+        PromiseChecker(world).check()
         return [(link.initiator.written, link.acceptor.written) for link in world.network.links]
 
     def test_the_same_schedule_is_the_same_run(self) -> None:

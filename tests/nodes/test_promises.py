@@ -1,4 +1,4 @@
-"""The judge of simulated networks notices each kind of broken promise."""
+"""The checker of simulated networks notices each kind of broken promise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.nodes.any_network import (
     Host,
     World,
 )
-from tests.nodes.promises import Broken, Judge
+from tests.nodes.promises import Broken, PromiseChecker
 
 NEVER = (INFINITE, INFINITE)
 
@@ -64,7 +64,7 @@ class PlantedTests(SynchronousTestCase):
 
     def assert_broken(self, what: str) -> None:
         with self.assertRaisesRegex(Broken, what):
-            Judge(self.world).judge()
+            PromiseChecker(self.world).check()
 
     def test_no_violation_without_faults(self) -> None:
         """Without injected faults every guarantee is kept, and there is a copy of each kind to remove."""
@@ -79,7 +79,7 @@ class PlantedTests(SynchronousTestCase):
             )
         ]
         self.assertTrue(all(counts), counts)
-        Judge(self.world).judge()
+        PromiseChecker(self.world).check()
 
     def test_lost_message(self) -> None:
         """A message that was accepted and is gone without a trace."""
@@ -116,7 +116,7 @@ class PlantedTests(SynchronousTestCase):
             self.assert_broken("BETA: deadletter that are missing")
 
     def restore(self, views: Sequence[UserMessageView], tags: Sequence[int]) -> None:
-        """Have the judge find these dead letters, which were received."""
+        """Have the checker find these dead letters, which were received."""
         kept = [view for view in views if view.application_tag in tags]
         drain = self.world.drain
 
@@ -157,16 +157,16 @@ class PlantedTests(SynchronousTestCase):
 
     def test_wrong_order(self) -> None:
         """Transactional messages that arrived in another order than they were sent in."""
-        look = Judge._look_at_receipts
+        look = PromiseChecker._look_at_receipts
 
-        def swapped(judge: Judge, host: Host, queue: str) -> dict[int, int]:
-            seen = look(judge, host, queue)
+        def swapped(check: PromiseChecker, host: Host, queue: str) -> dict[int, int]:
+            seen = look(check, host, queue)
             if host is self.beta and queue == PAYMENTS:
                 one, other = sorted(seen)[:2]
                 seen[one], seen[other] = seen[other], seen[one]
             return seen
 
-        self.patch(Judge, "_look_at_receipts", swapped)
+        self.patch(PromiseChecker, "_look_at_receipts", swapped)
         self.assert_broken("not in order")
 
     def test_unsent(self) -> None:

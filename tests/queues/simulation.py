@@ -152,7 +152,7 @@ class Alpha:
             self._finish(
                 departure,
                 lambda: self._purge(queue, through),
-                lambda: self.perform(self.model.stay(departure, self.now)),
+                lambda: self.perform(self.model.cancel_departure(departure, self.now)),
             )
         else:
             self.store.ask(self.model.purged(queue))

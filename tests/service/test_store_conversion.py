@@ -21,7 +21,7 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.service.store_conversion import convert_former_store
 from msmq.storage.migration.migration import MigrationProgress
-from msmq.storage.migration.store_locations import place_of
+from msmq.storage.migration.store_locations import store_location_of
 from msmq.storage.readers import open_reader
 from tests.storage.migration.support import digest, filled, snapshot_of, without_mark
 
@@ -86,7 +86,7 @@ class ConversionTests(ConversionTestCase):
 
     async def test_interrupted_at_each_step(self) -> None:
         """However often a start ends in the middle, the next one goes on, and one store is never two."""
-        former = place_of("sqlite", self.data)
+        former = store_location_of("sqlite", self.data)
         await filled(former)
         before = digest(former)
         for steps in range(100):
@@ -105,39 +105,39 @@ class ConversionTests(ConversionTestCase):
                 self.assertEqual(digest(former), before)
         self.assertGreater(steps, 3)
         self.assertEqual(await self.convert(), "")
-        log = place_of("log", self.data)
+        log = store_location_of("log", self.data)
         self.assertEqual(digest(log)["messages"], before["messages"])
         self.assertEqual(without_mark(await snapshot_of(log)), without_mark(await snapshot_of(former)))
 
     async def test_nothing_to_convert(self) -> None:
         """A new data directory gets a record log, and one with another store than SQLite is left alone."""
         self.assertEqual(await self.convert(), "")
-        await filled(place_of("sqlite", self.data))
+        await filled(store_location_of("sqlite", self.data))
         self.assertEqual(await self.convert(storage="memory"), "")
         self.assertEqual(await self.convert(storage="sqlite"), "")
 
     async def test_two_stores(self) -> None:
         """With two unrelated stores the server refuses to choose one."""
-        await filled(place_of("sqlite", self.data))
-        await filled(place_of("log", self.data))
+        await filled(store_location_of("sqlite", self.data))
+        await filled(store_location_of("log", self.data))
         error = await self.assertFailure(Deferred.fromCoroutine(self.convert()), StorageError)
         self.assertIn("there are two stores", str(error))
         self.assertRaises(StorageError, open_reader, str(self.data))
 
     async def test_store_that_is_elsewhere(self) -> None:
         """No server starts on an empty store while the messages are in another one."""
-        await filled(place_of("sqlite", self.data))
+        await filled(store_location_of("sqlite", self.data))
         await self.convert(storage="log:elsewhere")
         error = await self.assertFailure(Deferred.fromCoroutine(self.convert()), StorageError)
         self.assertIn(f"was moved to {self.data / 'elsewhere'}", str(error))
-        place_of("sqlite", self.data).erase()
+        store_location_of("sqlite", self.data).erase()
         (self.data / "elsewhere").rename(self.data / "msmq.log")
         error = await self.assertFailure(Deferred.fromCoroutine(self.convert(storage="sqlite")), StorageError)
         self.assertIn(f"there is no such store, but {self.data / 'msmq.log'}", str(error))
 
     async def test_used_meanwhile(self) -> None:
         """If the start was interrupted and a server used SQLite again, what it did is converted too."""
-        former = place_of("sqlite", self.data)
+        former = store_location_of("sqlite", self.data)
         await filled(former)
 
         def interrupt(progress: MigrationProgress) -> None:
@@ -153,11 +153,11 @@ class ConversionTests(ConversionTestCase):
         await store.commit([PutState("b", b"later")])
         await store.close()
         await self.convert()
-        self.assertEqual((await snapshot_of(place_of("log", self.data))).state["b"], b"later")
+        self.assertEqual((await snapshot_of(store_location_of("log", self.data))).state["b"], b"later")
 
     async def test_missing_store(self) -> None:
         """A store that is missing is not replaced by an empty log, unless that is accepted."""
-        former = place_of("sqlite", self.data)
+        former = store_location_of("sqlite", self.data)
         await filled(former)
         (self.data / "msmq.sqlite").rename(self.data / "older.sqlite")
         error = await self.assertFailure(Deferred.fromCoroutine(self.convert()), StorageError)
@@ -166,7 +166,7 @@ class ConversionTests(ConversionTestCase):
 
     async def test_older_copy(self) -> None:
         """An older copy is not converted, unless that is accepted."""
-        former = place_of("sqlite", self.data)
+        former = store_location_of("sqlite", self.data)
         await filled(former)
         copy = (self.data / "msmq.sqlite").read_bytes()
         store = former.make_store()

@@ -1,4 +1,4 @@
-"""Deadlines of many things."""
+"""Deadlines of many items."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DeadlineTests(SynchronousTestCase):
                     model = {thing: deadline for thing, deadline in model.items() if deadline > when}
             self.assertEqual(deadlines.earliest, min(model.values(), default=None))
             self.assertEqual([deadlines.get(thing) for thing in range(4)], [model.get(n) for n in range(4)])
-            self.assertEqual(sorted(deadlines.things()), sorted(model))
+            self.assertEqual(sorted(deadlines.items()), sorted(model))
             self.assertEqual(len(deadlines), len(model))
 
     def test_moving_one_costs_no_memory(self) -> None:

@@ -11,7 +11,7 @@ import click
 
 from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.message import print_message
-from msmq.cli.messages.selection import ChangeReport, change, literal, place_of
+from msmq.cli.messages.selection import ChangeReport, change, literal, locate_message
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 
@@ -184,7 +184,7 @@ def _count(settings: Settings, by: list[str], where: str | None) -> None:
 @pass_settings
 def deadletter_show(settings: Settings, id: str, decode: bool, as_hex: bool) -> None:
     """Show the dead letter ID and the reason of its failure."""
-    queue, lookup_id = _place(settings, id)
+    queue, lookup_id = _locate(settings, id)
     explained = settings.client.explain(id)
     reasons = [event for event in explained["events"] if event["class"]]
     value = settings.client.message(queue, lookup_id, decode=decode, raw=as_hex)
@@ -277,7 +277,7 @@ def _change(
     if isinstance(chosen, tuple):
         parts: dict[str, dict[str, Any]] = {}
         for text in chosen:
-            queue, lookup_id = _place(settings, text)
+            queue, lookup_id = _locate(settings, text)
             parts.setdefault(queue, {"lookup_ids": []})["lookup_ids"].append(lookup_id)
     else:
         part = {"everything": True} if chosen is None else {"where": chosen}
@@ -295,10 +295,10 @@ class _DeadLetterReport(ChangeReport):
         return {"id": value["new_id"], "dead_letter": value["id"], "queue": queue}
 
 
-def _place(settings: Settings, identifier: str) -> tuple[str, int]:
+def _locate(settings: Settings, identifier: str) -> tuple[str, int]:
     for queue in _QUEUES:
         try:
-            return place_of(settings, identifier, queue)
+            return locate_message(settings, identifier, queue)
         except MQError as error:
             if error.status is not Status.MQ_ERROR_MESSAGE_NOT_FOUND:
                 raise

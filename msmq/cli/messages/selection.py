@@ -73,12 +73,12 @@ class Selection:
         @raise click.UsageError: several queues hold a message with one of the identifiers.
         """
         if self.ids:
-            return {path: {"lookup_ids": ids} for path, ids in self._places(settings).items()}
+            return {path: {"lookup_ids": ids} for path, ids in self._by_queue(settings).items()}
         assert self.queue is not None
         chosen = {"where": self.where, "body": self.body, "limit": self.limit}
         return {self.queue: {**chosen, "everything": self.everything}}
 
-    def _places(self, settings: Settings) -> dict[str, list[int]]:
+    def _by_queue(self, settings: Settings) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for text in self.ids:
             if text.isdecimal():
@@ -88,12 +88,12 @@ class Selection:
                     )
                 found.setdefault(self.queue, []).append(int(text))
                 continue
-            queue, lookup_id = place_of(settings, text, self.queue)
+            queue, lookup_id = locate_message(settings, text, self.queue)
             found.setdefault(queue, []).append(lookup_id)
         return found
 
 
-def place_of(settings: Settings, identifier: str, queue: str | None) -> tuple[str, int]:
+def locate_message(settings: Settings, identifier: str, queue: str | None) -> tuple[str, int]:
     """Find the queue that holds a message, and its LookupIdentifier in it.
 
     @param queue: the queue to search; C{None} for all.

@@ -21,7 +21,7 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 
 @attrs.frozen
 class Sample:
-    """One look at a server.
+    """One sample of a server.
 
     @ivar time: when, in seconds of a monotonic clock.
     @ivar wall: the same in seconds since 1970-01-01 UTC.

@@ -15,8 +15,8 @@ from textual.widgets import DataTable, Footer, Input, Static
 from msmq.cli.output import cut_text, fitted_widths
 from msmq.cli.readable import printable
 from msmq.cli.units import rate_text, size_text
-from msmq.cli.watch.looks import Looks
 from msmq.cli.watch.model import VIEWS, Sample, ViewColumn, ViewOrder, ViewRow, WatchModel
+from msmq.cli.watch.sampling import Sampler
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 
@@ -68,7 +68,7 @@ class WatchScreen(App[None]):
         self._orders = {name: ViewOrder() for name in VIEWS}
         self._is_paused = False
         self._keys: list[str] = []
-        self._looks = Looks(client, interval, self._looked)
+        self._sampler = Sampler(client, interval, self._sampled)
 
     def compose(self) -> ComposeResult:
         """The head, the alarms, the views, the table and the keys."""
@@ -83,7 +83,7 @@ class WatchScreen(App[None]):
         """Show the first sample, and go on."""
         self.show()
         self.query_one(DataTable).focus()
-        self._looks.start()
+        self._sampler.start()
 
     def on_resize(self) -> None:
         """Fit the columns to the screen, once it has its new size."""
@@ -91,16 +91,16 @@ class WatchScreen(App[None]):
 
     def on_unmount(self) -> None:
         """Stop."""
-        self._looks.stop()
+        self._sampler.stop()
 
-    def _looked(self, found: Sample | MQError) -> None:
+    def _sampled(self, found: Sample | MQError) -> None:
         """In the thread of the samples: hand one over."""
         now = time.monotonic()
         try:
             self.call_from_thread(self.take, found, now)
         except RuntimeError:
             # The screen has been closed meanwhile.
-            self._looks.stop()
+            self._sampler.stop()
 
     def take(self, found: Sample | MQError, now: float) -> None:
         """Show a sample, or why there is none."""
@@ -174,7 +174,7 @@ class WatchScreen(App[None]):
         text.append(f"  {count}" if count <= SHOWN else f"  the first {SHOWN} of {count}")
         if order.pattern:
             text.append(f"  filter: {printable(order.pattern)}")
-        text.append(f"  every {self._looks.interval:g} s")
+        text.append(f"  every {self._sampler.interval:g} s")
         if self._is_paused:
             text.append("  paused", style=_STYLES[1])
         return text
@@ -232,13 +232,13 @@ class WatchScreen(App[None]):
 
     def action_interval(self, step: int) -> None:
         """Take samples more seldom, or more often."""
-        longer = [each for each in _INTERVALS if each > self._looks.interval]
-        shorter = [each for each in _INTERVALS if each < self._looks.interval]
+        longer = [each for each in _INTERVALS if each > self._sampler.interval]
+        shorter = [each for each in _INTERVALS if each < self._sampler.interval]
         if step > 0 and longer:
-            self._looks.interval = longer[0]
+            self._sampler.interval = longer[0]
         elif step < 0 and shorter:
-            self._looks.interval = shorter[-1]
-        self._looks.wake()
+            self._sampler.interval = shorter[-1]
+        self._sampler.wake()
         self.show()
 
 

@@ -34,7 +34,7 @@ def watch(settings: Settings, /, interval: float, count: int | None) -> None:
     The keys are on the last line.  A restart of the server does not end it.  With --json it prints an
     object with the totals and the alarms after each interval.
     """
-    from msmq.cli.watch.looks import look
+    from msmq.cli.watch.sampling import take_sample
 
     client = settings.client
     if settings.output.as_json:
@@ -51,19 +51,19 @@ def watch(settings: Settings, /, interval: float, count: int | None) -> None:
             Status.MQ_ERROR_UNSUPPORTED_OPERATION,
             f"msmq watch needs textual: pip install 'msmq[watch]' brings it ({error}); msmq top does not",
         ) from error
-    WatchScreen(client, look(client), interval).run()
+    WatchScreen(client, take_sample(client), interval).run()
 
 
 def _print(settings: Settings, client: Any, interval: float, count: int) -> None:
     """Print totals and alarms, one object after each interval."""
-    from msmq.cli.watch.looks import look
+    from msmq.cli.watch.sampling import take_sample
 
     model = WatchModel()
-    model.take(look(client))
+    model.take(take_sample(client))
     for _ in range(count):
         time.sleep(interval)
         try:
-            model.take(look(client))
+            model.take(take_sample(client))
         except MQError as error:
             model.lose(time.monotonic(), str(error))
         totals = model.totals

@@ -29,7 +29,7 @@ class TokenFile:
         @raise TokenError: it cannot be used.
         """
         self._path = path
-        self._seen = self._look()
+        self._seen = self._read_stamp()
         self._names = _names(path)
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class TokenFile:
         @return: applies the tokens that were read.
         @raise TokenError: it cannot be used.
         """
-        seen, names = self._look(), _names(self._path)
+        seen, names = self._read_stamp(), _names(self._path)
 
         def use() -> None:
             self._seen, self._names = seen, names
@@ -63,7 +63,7 @@ class TokenFile:
         return use
 
     def _refresh(self) -> None:
-        found = self._look()
+        found = self._read_stamp()
         if found == self._seen:
             return
         self._seen = found
@@ -75,7 +75,7 @@ class TokenFile:
         else:
             self._log.info("token file {path} has changed and was read again", path=self._path)
 
-    def _look(self) -> tuple[int, ...]:
+    def _read_stamp(self) -> tuple[int, ...]:
         try:
             found = self._path.stat()
         except (OSError, ValueError):

@@ -27,7 +27,7 @@ from msmq.directory.ldap.entries.settings_entries import (
     SETTINGS_ATTRIBUTES,
     SETTINGS_SOURCES,
     settings_changes,
-    settings_places,
+    settings_names,
 )
 from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
 from msmq.directory.ldap.names import (
@@ -308,7 +308,7 @@ class ObjectWriter:
             for entry in await self._operations.find(root.sites, Scope.TREE, wanted, SETTINGS_ATTRIBUTES):
                 found[folded(entry.name)] = entry
         computer = value_at(configuration.name, 1)
-        places = [place for site in sites for place in settings_places(computer, site)]
+        places = [place for site in sites for place in settings_names(computer, site)]
         found |= await self._operations.entries(places, SETTINGS_ATTRIBUTES)
         return list(found.values())
 

@@ -103,7 +103,9 @@ class LocalQueues:
             answers = self._outbox.answers()
             views = (position.view for position in resting if position.view is not None)
             answers.add(views, MessageClass.NACK_Q_DELETED)
-            if not await self._see_to([*self._events.trim(removal.changes), *answers.prepare()], stored):
+            if not await self._commit_or_retry(
+                [*self._events.trim(removal.changes), *answers.prepare()], stored
+            ):
                 return
             performer.perform(performer.model.messages_deleted(removal, performer.clock.now()))
             answers.show()
@@ -111,13 +113,13 @@ class LocalQueues:
                 position.view = None
             if gone:
                 await deferLater(self._reactor, 0)
-        while await self._see_to(deletion.fence, stored):
+        while await self._commit_or_retry(deletion.fence, stored):
             if deletion.is_decided:
                 break
             await deferLater(self._reactor, UNDECIDED)
         else:
             return
-        if await self._see_to(deletion.changes, stored):
+        if await self._commit_or_retry(deletion.changes, stored):
             performer.model.deleted(deletion)
             if not stored.called:
                 stored.callback(None)
@@ -138,7 +140,7 @@ class LocalQueues:
         for position, view in zip(positions, views, strict=True):
             position.view = view
 
-    async def _see_to(self, changes: Sequence[Change], stored: Deferred[None]) -> bool:
+    async def _commit_or_retry(self, changes: Sequence[Change], stored: Deferred[None]) -> bool:
         try:
             await self._performer.commit(changes)
             return True

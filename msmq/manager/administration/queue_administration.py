@@ -251,7 +251,9 @@ class Administration:
         try:
             await self._departures.finish(departure)
         except Exception:
-            self._performer.perform(self._performer.model.stay(departure, self._performer.clock.now()))
+            self._performer.perform(
+                self._performer.model.cancel_departure(departure, self._performer.clock.now())
+            )
             raise
 
     async def delete(self, path: str) -> None:

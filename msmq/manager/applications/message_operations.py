@@ -90,7 +90,7 @@ class MessageOperations:
         try:
             await self._departures.finish(departure)
         except Exception:
-            performer.perform(performer.model.stay(departure, performer.clock.now()))
+            performer.perform(performer.model.cancel_departure(departure, performer.clock.now()))
             raise
 
     async def move(self, queue: str, lookup_ids: Sequence[int], target: str) -> list[MessageChange]:

@@ -257,7 +257,7 @@ class QueueCursor:
         @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if the
             message at its position is locked.
         """
-        return await self._look(timeout, is_next=False)
+        return await self._peek_at_cursor(timeout, is_next=False)
 
     async def peek_next(self, *, timeout: float | None = 0) -> ReceivedMessage:
         """The next message. [MS-MQDMPR] 3.1.7.1.14.
@@ -265,9 +265,9 @@ class QueueCursor:
         @raise MQError: MQ_ERROR_IO_TIMEOUT if there is none, MQ_ERROR_ILLEGAL_CURSOR_ACTION if there was no
         peek before, or a message was received since.
         """
-        return await self._look(timeout, is_next=True)
+        return await self._peek_at_cursor(timeout, is_next=True)
 
-    async def _look(self, timeout: float | None, *, is_next: bool) -> ReceivedMessage:
+    async def _peek_at_cursor(self, timeout: float | None, *, is_next: bool) -> ReceivedMessage:
         descriptors = self._performer.model.descriptors
         descriptor, cursor = self._cursor.descriptor, self._cursor
         deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout

@@ -335,7 +335,7 @@ class Integration:
 
     async def ask(self, procedure: Procedure[R]) -> R:
         """Run a procedure that needs the directory, after a check if that was unreachable."""
-        await self._online.look()
+        await self._online.check()
         return await self._run(procedure)
 
     def _is_needed(self) -> bool:
@@ -361,11 +361,11 @@ class Integration:
         self._start(procedures)
 
     def _start(self, procedures: Sequence[Procedure[None]]) -> None:
-        Deferred.fromCoroutine(self._keep_up(procedures)).addErrback(
+        Deferred.fromCoroutine(self._run_all(procedures)).addErrback(
             lambda failure: self.log.failure("the periodic updates from the directory have stopped", failure)
         )
 
-    async def _keep_up(self, procedures: Sequence[Procedure[None]]) -> None:
+    async def _run_all(self, procedures: Sequence[Procedure[None]]) -> None:
         for procedure in procedures:
             try:
                 await self._run(procedure)

@@ -60,7 +60,7 @@ class OnlineChecks:
         self._reactor = reactor
         self._is_needed = is_needed
         self._returned = returned
-        self._poll = DeadlineTimer(reactor, clock, self._look_again)
+        self._poll = DeadlineTimer(reactor, clock, self._poll_again)
         self._waiting: list[Deferred[None]] = []
         self._is_under_way = False
         self._is_polling = False
@@ -69,7 +69,7 @@ class OnlineChecks:
         self._next = 0.0
         self._is_stopped = False
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Check a directory that was away, unless it was checked within the last L{SPACING} seconds.
 
         It returns when the check has ended, or has lasted L{PATIENCE} seconds.
@@ -140,7 +140,7 @@ class OnlineChecks:
             if not each.called:
                 each.callback(None)
 
-    def _look_again(self, now: Moment) -> None:
+    def _poll_again(self, now: Moment) -> None:
         self._is_polling = False
         if self._is_needed():
             self.begin()

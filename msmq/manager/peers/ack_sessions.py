@@ -23,7 +23,7 @@ LARGEST_READ: Final = 65536
 MOST_SOURCES: Final = 10_000
 """Limit on cached addressees of acknowledgements of either kind."""
 
-LOOKED_AT: Final = 64
+EXAMINED_MESSAGES: Final = 64
 """Acknowledgements at the head of a queue that are examined in one batch."""
 
 
@@ -94,7 +94,7 @@ class AckSessions:
 
     def note(self, queue: OutgoingQueue) -> None:
         """Record the peer that can carry the acknowledgements of a queue."""
-        for position in queue.peek(LOOKED_AT):
+        for position in queue.peek(EXAMINED_MESSAGES):
             source = self.source(position)
             if source is not None:
                 for carrier in {source, self._peers.brought_by(source) or source}:

@@ -99,7 +99,7 @@ class Peers:
         if peer is None:
             peer = Peer(identifier, address)
         self._peers[identifier] = peer
-        self._meet(peer, address)
+        self._record_identifier(peer, address)
         peer.sessions.append(session)
         self._by_session[session] = peer, identifier.bytes_le
         self._at[address] = self._at.get(address, 0) + 1
@@ -144,7 +144,7 @@ class Peers:
     def _is_believed(self, peer: Peer, session: ISession) -> bool:
         return self.trusts or session.remote_address == peer.address
 
-    def _meet(self, peer: Peer, address: str) -> None:
+    def _record_identifier(self, peer: Peer, address: str) -> None:
         """Record an address at which an identifier is stated, and warn of one at several."""
         is_listed = address in peer.others
         stated = classify_identifier(
@@ -214,10 +214,10 @@ class Peers:
         message = messages[-1]
         if message.source_queue_manager != own:
             for other in messages:
-                self._bring(other.source_queue_manager, peer.identifier)
-                self._come(other.source_queue_manager, session.remote_address)
+                self._record_router(other.source_queue_manager, peer.identifier)
+                self._record_source(other.source_queue_manager, session.remote_address)
             return own
-        self._come(own, session.remote_address)
+        self._record_source(own, session.remote_address)
         peer.offset = message.sent_time - int(now.wall)
         if peer.offset_time is None and is_clock_off(peer.offset):
             peer.offset_time = now.wall
@@ -232,13 +232,13 @@ class Peers:
                 )
         return own
 
-    def _bring(self, source: bytes, router: UUID) -> None:
+    def _record_router(self, source: bytes, router: UUID) -> None:
         self._brought.pop(source, None)
         self._brought[source] = router
         if len(self._brought) > MOST_PEERS:
             del self._brought[next(iter(self._brought))]
 
-    def _come(self, source: bytes, address: str) -> None:
+    def _record_source(self, source: bytes, address: str) -> None:
         known = self._from.get(source)
         if is_source_address(known, address, lambda: self._trusted_peers.admits(address)):
             self._from.pop(source, None)

@@ -8,7 +8,7 @@ from uuid import UUID
 from msmq.interfaces.session import ISession, RoutedHop
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.membership.public_names import PublicNames
-from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions
+from msmq.manager.peers.ack_sessions import EXAMINED_MESSAGES, AckSessions
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.hop_carriers import HopCarriers, open_session
 from msmq.manager.routes.moved_senders import MovedSenders
@@ -201,7 +201,7 @@ class NextHops:
         before = None if queue is None else self._by_queue.get(queue)
         if queue is None or before is None:
             return None
-        self._lead_nowhere(queue)
+        self._forget_destination(queue)
         choice = self._choice(queue)
         if choice.key == before.key:
             before.routed = choice.routed
@@ -238,12 +238,12 @@ class NextHops:
         if queue not in self._by_queue:
             return
         self._leave(queue)
-        self._lead_nowhere(queue)
+        self._forget_destination(queue)
         name = queue.destination
         if isinstance(name, PublicFormatName):
             self._public.pop(name.queue, None)
 
-    def _lead_nowhere(self, queue: OutgoingQueue) -> None:
+    def _forget_destination(self, queue: OutgoingQueue) -> None:
         for owner, queues in list(self._by_destination.items()):
             queues.pop(queue, None)
             if not queues:
@@ -266,7 +266,7 @@ class NextHops:
         if queue in self._divided:
             self._acks.note(queue)
             found = dict.fromkeys(
-                self.acknowledgement_session(hop, position) for position in queue.peek(LOOKED_AT)
+                self.acknowledgement_session(hop, position) for position in queue.peek(EXAMINED_MESSAGES)
             )
             return [session for session in found if session is not None]
         session = self._session(hop)
@@ -276,7 +276,9 @@ class NextHops:
         """Whether open sessions may carry all pending messages of a queue."""
         hop = self.of(queue)
         if queue in self._divided:
-            return all(self.acknowledgement_session(hop, position) for position in queue.peek(LOOKED_AT))
+            return all(
+                self.acknowledgement_session(hop, position) for position in queue.peek(EXAMINED_MESSAGES)
+            )
         return self._session(hop) is not None
 
     def address(self, queue: OutgoingQueue, positions: Iterable[MessagePosition]) -> None:
@@ -299,7 +301,7 @@ class NextHops:
         hop = self.of(queue)
         parts: tuple[list[MessagePosition], list[MessagePosition]] = [], []
         for position in positions:
-            parts[not self._leads(session, hop, position)].append(position)
+            parts[not self._reaches_addressee(session, hop, position)].append(position)
         return parts
 
     def has_part(self, session: ISession, queue: OutgoingQueue) -> bool:
@@ -307,9 +309,11 @@ class NextHops:
         if queue not in self._divided:
             return True
         hop = self.of(queue)
-        return any(self._leads(session, hop, position) for position in queue.peek(LOOKED_AT))
+        return any(
+            self._reaches_addressee(session, hop, position) for position in queue.peek(EXAMINED_MESSAGES)
+        )
 
-    def _leads(self, session: ISession, hop: NextHop, position: MessagePosition) -> bool:
+    def _reaches_addressee(self, session: ISession, hop: NextHop, position: MessagePosition) -> bool:
         addressee = self._acks.source(position)
         facts = CarriedFacts(
             addressee=addressee,

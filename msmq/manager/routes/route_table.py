@@ -76,7 +76,7 @@ class RouteTable:
             return
         for identifier in new:
             self._avoided[identifier] = self._reactor.callLater(AVOIDED, self.reached, identifier)
-        self._look_again(new)
+        self._forget_routes_through(new)
 
     def reached(self, identifier: UUID) -> None:
         """This one is reachable, or may be tried again."""
@@ -96,7 +96,7 @@ class RouteTable:
         self._retries.clear()
         self._avoided.clear()
 
-    def _look_again(self, missed: Iterable[UUID]) -> None:
+    def _forget_routes_through(self, missed: Iterable[UUID]) -> None:
         gone = set(missed)
         for destination, hops in list(self._known.items()):
             if any(hop.identifier in gone and hop.identifier != destination for hop in hops):

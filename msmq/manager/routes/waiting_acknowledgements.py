@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from msmq.manager.peers.ack_sessions import LOOKED_AT, AckSessions
+from msmq.manager.peers.ack_sessions import EXAMINED_MESSAGES, AckSessions
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.next_hop import NextHop
 from msmq.manager.routes.next_hops import NextHops
@@ -60,7 +60,7 @@ class WaitingAcknowledgements:
             return
         for queue in self._hops.busy(hop):
             if not self._hops.is_divided(queue) and queue.state not in STILL:
-                requesters = map(self._acks.requester, queue.peek(LOOKED_AT))
+                requesters = map(self._acks.requester, queue.peek(EXAMINED_MESSAGES))
                 counts = Counter(requester for requester in requesters if requester is not None)
                 self._moved.report_requested(hop, queue, counts, now)
 
@@ -79,7 +79,7 @@ class WaitingAcknowledgements:
             if not self._hops.is_divided(queue) or queue.state in STILL:
                 continue
             lost = set()
-            for position in queue.peek(LOOKED_AT):
+            for position in queue.peek(EXAMINED_MESSAGES):
                 source = self._acks.source(position)
                 if source is None or self._hops.acknowledgement_session(hop, position) is not None:
                     continue

@@ -92,7 +92,7 @@ class QueueArrivals:
         """
         self._numbers.stored(admission.changes)
         effects: list[Effect] = []
-        departures = self._expiry.sift(admission.mortal, now)[1] if admission.mortal else []
+        departures = self._expiry.schedule_expiry(admission.mortal, now)[1] if admission.mortal else []
         effects += departures
         for queue, positions in admission.groups.items():
             if departures:

@@ -41,7 +41,7 @@ class Availability:
         @param is_return: they were in the queue before; they are inserted from the last to the first, so that
             each precedes those after it.
         """
-        fresh, departures = self._expiry.sift(positions, now)
+        fresh, departures = self._expiry.schedule_expiry(positions, now)
         effects: list[Effect] = [*departures]
         for queue, arrived in by_queue(fresh).items():
             if queue.is_deleted:

@@ -162,7 +162,7 @@ class Departures:
     # Removal of unread messages
 
     def settle(self, departure: Departure, now: Moment, *, in_bulk: bool = False) -> DepartureCommit:
-        """The changes that remove messages unread; either L{settled} or L{stay} has to follow.
+        """The changes that remove messages unread; either L{settled} or L{cancel_departure} has to follow.
 
         Their packets are to be read before as far as possible, for acknowledgements and dead letters.
 
@@ -184,7 +184,7 @@ class Departures:
         self._copying.withdraw(settlement.copies)
         forget_queues(settlement.changes, (copy.queue for copy in settlement.copies))
 
-    def stay(self, departure: Departure, now: Moment) -> list[Effect]:
+    def cancel_departure(self, departure: Departure, now: Moment) -> list[Effect]:
         """A departure is cancelled: its messages return to their positions."""
         for position in departure.positions:
             if position.state is PositionState.LEAVING:

@@ -33,7 +33,7 @@ class Expiry:
 
     _messages: ExpiringMessages
 
-    def sift(
+    def schedule_expiry(
         self, positions: Iterable[MessagePosition], now: Moment
     ) -> tuple[list[MessagePosition], list[Departure]]:
         """The messages that have not expired, now scheduled, and the departures of the others."""
@@ -74,7 +74,7 @@ class Expiry:
         patience = EXPIRED_AT_ONCE
         while found and self._messages:
             patience -= len(found)
-            found, late = self.sift(found, now)
+            found, late = self.schedule_expiry(found, now)
             departures += late
             if found or patience <= 0:
                 break

@@ -130,13 +130,13 @@ def relocate(
     Both positions are charged until the move is stored, but not against the quota.
     """
     for position, target in pairs:
-        place = _place(holdings, position, target)
+        place = _moved_position(holdings, position, target)
         relocation.moves.append((position, place))
         holdings.move(position, place, relocation.changes)
     holdings.reserve(relocation.changes)
 
 
-def _place(holdings: Holdings, position: MessagePosition, target: Queue) -> MessagePosition:
+def _moved_position(holdings: Holdings, position: MessagePosition, target: Queue) -> MessagePosition:
     lookup_id = position.lookup_id
     if target.main is not position.queue.main:
         lookup_id = lookup_id >> 56 << 56 | holdings.sequential.take(1)

@@ -172,11 +172,11 @@ def _build() -> TypeMachineBuilder[CursorInputs, Cursor]:
         _answer_with(cursor, position)
 
     @unread.upon(CursorInputs.peek_reaches_end).to(wait_peek)
-    def wait_to_look(inputs: CursorInputs, cursor: Cursor) -> None:
+    def wait_to_peek(inputs: CursorInputs, cursor: Cursor) -> None:
         _wait(cursor, CursorState.WAIT_PEEK)
 
     @read.upon(CursorInputs.peek_reaches_end).to(wait_peek)
-    def wait_to_look_further(inputs: CursorInputs, cursor: Cursor) -> None:
+    def wait_to_peek_next(inputs: CursorInputs, cursor: Cursor) -> None:
         _wait(cursor, CursorState.WAIT_PEEK, passes_end=True)
 
     @unread.upon(CursorInputs.get_next_message_for_dequeue).loop()

@@ -20,7 +20,7 @@ from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.reading.cursor import Cursor, CursorAnswer, CursorState
 from msmq.queues.reading.operations import WaitingReader, WaitingReaders
-from msmq.queues.reading.seek import MessageSeekAction, is_visible, look, seek_with_id
+from msmq.queues.reading.seek import MessageSeekAction, is_visible, peek_visible, seek_with_id
 from msmq.structures.status import MQError, Status
 
 STATUS_NOT_FOUND: Final = 0xC0000225
@@ -28,7 +28,7 @@ STATUS_NOT_FOUND: Final = 0xC0000225
 
 _lookup_id = attrgetter("lookup_id")
 
-_Look = Callable[[], MessagePosition | None]
+_Seek = Callable[[], MessagePosition | None]
 
 _STATUS: Final = {
     CursorAnswer.ALREADY_RECEIVED: Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED,
@@ -56,15 +56,15 @@ class CursorFinder:
 
     def here(self) -> MessagePosition | None:
         """The message at the cursor's position, if it is still available."""
-        return self._find(self._at_place)
+        return self._find(self._at_current_position)
 
-    def _at_place(self) -> MessagePosition | None:
+    def _at_current_position(self) -> MessagePosition | None:
         position = self.cursor.queue.positions.get(self.cursor.place)
         if position is None or not is_visible(position, self.now, is_peek=self.reader.is_peek):
             return None
         return position
 
-    def _find(self, seek: _Look) -> MessagePosition | None:
+    def _find(self, seek: _Seek) -> MessagePosition | None:
         if _is_withheld(self.reader):
             self.reader.is_cut_short = False
             return None
@@ -102,7 +102,7 @@ class Readers:
         self._waiting.check(reader.tag)
         if reader.queue.is_deleted:
             return [ReadFailed(reader.tag, Status.MQ_ERROR_QUEUE_NOT_AVAILABLE)]
-        found, departures = self._look(reader, reader.count, now)
+        found, departures = self._read_without_cursor(reader, reader.count, now)
         effects: list[Effect] = [*departures]
         if found:
             effects += self._give(reader, found, now)
@@ -204,7 +204,9 @@ class Readers:
         arrivals: list[MessagePosition] | None = None
         while (reader := self._next(queue)) is not None:
             if reader.cursor is None:
-                found, departures = self._look(reader, reader.count if reader.is_peek else 1, now)
+                found, departures = self._read_without_cursor(
+                    reader, reader.count if reader.is_peek else 1, now
+                )
                 effects += departures
             else:
                 if arrivals is None:
@@ -248,7 +250,7 @@ class Readers:
             more_wanting = []
             for number, (reader, found) in enumerate(wanting):
                 wanted = min(part + (number < rest), reader.count - len(found))
-                more, departures = self._look(reader, wanted, now)
+                more, departures = self._read_without_cursor(reader, wanted, now)
                 found += more
                 effects += departures
                 if not queue.has_available:
@@ -313,7 +315,7 @@ class Readers:
         effects: list[Effect] = []
         for reader in list(self._waiting.cut_short.values()):
             if reader.cursor is None:
-                found, departures = self._look(reader, reader.count, now)
+                found, departures = self._read_without_cursor(reader, reader.count, now)
             else:
                 finder = CursorFinder(reader, reader.cursor, self._expiry, now)
                 position = finder.ahead()
@@ -359,7 +361,7 @@ class Readers:
 
     # Implementation
 
-    def _look(
+    def _read_without_cursor(
         self, reader: WaitingReader, count: int, now: Moment
     ) -> tuple[list[MessagePosition], list[Departure]]:
         """The messages for a read without a cursor, locked unless it is a peek."""
@@ -368,7 +370,7 @@ class Readers:
             reader.is_cut_short = False
             return [], []
         if reader.is_peek:
-            found, departures = self._expiry.find(lambda: look(queue, count, now), now)
+            found, departures = self._expiry.find(lambda: peek_visible(queue, count, now), now)
         else:
             found, departures = self._expiry.find(lambda: queue.take(count, reader.owner), now)
         reader.is_cut_short = self._expiry.gave_up(found, departures)

@@ -67,7 +67,7 @@ def seek(
     return locked if (locked.lookup_id > found.lookup_id) == is_backward else found
 
 
-def look(queue: Queue, count: int, now: Moment) -> list[MessagePosition]:
+def peek_visible(queue: Queue, count: int, now: Moment) -> list[MessagePosition]:
     """The first C{count} positions that a peek may find, or as many as there are."""
     if queue.peekable is None:
         return queue.peek(count)

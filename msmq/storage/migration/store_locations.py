@@ -203,20 +203,20 @@ class PostgresqlLocation(StoreLocation):
         return 0
 
 
-_PLACES: Final[Mapping[str, Callable[[str, str, Path], StoreLocation]]] = {
+_LOCATIONS: Final[Mapping[str, Callable[[str, str, Path], StoreLocation]]] = {
     "log": LogLocation,
     "sqlite": SqliteLocation,
     "postgresql": PostgresqlLocation,
 }
 
 
-def place_of(description: str, data: Path) -> StoreLocation:
+def store_location_of(description: str, data: Path) -> StoreLocation:
     """Resolve a store description of the configuration.
 
     @raise StorageError: the store cannot be migrated; says why.
     """
     kind, _, argument = description.partition(":")
-    made = _PLACES.get(kind)
+    made = _LOCATIONS.get(kind)
     if made is None:
         raise StorageError(f"storage {quoted(kind)}: cannot be migrated; stores that can: {', '.join(KINDS)}")
     place = made(kind, argument, data)

@@ -36,16 +36,16 @@ def failure(address: Address, doing: str, error: Exception) -> StorageError:
     if isinstance(error, psycopg.Error):
         if error.sqlstate == _DISK_FULL:
             return StorageFull(
-                f"{address.text}: cannot {doing}: there is no space left: {_said(address, error)}"
+                f"{address.text}: cannot {doing}: there is no space left: {_error_text(address, error)}"
             )
-        return StorageError(f"{address.text}: cannot {doing}: {_said(address, error)}")
+        return StorageError(f"{address.text}: cannot {doing}: {_error_text(address, error)}")
     said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return StorageError(f"{address.text}: cannot {doing}: {address.without_secrets(said)}")
 
 
 def away(address: Address, error: psycopg.Error) -> DatabaseUnreachable:
     """The store error for an unreachable database."""
-    return DatabaseUnreachable(f"{address.text}: no connection: {_said(address, error)}")
+    return DatabaseUnreachable(f"{address.text}: no connection: {_error_text(address, error)}")
 
 
 def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception) -> bool:
@@ -63,7 +63,7 @@ def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
-def _said(address: Address, error: psycopg.Error) -> str:
+def _error_text(address: Address, error: psycopg.Error) -> str:
     """The error in one line, with the details of the server and the SQLSTATE."""
     primary = error.diag.message_primary
     if primary is None:

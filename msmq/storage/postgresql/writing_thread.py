@@ -113,7 +113,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         if commits:
             self._write(database, commits)
         else:
-            self._look(database)
+            self._check_connection(database)
         for asked in group:
             match asked:
                 case Read():
@@ -163,7 +163,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
             try:
                 found = database.write([commit.changes for commit in group])
             except DatabaseUnreachable as error:
-                self._is_away(error)
+                self._connection_lost(error)
                 settled = self._wait_for(database, error, groups, outcomes)
                 if settled is None:
                     if is_last:
@@ -172,7 +172,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                     is_last = self._is_over()
                     continue
                 found = settled
-            self._is_back(database)
+            self._connection_restored(database)
             return found
 
     def _wait_for(
@@ -215,26 +215,26 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                     self._is_end = True
         return not self._is_end
 
-    def _look(self, database: ServerDatabase) -> None:
+    def _check_connection(self, database: ServerDatabase) -> None:
         """Check the connection; if it is lost, reconnect before another process takes the schema."""
         try:
             database.check()
         except DatabaseUnreachable as error:
-            self._is_away(error)
+            self._connection_lost(error)
             try:
                 database.reconnect()
             except StorageError:
                 return
         except StatementRefused:
             return
-        self._is_back(database)
+        self._connection_restored(database)
 
-    def _is_away(self, error: DatabaseUnreachable) -> None:
+    def _connection_lost(self, error: DatabaseUnreachable) -> None:
         if self._away_since is None:
             self._away_since = time.monotonic()
             self.log.warn("{error}", error=error)
 
-    def _is_back(self, database: ServerDatabase) -> None:
+    def _connection_restored(self, database: ServerDatabase) -> None:
         if self._away_since is not None:
             self._away_since = None
             for reader in self._readers:
@@ -250,7 +250,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         try:
             return database.cleanup()
         except DatabaseUnreachable as error:
-            self._is_away(error)
+            self._connection_lost(error)
         except StatementRefused:
             # The committer gets the error.
             pass

@@ -40,10 +40,10 @@ def failure(path: Path, doing: str, error: Exception) -> StorageError:
     if isinstance(error, StorageError):
         return error
     kind = StorageFull if _is_for_space(path, error) else StorageError
-    return kind(f"{path}: cannot {doing}: {_said(error)}")
+    return kind(f"{path}: cannot {doing}: {_error_text(error)}")
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     if isinstance(error, sqlite3.Error):

@@ -21,7 +21,7 @@ from msmq.directory.ldap.enrollment.plan import (
     plan_join,
     plan_leave,
 )
-from msmq.directory.ldap.entries.settings_entries import settings_places
+from msmq.directory.ldap.entries.settings_entries import settings_names
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.root import Root
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
@@ -34,7 +34,7 @@ OWN = UUID(int=0xA1FA).bytes_le
 LONDON = Entry(f"CN=London,{OPENLDAP.sites}", {"objectguid": (bytes(15) + b"\1",)})
 PARIS = Entry(f"CN=Paris,{OPENLDAP.sites}", {"objectguid": (bytes(15) + b"\2",)})
 SITES = {"London": LONDON, "Paris": PARIS}
-SERVERS, SERVER, SETTINGS = settings_places("ALPHA", LONDON.name)
+SERVERS, SERVER, SETTINGS = settings_names("ALPHA", LONDON.name)
 
 
 def new_identifier() -> UUID:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.directory.ldap.entries.settings_entries import settings_changes, settings_places
+from msmq.directory.ldap.entries.settings_entries import settings_changes, settings_names
 from msmq.directory.ldap.transport.wire import Add, Delete, Entry, Modify
 
 ALPHA = "CN=msmq,CN=ALPHA,CN=Computers,DC=example,DC=com"
@@ -21,7 +21,7 @@ def configuration(*, routing: bytes = b"TRUE", identifier: bytes | None = OWN) -
 
 def held(site: str, *, services: bytes = b"1") -> list[Entry]:
     """The entries of a site in which everything is correct, with this mSMQServices."""
-    servers, server, settings = settings_places("ALPHA", site)
+    servers, server, settings = settings_names("ALPHA", site)
     values = {
         "objectclass": (b"top", b"mSMQSettings"),
         "msmqqmid": (OWN,),
@@ -43,7 +43,7 @@ class SettingsTests(SynchronousTestCase):
     def test_created(self) -> None:
         """A routing server gets one in each site, with what has to be above it."""
         changes = settings_changes(configuration(), [LONDON], [])
-        servers, server, settings = settings_places("ALPHA", LONDON)
+        servers, server, settings = settings_names("ALPHA", LONDON)
         self.assertEqual([change.name for change in changes], [servers, server, settings])
         made = changes[2]
         assert isinstance(made, Add)
@@ -71,19 +71,19 @@ class SettingsTests(SynchronousTestCase):
     def test_corrected(self) -> None:
         """A value that is not that of the mSMQConfiguration is corrected, and no other is written."""
         changes = settings_changes(configuration(), [LONDON], held(LONDON, services=b"0"))
-        _, _, settings = settings_places("ALPHA", LONDON)
+        _, _, settings = settings_names("ALPHA", LONDON)
         self.assertEqual(changes, [Modify(settings, {"mSMQServices": (b"1",)})])
 
     def test_moved(self) -> None:
         """The mSMQSettings in a site that the queue manager has left is deleted."""
         changes = settings_changes(configuration(), [PARIS], held(LONDON)[2:])
-        self.assertEqual(changes[0], Delete(settings_places("ALPHA", LONDON)[2]))
-        self.assertEqual([change.name for change in changes[1:]], list(settings_places("ALPHA", PARIS)))
+        self.assertEqual(changes[0], Delete(settings_names("ALPHA", LONDON)[2]))
+        self.assertEqual([change.name for change in changes[1:]], list(settings_names("ALPHA", PARIS)))
 
     def test_no_server(self) -> None:
         """A queue manager without a role has none; the entries of its computer are left alone."""
         changes = settings_changes(configuration(routing=b"FALSE"), [LONDON], held(LONDON))
-        self.assertEqual(changes, [Delete(settings_places("ALPHA", LONDON)[2])])
+        self.assertEqual(changes, [Delete(settings_names("ALPHA", LONDON)[2])])
         self.assertEqual(settings_changes(configuration(routing=b"FALSE"), [LONDON], []), [])
 
     def test_identifier_to_come(self) -> None:

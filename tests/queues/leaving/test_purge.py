@@ -139,7 +139,7 @@ class PurgeTests(SynchronousTestCase):
         assert departure is not None
         self.assertEqual(peek(self.model, self.queue), [])
         put(self.model, self.queue, b"3")
-        self.assertEqual(self.model.stay(departure, NOW), [])
+        self.assertEqual(self.model.cancel_departure(departure, NOW), [])
         self.assertEqual(peek(self.model, self.queue), [b"1", b"2", b"3"])
 
 

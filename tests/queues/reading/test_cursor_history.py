@@ -364,7 +364,7 @@ class CursorHistory(RuleBasedStateMachine):
             back = {each.lookup_id for each in departure.positions}
             self.purged -= back
             self.came(self.in_time(back))
-            self.apply(self.model.stay(departure, self.now))
+            self.apply(self.model.cancel_departure(departure, self.now))
         else:
             settlement = self.model.settle(departure, self.now)
             self.apply(self.model.settled(settlement, self.now))

@@ -29,7 +29,7 @@ from msmq.service.identity import load_identity
 from msmq.storage.backup.backup import back_up, check_backup
 from msmq.storage.backup.backup_file import FILE_NAME, BackupFacts, BackupFile
 from msmq.storage.migration.digest import digest_of
-from msmq.storage.migration.store_locations import place_of
+from msmq.storage.migration.store_locations import store_location_of
 from msmq.storage.readers.log import LogStoreReader
 from msmq.storage.readers.shape import MomentGone, RowPage
 from msmq.structures.packet.message_class import MessageClass
@@ -100,13 +100,13 @@ class BackupTestCase(TestCase):
 
     async def opened(self) -> IMessageStore:
         """The store of a server that runs."""
-        store = place_of(self.kind, self.data).make_store()
+        store = store_location_of(self.kind, self.data).make_store()
         await store.open()
         self.addCleanup(store.close)
         return store
 
     async def stopped(self) -> None:
-        store = place_of(self.kind, self.data).make_store()
+        store = store_location_of(self.kind, self.data).make_store()
         await store.open()
         await store.commit(contents())
         await store.close()
@@ -120,14 +120,14 @@ class BackupTestCase(TestCase):
         return await restore(self.directory, self.target, report=lambda rows: None, **given)
 
     def digest(self, data: Path, kind: str | None = None) -> Any:
-        reader = place_of(kind or self.kind, data).make_reader()
+        reader = store_location_of(kind or self.kind, data).make_reader()
         try:
             return digest_of(reader, lambda rows: None)
         finally:
             reader.close()
 
     def messages(self, data: Path, queue: UUID, kind: str | None = None) -> list[tuple[int, bytes]]:
-        reader = place_of(kind or self.kind, data).make_reader()
+        reader = store_location_of(kind or self.kind, data).make_reader()
         try:
             page = reader.messages(queue, 0, 1 << 64, since=None, until=None, bodies=True)
             return [(row[0], bytes(row[-1])) for row in page.rows]
@@ -302,7 +302,7 @@ class DirectoryTests(BackupTestCase):
             [number for number, _ in self.messages(self.target, uuid5(BETA, "system$;deadxact"))], [10]
         )
         self.assertEqual(self.messages(self.target, TO_BETA), [])
-        reader = place_of(self.kind, self.target).make_reader()
+        reader = store_location_of(self.kind, self.target).make_reader()
         values = reader.values()
         reader.close()
         self.assertEqual(values["queue_manager"], BETA.bytes)

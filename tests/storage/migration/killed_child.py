@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 
 from msmq.storage.migration.errors import AlreadyMoved
 from msmq.storage.migration.migration import MigrationProgress
-from msmq.storage.migration.store_locations import place_of
+from msmq.storage.migration.store_locations import store_location_of
 from tests.storage.migration.support import migrated
 
 
@@ -45,7 +45,9 @@ def run(directory: str, source: str, target: str, step: int, seconds: float) -> 
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     home = Path(directory)
-    running = Deferred.fromCoroutine(migrated(place_of(source, home), place_of(target, home), report))
+    running = Deferred.fromCoroutine(
+        migrated(store_location_of(source, home), store_location_of(target, home), report)
+    )
     running.addCallbacks(lambda _: os._exit(0), failed)
     reactor.run()
 

@@ -12,7 +12,7 @@ from typing import Final
 from twisted.trial.unittest import TestCase
 
 from msmq.persistence.migration_mark import MARK
-from msmq.storage.migration.store_locations import StoreLocation, place_of
+from msmq.storage.migration.store_locations import StoreLocation, store_location_of
 from tests.patience import DEADLINE
 from tests.storage.killing import PROJECT
 from tests.storage.migration.support import digest, everything, filled, snapshot_of
@@ -54,7 +54,7 @@ class KilledMigrationTests(TestCase):
         """Kill one process after the other, then let one end; how many were killed."""
         self.home = Path(self.mktemp()).absolute()
         self.home.mkdir()
-        places = place_of(source, self.home), place_of(target, self.home)
+        places = store_location_of(source, self.home), store_location_of(target, self.home)
         await filled(places[0], everything(1000))
         before = digest(places[0])
         killed = 0

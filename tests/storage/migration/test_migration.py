@@ -14,7 +14,7 @@ from msmq.persistence.changes import PutMessage, PutState, RemoveMessages
 from msmq.persistence.migration_mark import MARK
 from msmq.storage.migration.errors import AlreadyMoved, MigrationError, TargetInUse
 from msmq.storage.migration.migration import MigrationProgress, MigrationSummary
-from msmq.storage.migration.store_locations import StoreLocation, place_of
+from msmq.storage.migration.store_locations import StoreLocation, store_location_of
 from msmq.testing.contracts.store_contract import HIGHEST, ORDERS
 from tests.servers.postgresql import shared_server
 from tests.storage.migration.support import (
@@ -115,7 +115,7 @@ class MigrationToLogTests(MigrationContract, TestCase):
     def setUp(self) -> None:
         home = Path(self.mktemp()).absolute()
         home.mkdir()
-        self.source, self.target = place_of("sqlite", home), place_of("log", home)
+        self.source, self.target = store_location_of("sqlite", home), store_location_of("log", home)
 
     async def test_source_that_was_used_meanwhile(self) -> None:
         """If a server has used the source after a migration was interrupted, its target is filled anew."""
@@ -207,7 +207,7 @@ class MigrationToSqliteTests(MigrationContract, TestCase):
     def setUp(self) -> None:
         home = Path(self.mktemp()).absolute()
         home.mkdir()
-        self.source, self.target = place_of("log", home), place_of("sqlite", home)
+        self.source, self.target = store_location_of("log", home), store_location_of("sqlite", home)
 
 
 class PostgresqlMigrationTestCase(TestCase):
@@ -219,8 +219,8 @@ class PostgresqlMigrationTestCase(TestCase):
         server, schema = shared_server(), f"msmq_migration_{self.id().rpartition('.')[2]}"[:60]
         server.drop(schema)
         self.addCleanup(server.drop, schema)
-        self.log = place_of("log", home)
-        self.schema = place_of(server.url(f"schema={schema}"), home)
+        self.log = store_location_of("log", home)
+        self.schema = store_location_of(server.url(f"schema={schema}"), home)
 
 
 class MigrationToPostgresqlTests(MigrationContract, PostgresqlMigrationTestCase):

@@ -56,7 +56,7 @@ def explanation_of(explanation: Explanation) -> dict[str, Any]:
         "records_since": unix_time(explanation.records_since),
         "message": message,
         "events": [_event(event) for event in explanation.events],
-        "places": [_place(place) for place in places],
+        "places": [_location_json(place) for place in places],
         "deliveries": [_delivery(record) for record in explanation.deliveries],
         "reports": [_report(report) for report in explanation.reports],
     }
@@ -117,7 +117,7 @@ def _shown_queue(path: str) -> str | None:
     return path if is_outgoing_path(path) else f".\\{path}"
 
 
-def _place(place: MessageLocation) -> dict[str, Any]:
+def _location_json(place: MessageLocation) -> dict[str, Any]:
     properties = properties_of(place.message)
     return {
         "queue": place.queue,

@@ -123,14 +123,14 @@ class Confirmations:
         except RemoteProtocolError:
             self._abort()
             return
-        self._hear()
+        self._read_confirmations()
 
     def caught_up(self) -> None:
         """Continue: the reader has caught up."""
         self._unread = 0
-        self._hear()
+        self._read_confirmations()
 
-    def _hear(self) -> None:
+    def _read_confirmations(self) -> None:
         while self._records and self._unread < self._most:
             header = self._records.popleft().header
             self._confirm(header.get("confirm"), header.get("answer", True))

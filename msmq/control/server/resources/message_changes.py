@@ -264,7 +264,7 @@ class _MessageChanges:
                     message = await running(self._inspection.read_message(self._path, lookup_id))
                     self._stream.write(json_line(self._search.described(message)))
             else:
-                changed = await self._act(part)
+                changed = await self._change_slice(part)
                 for lookup_id in sorted(set(part) - {change.lookup_id for change in changed}):
                     self._failed += 1
                     self._stream.write(json_line(_not_there(lookup_id)))
@@ -276,14 +276,14 @@ class _MessageChanges:
         while True:
             # Earlier pages are finished; a moved or removed message is not in the next page.
             found: list[int] = []
-            for message in self._search.matching(self._present(page)):
+            for message in self._search.matching(self._without_later_arrivals(page)):
                 if message is not None:
                     found.append(message.lookup_id)
                     if self._is_dry:
                         self._stream.write(json_line(self._search.described(message)))
                 await self._pause(TURN)
             if found and not self._is_dry:
-                await self._act(found)
+                await self._change_slice(found)
             if self._search.is_over(page):
                 break
             await self._pause()
@@ -294,14 +294,14 @@ class _MessageChanges:
     async def _page(self, after: int) -> MessagePage:
         return await running(self._inspection.browse(self._path, after=after, count=PAGE))
 
-    def _present(self, page: MessagePage) -> MessagePage:
+    def _without_later_arrivals(self, page: MessagePage) -> MessagePage:
         """Exclude messages that arrived after the change began."""
         return attrs.evolve(page, messages=[each for each in page.messages if self._was_there(each)])
 
     def _was_there(self, message: ReceivedMessage) -> bool:
         return message.lookup_id & SEQUENTIAL_MASK <= self._last
 
-    async def _act(self, lookup_ids: Sequence[int]) -> Sequence[MessageChange]:
+    async def _change_slice(self, lookup_ids: Sequence[int]) -> Sequence[MessageChange]:
         """Change a slice; it is changed even if the client disconnects meanwhile."""
         self._slice = running(self._count(lookup_ids))
         changed = await shielded(self._slice)

@@ -24,7 +24,7 @@ from msmq.directory.ldap.enrollment.plan import (
     sites_of,
 )
 from msmq.directory.ldap.entries.attribute_mapping import GUID
-from msmq.directory.ldap.entries.settings_entries import SETTINGS_ATTRIBUTES, is_settings, settings_places
+from msmq.directory.ldap.entries.settings_entries import SETTINGS_ATTRIBUTES, is_settings, settings_names
 from msmq.directory.ldap.names import CONFIGURATION, child, folded, value_at
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.transport.filters import ANYTHING, Equal, of_class
@@ -170,7 +170,7 @@ class Enrollment:
         return found
 
     async def _settings(self, computer: str, own: Entry | None, sites: Sequence[Entry]) -> tuple[Entry, ...]:
-        places = [place for site in sites for place in settings_places(computer, site.name)]
+        places = [place for site in sites for place in settings_names(computer, site.name)]
         found = dict(await self._operations.entries(places, SETTINGS_ATTRIBUTES))
         identifier = None if own is None else own.first(GUID)
         if identifier is not None:

@@ -31,7 +31,7 @@ def is_server(configuration: Entry) -> bool:
     )
 
 
-def settings_places(computer: str, site: str) -> tuple[str, str, str]:
+def settings_names(computer: str, site: str) -> tuple[str, str, str]:
     """The servers of a site, a computer among them, and its mSMQSettings, by their names. [MS-MQDSSM] 2.2.1.
 
     @param site: the distinguished name of the site.
@@ -63,13 +63,13 @@ def settings_changes(
 
     @param configuration: its mSMQConfiguration, with its roles.
     @param sites: the distinguished names of its sites.
-    @param held: all its mSMQSettings, and the existing L{settings_places} of each site; with
+    @param held: all its mSMQSettings, and the existing L{settings_names} of each site; with
         C{SETTINGS_ATTRIBUTES}.
     @return: the changes in the order of their application; empty if there is nothing to change.
     """
     computer = value_at(configuration.name, 1)
     known = {folded(entry.name): entry for entry in held}
-    wanted = [settings_places(computer, site) for site in sites] if is_server(configuration) else []
+    wanted = [settings_names(computer, site) for site in sites] if is_server(configuration) else []
     values = settings_values(configuration)
     kept = {folded(settings) for _, _, settings in wanted}
     changes: list[Add | Modify | Delete] = [

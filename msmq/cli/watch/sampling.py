@@ -15,7 +15,7 @@ _REST: Final = 9
 """The pause after a sample, in durations of the sample: at most a tenth of the time is spent on samples."""
 
 
-def look(client: ControlClient) -> Sample:
+def take_sample(client: ControlClient) -> Sample:
     """Take a sample.
 
     @raise MQError: the server does not answer.
@@ -30,7 +30,7 @@ def look(client: ControlClient) -> Sample:
     )
 
 
-class Looks:
+class Sampler:
     """Takes a sample again and again.
 
     The thread ends with the process: a server that never answers does not delay the end of the command.
@@ -53,7 +53,7 @@ class Looks:
 
     def start(self) -> None:
         """Start the thread; the first sample is taken after the interval."""
-        threading.Thread(target=self._run, name="looks", daemon=True).start()
+        threading.Thread(target=self._run, name="sampling", daemon=True).start()
 
     def wake(self) -> None:
         """Take a sample now."""
@@ -74,7 +74,7 @@ class Looks:
             found: Sample | MQError
             began = time.monotonic()
             try:
-                found = look(self._client)
+                found = take_sample(self._client)
             except MQError as error:
                 found = error
             taken = time.monotonic() - began
