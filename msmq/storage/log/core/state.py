@@ -144,6 +144,9 @@ class State:
 
     def put_event(self, sequence: int, row: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
+        if sequence > self.events.end:
+            # A checkpoint lacks events that were trimmed while it was written; the trim follows in the log.
+            self.trim_events(sequence)
         self.last_event = max(self.last_event, sequence)
         self.events.put(sequence, row)
 
@@ -169,9 +172,6 @@ class State:
 
     def put_events(self, first: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
-        if first > self.events.end:
-            # Events missing in a checkpoint were trimmed while it was written.
-            self.trim_events(first)
         for place, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
             self.put_event(first + place, rows[at : at + EVENT_ROW.size])
 

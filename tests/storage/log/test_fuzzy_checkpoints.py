@@ -1,0 +1,139 @@
+"""Checkpoints of a record log that changes while they are written."""
+
+from __future__ import annotations
+
+from random import Random
+from uuid import UUID
+from zlib import crc32
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.storage.log.core import checkpoint, records
+from msmq.storage.log.core.checkpoint import CheckpointHeader, read_body, tables
+from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, read_records, replay
+from msmq.storage.log.core.scan import Position
+from msmq.storage.log.core.state import State
+
+QUEUE = UUID(int=1)
+KINDS = (
+    *("event", "trim events", "move event", "entry", "trim log", "move entry"),
+    *("message", "remove", "value"),
+)
+
+
+def changes(chance: Random) -> list[tuple[str, int]]:
+    """Up to five changes."""
+    return [(chance.choice(KINDS), chance.randrange(13)) for _ in range(chance.randrange(6))]
+
+
+class _Log:
+    """A state and the records that led to it."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.written: list[bytes] = []
+        self.number = 0
+        self.write(records.queue_record(1, QUEUE, b"{}"))
+
+    def write(self, record: bytes) -> None:
+        """Commit a record."""
+        self.written.append(record)
+        for one in read_records(record):
+            replay(one, self.state)
+
+    def change(self, kind: str, count: int) -> None:
+        """Make a change, of which C{count} chooses the object."""
+        state, log = self.state, self.state.by_number[1].log
+        self.number += 1
+        event = EVENT_ROW.pack(self.number, 1, 2, 3.0, 0, b"")
+        match kind:
+            case "event":
+                for _ in range(count):
+                    self.write(records.event_record(state.last_event + 1, event))
+            case "trim events":
+                self.write(records.events_trimmed_record(min(state.events.first + count, state.events.end)))
+            case "move event":
+                if count < len(state.events):
+                    self.write(records.event_record(state.events.first + count, event))
+            case "entry":
+                for _ in range(count):
+                    # Queues share the numbers of log entries.
+                    number = state.last_entry + 1 + count % 3
+                    row = LOG_ROW.pack(number, number, self.number, 1, 2, 3.0)
+                    self.write(records.log_record(1, number, row))
+            case "trim log":
+                if len(log):
+                    self.write(records.log_trimmed_record(1, log.sequence(min(count, len(log) - 1)) + 1))
+            case "move entry":
+                if count < len(log):
+                    number = log.sequence(count)
+                    row = LOG_ROW.pack(number, number, self.number, 1, 2, 3.0)
+                    self.write(records.log_record(1, number, row))
+            case "message":
+                row = MESSAGE_ROW.pack(self.number, 1, 2, 3.0, -1, 0, 0, b"")
+                self.write(records.message_key(1, count) + row)
+            case "remove":
+                self.write(records.messages_gone_record(1, (count,)))
+            case _:
+                self.write(records.state_record(f"value {count}", b"%d" % self.number if count % 2 else None))
+
+    def content(self) -> object:
+        """All that a start would find."""
+        state, kept = self.state, self.state.by_number[1]
+        return (
+            [state.events.row(number) for number in range(state.events.first, state.events.end)],
+            state.events.end,
+            [kept.log.row(place) for place in range(len(kept.log))],
+            kept.log.size,
+            {key: kept.messages.get(key) for key in range(13)},
+            state.values,
+            (state.last_entry, state.last_event, state.next_queue),
+        )
+
+
+class FuzzyCheckpointTests(SynchronousTestCase):
+    """A checkpoint, and the log from its position, give the state of the log.
+
+    Tables have three rows, so that all changes come between any two of them.
+    """
+
+    def setUp(self) -> None:
+        self.patch(checkpoint, "ROWS", 3)
+
+    def start(self, log: _Log, steps: list[list[tuple[str, int]]]) -> _Log:
+        """A start from a checkpoint that is written while the log changes."""
+        state = log.state
+        numbers = state.next_queue, state.last_entry, state.last_event
+        behind = len(log.written)
+        body = b""
+        for table in tables(state):
+            body += checkpoint.chunk(table)
+            for kind, count in steps.pop() if steps else ():
+                log.change(kind, count)
+        header = CheckpointHeader(b"", 1, Position(1, 0, 1, 0), *numbers, len(body), crc32(body))
+        started = _Log()
+        started.state = read_body(header, body)
+        for record in log.written[behind:]:
+            started.write(record)
+        return started
+
+    def test_any_changes(self) -> None:
+        """Whatever is added, trimmed, moved and removed meanwhile."""
+        for seed in range(300):
+            chance = Random(seed)
+            log = _Log()
+            for _ in range(4):
+                for kind, count in changes(chance):
+                    log.change(kind, count)
+            started = self.start(log, [changes(chance) for _ in range(20)])
+            self.assertEqual(started.content(), log.content(), seed)
+
+    def test_events_trimmed_between_two_tables(self) -> None:
+        """Events that the checkpoint has not reached are trimmed, and a later one was added before that."""
+        log = _Log()
+        log.change("event", 9)
+        between = [("event", 1), ("trim events", 10)]
+        # The tables before are those of the queue, its log, and where the events begin.
+        started = self.start(log, [between, [], [], []])
+        self.assertEqual(started.content(), log.content())
+        self.assertEqual((len(started.state.events), started.state.events.end), (0, 11))
