@@ -40,7 +40,7 @@ SHARED: Final = {
         "tests.directory.test_active_directory",
         "tests.directory.test_attribute_table",
     ),
-    "Source tree": ("tests.test_architecture",),
+    "Source tree": ("tests.test_architecture", "tests.project.test_declared_dependencies"),
 }
 """The packages and modules whose tests share what takes seconds to make: a server, or the parsed package."""
 

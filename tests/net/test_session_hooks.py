@@ -301,7 +301,8 @@ class RefusedResultTests(TroubleTestCase):
 
     def assert_refused(self, *words: str) -> None:
         """There is one report, with these words, and no complaint of Python about a forgotten await."""
-        gc.collect()
+        # What the test made is young; a full collection takes long in a process with all tests loaded.
+        gc.collect(1)
         failures = self.flushLoggedErrors(HookError)
         self.assertEqual(len(failures), 1)
         for word in words:

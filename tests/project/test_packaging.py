@@ -7,7 +7,6 @@ None of it needs the network.
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import shutil
@@ -22,8 +21,6 @@ from zipfile import ZipFile
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from tests.installation import INTERPRETERS
-from tests.test_architecture.imports import imports_of
-from tests.test_architecture.sources import module_name, parsed_package, python_files
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -63,9 +60,6 @@ class OwnStoreTests(MessageStoreContract, TestCase):
         self.assertEqual(message_view(message_packet("text")).body_size, 4)
 """
 """A test module of a store's author, who has the wheel alone."""
-
-DISTRIBUTIONS = {"Crypto": "pycryptodome", "OpenSSL": "pyopenssl", "zope": "zope.interface"}
-"""The distributions that are not named as their top-level import."""
 
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 FROM_LOCAL_FILES = ("--no-index", "--no-deps", "--no-build-isolation")
@@ -215,30 +209,6 @@ class SourceDistributionTests(SynchronousTestCase):
         named = re.findall(r"Python :: (3\.\d+)", configuration)
         self.assertEqual(tuple(named), INTERPRETERS)
         self.assertIn(f"python={list(INTERPRETERS)}".replace("'", '"'), (PROJECT / "noxfile.py").read_text())
-
-
-class MetadataTests(SynchronousTestCase):
-    """setup.cfg says what the package needs."""
-
-    def test_imports_are_declared(self) -> None:
-        """Every imported distribution is in install_requires or in an extra for users."""
-        configuration = configparser.ConfigParser()
-        configuration.read(PROJECT / "setup.cfg", encoding="utf-8")
-        lists = [configuration["options"]["install_requires"]]
-        lists += [
-            text
-            for name, text in configuration["options.extras_require"].items()
-            if name not in ("test", "lint")
-        ]
-        declared = {name.lower() for text in lists for name in re.findall(r"(?m)^[\w.-]+", text)}
-        undeclared = {
-            f"{path.relative_to(PROJECT)} imports {needed.name}"
-            for path in python_files("msmq")
-            for needed in imports_of(module_name(path), parsed_package()[module_name(path)])
-            if (top := needed.name.split(".")[0]) not in sys.stdlib_module_names | {"msmq"}
-            and DISTRIBUTIONS.get(top, top.lower()) not in declared
-        }
-        self.assertEqual(undeclared, set())
 
 
 class ReportTests(SynchronousTestCase):

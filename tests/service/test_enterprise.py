@@ -88,7 +88,7 @@ class EnterpriseServerTests(TestCase):
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.directory)
         self.data = self.directory / "data"
-        self.patch(msmq.directory.file, "LOOK_EVERY", 0.01)
+        self.patch(msmq.directory.file, "CHECK_INTERVAL", 0.01)
         self.file = self.directory / "estate.toml"
         self.file.write_text(ENTERPRISE, encoding="utf-8")
 
