@@ -7,7 +7,7 @@ user with the SID in the message has to have exactly this certificate there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 from uuid import UUID
 
 import attrs
@@ -30,11 +30,19 @@ from msmq.queues.queue import Queue
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.directory.user_sign_certs import digest_of
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
+from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.token_bucket import TokenBucket
 from msmq.transfer.security.certificate_cache import UserCertCache
+from msmq.transfer.security.message_requirements import SecurityFault
+from msmq.transfer.security.sender_identity import (
+    NoStatedSender,
+    StatedQueueManager,
+    StatedUser,
+    stated_sender,
+    unproven_fault,
+)
 from msmq.transfer.security.signature_rules import (
     SigningPolicy,
     certificate_fault,
@@ -43,7 +51,7 @@ from msmq.transfer.security.signature_rules import (
     version_fault,
 )
 from msmq.transfer.security.unproven_senders import UnprovenSenders
-from msmq.wire.guid import format_guid, guid_from_bytes
+from msmq.wire.guid import format_guid
 from msmq.wire.sid import format_sid
 
 OWNER_READS: Final = 10
@@ -151,17 +159,23 @@ class Authentication:
 
     def _identify(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
         """Find the owner of the certificate."""
+        source = message.view.source_queue_manager
+        stated = stated_sender(security.sender_id_type, security.security_id, source)
+        match stated:
+            case SecurityFault():
+                return Refused(stated.message_class, stated.reason)
+            case NoStatedSender(reason):
+                return self._unauthenticated(queue, message, reason)
+            case StatedQueueManager(identifier):
+                return self._identify_queue_manager(queue, message, security, identifier)
+            case StatedUser(sid):
+                return self._identify_user(message, security, sid)
+            case _:
+                assert_never(stated)
+
+    def _identify_user(self, message: Accepted, security: SecurityHeader, sid: str) -> Answer:
+        """The user with this certificate: known here, or according to the directory."""
         certificate, sender = security.sender_cert, security.security_id
-        if security.sender_id_type == SenderIdType.NONE:
-            return self._unauthenticated(queue, message, "it has no sender identifier")
-        if security.sender_id_type == SenderIdType.QUEUE_MANAGER:
-            return self._identify_queue_manager(queue, message, security)
-        try:
-            sid = format_sid(sender)
-        except ValueError:
-            return _bad(f"its sender identifier of {len(sender)} bytes is not a SID")
-        if security.sender_id_type != SenderIdType.SID:
-            return _bad(f"its sender identifier is of type {security.sender_id_type}, which is unknown")
         if self._cache.find(certificate, sender) is not None or any(
             kept.security_identifier == sender and kept.credentials.certificate == certificate
             for kept in (() if self._certificates is None else self._certificates.kept)
@@ -227,15 +241,13 @@ class Authentication:
         except (TypeError, ValueError):
             return None
 
-    def _identify_queue_manager(self, queue: Queue, message: Accepted, security: SecurityHeader) -> Answer:
+    def _identify_queue_manager(
+        self, queue: Queue, message: Accepted, security: SecurityHeader, identifier: UUID
+    ) -> Answer:
         """The queue manager that has signed the message itself; its keys are in the directory."""
-        sender = security.security_id
-        if len(sender) != 16 or sender != message.view.source_queue_manager:
-            return _bad("it is signed by another queue manager than the one that sent it")
         facts = self._signing.facts(security.sender_cert)
         key = _key(facts.modulus, facts.public_exponent) if isinstance(facts, CertificateFacts) else b""
-        known = self._unproven.find((QueueManagerObject, sender), key, self._clock.now())
-        identifier = guid_from_bytes(sender)
+        known = self._unproven.find((QueueManagerObject, security.security_id), key, self._clock.now())
         if known is not None:
             return self._other_key(queue, message, identifier, known.count)
         return Deferred.fromCoroutine(self._ask_for_queue_manager(queue, message, identifier, key))
@@ -278,11 +290,11 @@ class Authentication:
         )
 
     def _unauthenticated(self, queue: Queue, message: Accepted, why: str) -> Outcome:
-        """The refusal of a valid signature whose key does not authenticate the sender."""
-        if queue.definition.authenticate:
-            return _bad(
-                f"{queue.definition.path} accepts only authenticated messages: it is signed, but {why}"
-            )
+        """The outcome for a valid signature whose key does not authenticate the sender."""
+        definition = queue.definition
+        fault = unproven_fault(definition.path, why, authenticate=definition.authenticate)
+        if fault is not None:
+            return Refused(fault.message_class, fault.reason)
         return attrs.evolve(message, authentication=AuthenticationLevel.NONE)
 
     def _certificate(self, certificate: bytes) -> str:

@@ -13,9 +13,9 @@ from msmq.manager.securing.security_descriptors import SecurityDescriptors, prot
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.security_header import SenderIdType
+from msmq.transfer.security.sender_identity import account_of
 from msmq.windows.access_masks import QUEUE_KIND, QueueAccess
-from msmq.windows.well_known_sids import ANONYMOUS, EVERYONE
+from msmq.windows.well_known_sids import ANONYMOUS
 
 _WRITE = int(QueueAccess.MQSEC_WRITE_MESSAGE)
 _MOST_OPEN = 10_000
@@ -122,7 +122,5 @@ class QueueAccessCheck:
 
 
 def _sender(message: Accepted) -> bytes | None:
-    """The authenticated sender; everyone for an authenticated queue manager ([MS-MQQB] 3.1.5.8.3)."""
-    if message.sender is None or message.security is None:
-        return message.sender
-    return EVERYONE if message.security.sender_id_type == SenderIdType.QUEUE_MANAGER else message.sender
+    security = message.security
+    return account_of(message.sender, None if security is None else security.sender_id_type)
