@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from msmq.queues.arriving.message import Acknowledge, Delivery, Message
     from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
     from msmq.queues.reading.seek import MessageSeekAction
+    from msmq.sender.deliveries import NotDelivered
+    from msmq.sender.sender import ConnectedPeer, Sender, connect
     from msmq.service.configuration import Overrides, load
     from msmq.service.server import Server
     from msmq.session.effects import CloseReason
@@ -52,6 +54,7 @@ _HOMES = {
     "Broker": "msmq.broker.broker",
     "BodyDecoders": "msmq.decoding.bodies",
     "CloseReason": "msmq.session.effects",
+    "ConnectedPeer": "msmq.sender.sender",
     "Delivery": "msmq.queues.arriving.message",
     "DiallingSessionFactory": "msmq.net.dialling_session_factory",
     "IBodyDecoder": "msmq.interfaces",
@@ -70,6 +73,7 @@ _HOMES = {
     "MsmqError": "msmq.errors",
     "Outcome": "msmq.broker.outcomes",
     "OpenQueue": "msmq.manager.applications.open_queue",
+    "NotDelivered": "msmq.sender.deliveries",
     "OutgoingPacket": "msmq.session.outgoing",
     "Overrides": "msmq.service.configuration",
     "PrivacyLevel": "msmq.structures.algorithms",
@@ -78,6 +82,7 @@ _HOMES = {
     "QueueShareMode": "msmq.queues.reading.descriptor",
     "ReceivedMessage": "msmq.interfaces",
     "RemoteProtocolError": "msmq.errors",
+    "Sender": "msmq.sender.sender",
     "Server": "msmq.service.server",
     "SessionFactory": "msmq.net.session_factory",
     "SessionHooks": "msmq.net.session_hooks",
@@ -87,6 +92,7 @@ _HOMES = {
     "UserMessageView": "msmq.structures.packet.user_message_view",
     "__version__": "msmq.version",
     "accept": "msmq.broker.outcomes",
+    "connect": "msmq.sender.sender",
     "later": "msmq.broker.outcomes",
     "load": "msmq.service.configuration",
     "reject": "msmq.broker.outcomes",
@@ -99,6 +105,7 @@ __all__ = [
     "BodyDecoders",
     "Broker",
     "CloseReason",
+    "ConnectedPeer",
     "Delivery",
     "DiallingSessionFactory",
     "IBodyDecoder",
@@ -115,6 +122,7 @@ __all__ = [
     "MessageIdentifier",
     "MessageSeekAction",
     "MsmqError",
+    "NotDelivered",
     "OpenQueue",
     "Outcome",
     "OutgoingPacket",
@@ -125,6 +133,7 @@ __all__ = [
     "QueueShareMode",
     "ReceivedMessage",
     "RemoteProtocolError",
+    "Sender",
     "Server",
     "SessionFactory",
     "SessionHooks",
@@ -134,6 +143,7 @@ __all__ = [
     "UserMessageView",
     "__version__",
     "accept",
+    "connect",
     "later",
     "load",
     "reject",

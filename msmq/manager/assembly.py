@@ -23,7 +23,7 @@ from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.reads import Reads
 from msmq.manager.applications.search import Search
 from msmq.manager.applications.send_keys import SendKeys
-from msmq.manager.applications.sender import Sender
+from msmq.manager.applications.sender import MessageSender
 from msmq.manager.applications.transactions import TransactionListener, Transactions
 from msmq.manager.events import EventLog
 from msmq.manager.flow_control import FlowControl
@@ -353,7 +353,7 @@ class Parts:
         self.message_administration = MessageOperations(
             performer, self.departures, self.events, self.search, copies, destinations
         )
-        self.sender = Sender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
+        self.sender = MessageSender(model.identifier, outbox, self.transactions, self.keyed, new_identifier)
         self.opening = QueueOpener(
             performer,
             Reads(performer, outbox),

@@ -100,9 +100,12 @@ ROOMS = {
         ),
     ),
     "broker": Room(6, (*BELOW_PROVIDERS, "net", "storage", "manager", "service")),
+    "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service")),
     "client": Room(6, (*BELOW_PROVIDERS, "control")),
     # The doors: what users import, and what their tests import.
-    "msmq": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "version")),
+    "msmq": Room(
+        7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "sender", "version")
+    ),
     "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
 }
 """Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""
@@ -123,6 +126,7 @@ SAME_LEVEL = {
     ("service", "web"),
     ("web", "control"),
     ("broker", "service"),
+    ("sender", "service"),
     ("pipeline", "control"),
     ("cli", "control"),
     ("client", "control"),

@@ -12,7 +12,7 @@ from msmq.manager.administration.queue_administration import Administration
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.reads import Read, Reads
 from msmq.manager.applications.reservation import Reservation
-from msmq.manager.applications.sender import Sender
+from msmq.manager.applications.sender import MessageSender
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions, check_usage, move
 from msmq.manager.membership.public_names import UnknownPublicQueue
@@ -42,7 +42,7 @@ class OpenQueue:
         self,
         descriptor: OpenQueueDescriptor,
         performer: Performer,
-        sender: Sender,
+        sender: MessageSender,
         reads: Reads,
         transactions: Transactions,
         administration: Administration,

@@ -8,7 +8,7 @@ from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reads import Reads
 from msmq.manager.applications.reservation import Reservation
-from msmq.manager.applications.sender import Sender
+from msmq.manager.applications.sender import MessageSender
 from msmq.manager.applications.targets import outgoing_queue, readable_queue
 from msmq.manager.applications.transactions import Transactions, check_usage
 from msmq.manager.performer import Performer
@@ -27,7 +27,7 @@ class QueueOpener:
         self,
         performer: Performer,
         reads: Reads,
-        sender: Sender,
+        sender: MessageSender,
         transactions: Transactions,
         administration: Administration,
         destinations: Destinations,

@@ -83,7 +83,7 @@ class _Batch:
         ]
 
 
-class Sender:
+class MessageSender:
     """Enqueue Message, as applications call it. [MS-MQDMPR] 3.1.7.1.9."""
 
     def __init__(

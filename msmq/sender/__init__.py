@@ -1,0 +1,1 @@
+"""Senders: a queue manager without queues of its own that reports when each message has been delivered."""
