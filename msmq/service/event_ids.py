@@ -203,6 +203,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "what is damaged stays in the store: {error}": 5019,
     "the metrics could not be written": 5801,
     "web: {peer} has no valid token; {count} such requests refused since the last line": 5802,
+    "A page of the web console failed": 5803,
     "messages that are in process do not end; they are processed again": 6001,
     "messages of {queue} cannot be read: {error}{others}": 6002,
     "a message that was processed is removed from {queue} later: {error}": 6003,

@@ -115,7 +115,7 @@ class Server(Service):
         makes a new one.
     @ivar parts: its objects, while it runs.
     @ivar remote_control: address and port of the control API for callers with a token, if configured.
-    @ivar web: address and port of the metrics and the health, if they are served.
+    @ivar web: address and port of the metrics, the health and the console, if they are served.
     """
 
     name = "msmq"
@@ -369,8 +369,10 @@ class Server(Service):
         if not endpoint.is_loopback and tokens is None:
             raise StartError(f"the web endpoint {endpoint} needs [security] control_token_file")
         site = web.site(
-            parts.manager.inspection,
+            parts.manager,
             self._reactor,
+            # The console shows messages: where tokens are configured it needs one on loopback too.
+            check_page_token=None if tokens is None else tokens.name_of,
             check_token=None if endpoint.is_loopback or tokens is None else tokens.name_of,
             windows_names=self.configuration.web.windows_exporter_names,
             reloads=self._reloads,

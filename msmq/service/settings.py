@@ -82,7 +82,7 @@ class ListenSettings:
     """The same API, for callers with a token."""
 
     web: StreamEndpoint | None = None
-    """Metrics and health; without a token on loopback."""
+    """Metrics, health and the console; on loopback only the console may need a token."""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,1 +1,1 @@
-"""Metrics and health over HTTP, served at C{[listen] web}."""
+"""Metrics, health and the console over HTTP, served at C{[listen] web}."""

@@ -8,8 +8,10 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.interfaces.storage import IMessageStore
-from msmq.manager.administration.inspection import ManagerInspection
+from msmq.manager.service import QueueManagerService
+from msmq.web.console.application import make_console
 from msmq.web.exposition import Exposition, Instruments
+from msmq.web.readiness import Readiness, readiness
 from msmq.web.site import CheckToken, WebSite
 
 
@@ -34,19 +36,35 @@ class WebEndpoint:
 
     def site(
         self,
-        manager: ManagerInspection,
+        manager: QueueManagerService,
         reactor: IReactorTime,
         *,
         check_token: CheckToken | None,
+        check_page_token: CheckToken | None,
         windows_names: bool,
         reloads: Mapping[str, int],
     ) -> WebSite:
-        """Create the site that serves metrics and health of a queue manager, running or not.
+        """Create the site that serves metrics, health and console of a queue manager, running or not.
 
-        @param check_token: as of L{WebSite}.
+        @param check_token: as of L{WebSite}; so is C{check_page_token}.
         @param windows_names: as of L{Exposition}; so is C{reloads}.
         """
+        inspection = manager.inspection
         exposition = Exposition(
-            manager, self.instruments, reactor, windows_names=windows_names, reloads=reloads
+            inspection, self.instruments, reactor, windows_names=windows_names, reloads=reloads
         )
-        return WebSite(manager, self.instruments, exposition, reactor, check_token)
+
+        def current_readiness() -> Readiness:
+            failed_at = self.instruments.store.failed_at
+            since = None if failed_at is None else reactor.seconds() - failed_at
+            return readiness(inspection.state, inspection.measurements, since)
+
+        return WebSite(
+            inspection,
+            exposition,
+            reactor,
+            check_token,
+            check_page_token,
+            current_readiness,
+            make_console(manager, reactor, current_readiness, zone=None),
+        )

@@ -1,4 +1,4 @@
-"""The web endpoint: C{/metrics}, C{/health/live} and C{/health/ready}."""
+"""The web endpoint: C{/metrics}, C{/health/live}, C{/health/ready}, and the console at all other paths."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
-from twisted.web.resource import Resource
+from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from msmq.control.server.http.requests import BoundedContent
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
 from msmq.manager.administration.inspection import ManagerInspection
-from msmq.web.exposition import CONTENT_TYPE, Exposition, Instruments
-from msmq.web.readiness import Health, readiness
+from msmq.web.exposition import CONTENT_TYPE, Exposition
+from msmq.web.readiness import Health, Readiness
 
 CONNECTIONS: Final = 256
 """Limit on connections; beyond it the oldest is closed."""
@@ -76,6 +76,10 @@ class WebSite(Site):
 
     @param check_token: checks the tokens of requests for C{/metrics}; C{None} on a loopback endpoint, where
         requests need none.
+    @param check_page_token: checks the tokens of requests for pages of the console; C{None} if these need
+        none.
+    @param readiness: the current readiness of the queue manager.
+    @param console: the pages of the console, which only read.
     """
 
     protocol = WebChannel  # type: ignore[assignment]
@@ -84,16 +88,18 @@ class WebSite(Site):
     def __init__(
         self,
         manager: ManagerInspection,
-        instruments: Instruments,
         exposition: Exposition,
         reactor: IReactorTime,
         check_token: CheckToken | None,
+        check_page_token: CheckToken | None,
+        readiness: Callable[[], Readiness],
+        console: IResource,
     ) -> None:
         access = _Access(check_token, reactor)
-        root = _Page(access)
+        root = _Root(access, _ConsoleEntry(access, _Access(check_page_token, reactor), console))
         health = _Page(access)
         health.putChild(b"live", _Live(access))
-        health.putChild(b"ready", _Ready(access, manager, instruments, reactor))
+        health.putChild(b"ready", _Ready(access, manager, readiness))
         root.putChild(b"health", health)
         root.putChild(b"metrics", _Metrics(access, exposition))
         Site.__init__(self, root, timeout=IDLE, reactor=reactor)
@@ -214,6 +220,41 @@ def _error(request: Request, status: int, detail: str) -> bytes:
     return json_answer(request, {"error": "MQ_ERROR_INVALID_PARAMETER", "detail": detail}, status)
 
 
+class _Root(_Page):
+    """The root: what is neither metrics nor health is a page of the console."""
+
+    def __init__(self, access: _Access, console: _ConsoleEntry) -> None:
+        _Page.__init__(self, access)
+        self._console = console
+
+    def getChild(self, path: bytes, request: Request) -> Resource:
+        # The console reads the whole path.
+        assert request.prepath is not None and request.postpath is not None
+        request.postpath.insert(0, request.prepath.pop())
+        return self._console
+
+
+class _ConsoleEntry(_Page):
+    """Decides which requests for pages of the console are answered."""
+
+    isLeaf = True
+
+    def __init__(self, access: _Access, page_access: _Access, console: IResource) -> None:
+        _Page.__init__(self, access)
+        self._page_access = page_access
+        self._console = console
+
+    def answer(self, request: Request) -> Any:
+        if not self._page_access.is_known(request):
+            request.setHeader(b"www-authenticate", b'Bearer realm="msmq"')
+            return _denied(request, "the console needs a token at this endpoint")
+        return self._console.render(request)
+
+
+def _denied(request: Request, detail: str) -> bytes:
+    return json_answer(request, {"error": "MQ_ERROR_ACCESS_DENIED", "detail": detail}, 401)
+
+
 class _Live(_Page):
     """Liveness: the process works, in any state of the queue manager."""
 
@@ -225,17 +266,14 @@ class _Ready(_Page):
     """Readiness of the queue manager."""
 
     def __init__(
-        self, access: _Access, manager: ManagerInspection, instruments: Instruments, reactor: IReactorTime
+        self, access: _Access, manager: ManagerInspection, readiness: Callable[[], Readiness]
     ) -> None:
         _Page.__init__(self, access)
         self._manager = manager
-        self._store = instruments.store
-        self._reactor = reactor
+        self._readiness = readiness
 
     def answer(self, request: Request) -> bytes:
-        failed_at = self._store.failed_at
-        since = None if failed_at is None else self._reactor.seconds() - failed_at
-        found = readiness(self._manager.state, self._manager.measurements, since)
+        found = self._readiness()
         answer: dict[str, object] = {"status": found.health.value, "reasons": list(found.reasons)}
         if self.access.is_loopback:
             # Remote requests need no token here, so the response does not reveal the directory.
@@ -256,11 +294,7 @@ class _Metrics(_Page):
     def answer(self, request: Request) -> Any:
         if not self.access.is_known(request):
             request.setHeader(b"www-authenticate", b'Bearer realm="msmq"')
-            return json_answer(
-                request,
-                {"error": "MQ_ERROR_ACCESS_DENIED", "detail": "/metrics needs a token at this endpoint"},
-                401,
-            )
+            return _denied(request, "/metrics needs a token at this endpoint")
         gone: list[bool] = []
         request.notifyFinish().addBoth(lambda _: gone.append(True))
         text: Deferred[Any] = self._exposition.text()

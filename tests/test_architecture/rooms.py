@@ -81,7 +81,7 @@ ROOMS = {
             "version",
         ),
     ),
-    "web": Room(6, (*BELOW_PROVIDERS, "manager", "control", "version")),
+    "web": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "control", "version")),
     "pipeline": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
     ),
@@ -161,7 +161,8 @@ ONLY_IN = {
     "cryptography": ("msmq.security",),
     "OpenSSL": ("msmq.security",),
     "Crypto": ("msmq.security",),
-    "klein": ("msmq.control",),
+    "klein": ("msmq.control", "msmq.web.console"),
+    "jinja2": ("msmq.web.console",),
     "click": ("msmq.cli",),
     "prometheus_client": ("msmq.web",),
     "rich": ("msmq.cli.watch.screen",),

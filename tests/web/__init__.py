@@ -1,1 +1,1 @@
-"""Metrics and health over HTTP."""
+"""Metrics, health and the console over HTTP."""

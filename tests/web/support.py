@@ -33,9 +33,10 @@ class WebTestCase(NodesTestCase):
         self.addCleanup(self.alpha.service.stopService)
         self.addCleanup(self.beta.service.stopService)
         self.site = self.endpoint.site(
-            self.alpha.service.inspection,
+            self.alpha.service,
             self.clock.reactor,
             check_token=self.token_check(),
+            check_page_token=self.page_token_check(),
             windows_names=self.windows_names,
             reloads={"done": 0},
         )
@@ -52,6 +53,10 @@ class WebTestCase(NodesTestCase):
     def token_check(self) -> CheckToken | None:
         """The check of tokens; C{None} on loopback."""
         return None
+
+    def page_token_check(self) -> CheckToken | None:
+        """The check of the tokens for pages of the console; C{None} if they need none."""
+        return self.token_check()
 
     def options(self) -> Mapping[str, Any]:
         """Options of ALPHA."""

@@ -99,10 +99,14 @@ class AccessTests(WebTestCase):
 
     def test_other_paths(self) -> None:
         """An unknown path is answered with 404."""
-        for path in ("/", "/health", "/nothing", "/health/live/x", "/metricsx"):
+        for path in ("/health", "/health/live/x"):
             answer = self.get(path)
             self.assertEqual(answer.status, 404, path)
             self.assertIn("/health/ready", answer.json["detail"])
+        for path in ("/nothing", "/metricsx", "/queues/x"):
+            answer = self.get(path)
+            self.assertEqual(answer.status, 404, path)
+            self.assertIn(f"there is no resource {path}".encode(), answer.body)
 
     def test_other_methods(self) -> None:
         """Methods other than GET and HEAD are refused."""

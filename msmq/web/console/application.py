@@ -1,0 +1,92 @@
+"""The console as a resource: its routes, and its answers to errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import tzinfo
+
+from klein import Klein
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.iweb import IRequest
+from twisted.web.resource import IResource
+from twisted.web.server import Request
+from werkzeug.exceptions import HTTPException
+
+from msmq.control.protocol.refusals import internal_error, no_such_resource
+from msmq.control.server.resources.context import ResourceFamily, add_resources
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.structures.status import MQError
+from msmq.web.console.pages.context import PageContext
+from msmq.web.console.pages.dead_letters import DeadLetterPage
+from msmq.web.console.pages.history import HistoryPages
+from msmq.web.console.pages.messages import MessagePages
+from msmq.web.console.pages.overview import OverviewPage
+from msmq.web.console.pages.queues import QueuePages
+from msmq.web.console.pages.transfer import TransferPages
+from msmq.web.console.rendering import STYLE_SHEET, PageRenderer, protect
+from msmq.web.readiness import Readiness
+
+_log = Logger()
+
+
+def make_console(
+    manager: IQueueManager,
+    clock: IReactorTime,
+    readiness: Callable[[], Readiness],
+    zone: tzinfo | None,
+) -> IResource:
+    """Build the pages about one queue manager.
+
+    They only read. The resource does not check who requests a page; its parent does.
+
+    @param readiness: the current readiness of the queue manager.
+    @param zone: the time zone of the times shown; C{None} for that of the process.
+    """
+    context = PageContext(manager, PageRenderer(manager.inspection.status().name, zone), clock, readiness)
+    families: list[ResourceFamily] = [
+        OverviewPage(context),
+        QueuePages(context),
+        MessagePages(context),
+        DeadLetterPage(context),
+        TransferPages(context),
+        HistoryPages(context),
+        ConsoleAssets(),
+    ]
+    tree = Klein()
+    add_resources(tree, families)
+
+    def unknown(request: IRequest, failure: Failure) -> bytes:
+        assert isinstance(request, Request)
+        return context.refused(request, no_such_resource(request.path.decode("utf-8", "replace")))
+
+    def refused(request: IRequest, failure: Failure) -> bytes:
+        assert isinstance(request, Request)
+        error = failure.value
+        if not isinstance(error, MQError):
+            _log.failure("A page of the web console failed", failure)
+            error = internal_error()
+        return context.refused(request, error)
+
+    tree.handle_errors(HTTPException)(unknown)
+    tree.handle_errors(Exception)(refused)
+    resource: IResource = tree.resource()
+    return resource
+
+
+class ConsoleAssets:
+    """The style sheet."""
+
+    app = Klein()
+
+    def __init__(self) -> None:
+        self._style_sheet = STYLE_SHEET.read_bytes()
+
+    @app.route("/assets/console.css", methods=["GET"])
+    def style_sheet(self, request: Request) -> bytes:
+        """The style sheet of all pages."""
+        protect(request)
+        request.setHeader(b"content-type", b"text/css; charset=utf-8")
+        request.setHeader(b"cache-control", b"no-cache")
+        return self._style_sheet

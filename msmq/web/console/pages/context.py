@@ -1,0 +1,54 @@
+"""What the pages of the console share: the queue manager, the renderer, and bounded work in each turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import attrs
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.server import Request
+
+from msmq.control.protocol.refusals import http_status, refusal
+from msmq.control.server.http.disconnection import next_reactor_turn
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.structures.status import MQError
+from msmq.web.console.rendering import PageRenderer
+from msmq.web.readiness import Readiness
+
+TURN: Final = 0.005
+"""Maximum time of one reactor iteration, in seconds."""
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen
+class PageContext:
+    """Shared context of the pages.
+
+    @ivar readiness: the current readiness of the queue manager.
+    """
+
+    manager: IQueueManager
+    renderer: PageRenderer
+    clock: IReactorTime
+    readiness: Callable[[], Readiness]
+
+    def page(self, request: Request, template: str, **values: Any) -> bytes:
+        """Render a page; its navigation entry is the name of the template."""
+        return self.renderer.page(request, f"{template}.html", {"section": template, **values})
+
+    def refused(self, request: Request, error: MQError) -> bytes:
+        """Render a refusal: its name and its detail."""
+        return self.renderer.page(
+            request, "refused.html", {"section": "", **refusal(error)}, http_status(error)
+        )
+
+    async def each(self, values: Iterable[_T], use: Callable[[_T], object]) -> None:
+        """Use each value, with a pause for the reactor whenever L{TURN} seconds have passed."""
+        began = self.clock.seconds()
+        for value in values:
+            use(value)
+            if self.clock.seconds() - began >= TURN:
+                await next_reactor_turn(self.clock)
+                began = self.clock.seconds()

@@ -1,0 +1,77 @@
+"""Dead letters, grouped by reason and destination, with the reason in words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+from klein import Klein
+from twisted.web.server import Request
+
+from msmq.control.server.http.requests import parameters, refuse_rest
+from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.web.console.dead_letter_reasons import DeadLetterReason, dead_letter_reason
+from msmq.web.console.pages.context import PageContext
+
+LISTED: Final = 1000
+"""Limit on dead letters of each queue that the page groups."""
+
+
+@attrs.define
+class DeadLetterGroup:
+    """Dead letters with the same queue, class and destination.
+
+    @ivar queue: the dead-letter queue that holds them.
+    @ivar lookup_id: of the oldest one, in C{queue}.
+    @ivar oldest: when that one arrived there, in ISO 8601.
+    """
+
+    queue: str
+    class_name: str
+    destination: str | None
+    reason: DeadLetterReason
+    label: str
+    lookup_id: int
+    oldest: str
+    newest: str
+    messages: int = 0
+    bytes: int = 0
+
+
+class DeadLetterPage:
+    """The messages in both dead-letter queues."""
+
+    app = Klein()
+
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._inspection = context.manager.inspection
+
+    @app.route("/deadletters", methods=["GET"])
+    async def dead_letters(self, request: Request) -> bytes:
+        """The groups, the largest first."""
+        refuse_rest(parameters(request), "none")
+        groups: dict[tuple[str, int, str | None], DeadLetterGroup] = {}
+        looked_at = 0
+        async for place in self._inspection.each_dead_letter(LISTED):
+            looked_at += 1
+            value = properties_of(place.message)
+            key = (place.queue, value["class"], value["destination_queue"])
+            group = groups.get(key)
+            arrived = value["arrived_time"]
+            if group is None:
+                reason = dead_letter_reason(value["class"])
+                label, lookup_id = value["label"], value["lookup_id"]
+                group = groups[key] = DeadLetterGroup(
+                    place.queue, value["class_name"], key[2], reason, label, lookup_id, arrived, arrived
+                )
+            group.messages += 1
+            group.bytes += value["body_size"]
+            group.newest = max(group.newest, arrived)
+        return self._context.page(
+            request,
+            "deadletters",
+            groups=sorted(groups.values(), key=lambda group: -group.messages),
+            looked_at=looked_at,
+            total=self._inspection.status().dead_letters,
+        )

@@ -1,0 +1,104 @@
+"""Transfer to other queue managers: outgoing queues, sessions, the enterprise and its routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from klein import Klein
+from twisted.web.server import Request
+
+from msmq.control.server.http.disconnection import running
+from msmq.control.server.http.requests import parameters, refuse_rest, take
+from msmq.control.server.messages.json_records import json_record
+from msmq.interfaces.summaries import OutgoingQueueSummary, SessionSummary
+from msmq.routing.topology_description import describe_route, describe_topology
+from msmq.structures.status import MQError
+from msmq.web.console.pages.context import PageContext
+from msmq.web.console.rows import TableRows, read_query
+
+OUTGOING_COLUMNS: Final[Mapping[str, Callable[[OutgoingQueueSummary], Any]]] = {
+    "name": lambda queue: queue.format_name.casefold(),
+    "state": lambda queue: queue.state,
+    "messages": lambda queue: queue.messages,
+    "bytes": lambda queue: queue.bytes,
+    "unacknowledged": lambda queue: queue.unacknowledged,
+    "attempt": lambda queue: queue.next_attempt or float("inf"),
+}
+
+SESSION_COLUMNS: Final[Mapping[str, Callable[[SessionSummary], Any]]] = {
+    "address": lambda session: session.remote_address,
+    "direction": lambda session: session.direction,
+    "state": lambda session: session.state,
+    "sent": lambda session: session.statistics.sent,
+    "received": lambda session: session.statistics.received,
+    "unacknowledged": lambda session: session.statistics.unacknowledged,
+}
+
+
+class TransferPages:
+    """Outgoing queues, sessions and routes."""
+
+    app = Klein()
+
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._inspection = context.manager.inspection
+
+    @app.route("/outgoing", methods=["GET"])
+    async def outgoing(self, request: Request) -> bytes:
+        """One page of the outgoing queues."""
+        found = parameters(request)
+        query = read_query(found, OUTGOING_COLUMNS, "name")
+        refuse_rest(found, "filter, sort, order and page")
+        rows = TableRows(
+            query, OUTGOING_COLUMNS, lambda queue: "\n".join([queue.format_name, *queue.next_hops])
+        )
+        await self._context.each(self._inspection.each_outgoing(), rows.add)
+        return self._context.page(request, "outgoing", table=rows.page())
+
+    @app.route("/outgoing_queue", methods=["GET"])
+    def outgoing_queue(self, request: Request) -> bytes:
+        """One outgoing queue, with its connection history."""
+        found = parameters(request)
+        name = take(found, "name")
+        refuse_rest(found, "name")
+        return self._context.page(
+            request, "outgoing_queue", queue=json_record(self._inspection.outgoing_queue(name))
+        )
+
+    @app.route("/sessions", methods=["GET"])
+    async def sessions(self, request: Request) -> bytes:
+        """One page of the sessions."""
+        found = parameters(request)
+        query = read_query(found, SESSION_COLUMNS, "address")
+        refuse_rest(found, "filter, sort, order and page")
+        rows = TableRows(
+            query, SESSION_COLUMNS, lambda session: f"{session.remote_address}\n{session.remote_identifier}"
+        )
+        await self._context.each(self._inspection.each_session(), rows.add)
+        return self._context.page(request, "sessions", table=rows.page())
+
+    @app.route("/enterprise", methods=["GET"])
+    async def enterprise(self, request: Request) -> bytes:
+        """Sites, links and queue managers; with C{source} and C{destination} also the route between them."""
+        found = parameters(request)
+        source, destination = found.pop("source", ""), found.pop("destination", "")
+        refuse_rest(found, "source and destination")
+        topology, route, problem = None, None, ""
+        try:
+            topology = describe_topology(await running(self._inspection.topology()))
+            if source and destination:
+                explained = await running(self._inspection.route(source, destination))
+                route = describe_route(explained.topology, explained.route)
+        except MQError as error:
+            problem = error.detail or error.status.name
+        return self._context.page(
+            request,
+            "enterprise",
+            topology=topology,
+            route=route,
+            problem=problem,
+            source=source,
+            destination=destination,
+        )

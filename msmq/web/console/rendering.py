@@ -1,0 +1,80 @@
+"""Renders the templates of the console; every value in them is escaped."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from twisted.web.server import Request
+
+from msmq.decoding.values import unix_time
+from msmq.web.console import presentation
+
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
+    " frame-ancestors 'none'"
+)
+"""Nothing but the style sheet of this server is loaded, and no script runs."""
+
+STYLE_SHEET: Final = Path(__file__).parent / "assets" / "console.css"
+
+_HEADERS: Final = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+}
+
+
+def protect(request: Request) -> None:
+    """Set the headers that keep other sites from framing, loading and extending a response."""
+    for name, value in _HEADERS.items():
+        request.setHeader(name.encode(), value.encode())
+
+
+class PageRenderer:
+    """Renders pages.
+
+    @param name: the name of the queue manager, shown on every page.
+    @param zone: the time zone of the times shown; C{None} for that of the process.
+    """
+
+    def __init__(self, name: str, zone: tzinfo | None) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(Path(__file__).parent / "templates"),
+            autoescape=True,
+            auto_reload=False,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_finalized,
+        )
+        self._environment.globals["manager_name"] = name
+        self._environment.filters |= {
+            "count": presentation.count,
+            "size": presentation.size,
+            "kilobytes": presentation.kilobytes,
+            "duration": presentation.duration,
+            "when": partial(presentation.shown_time, zone=zone),
+            "moment": unix_time,
+        }
+
+    def page(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> bytes:
+        """Set status and headers of a page, and return its body."""
+        body = self._environment.get_template(template).render(values).encode("utf-8", "backslashreplace")
+        request.setResponseCode(status)
+        protect(request)
+        request.setHeader(b"content-type", b"text/html; charset=utf-8")
+        request.setHeader(b"content-length", b"%d" % len(body))
+        return body
+
+
+def _finalized(value: object) -> object:
+    """A missing value is a dash; text has its hidden characters escaped."""
+    if value is None:
+        return "\u2013"
+    return presentation.visible(value) if type(value) is str else value

@@ -1,0 +1,101 @@
+"""Tables of many rows: sorted by a column, filtered by a text, one page at a time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from msmq.control.protocol.refusals import invalid
+from msmq.control.server.messages.properties import number
+from msmq.quoting import quoted
+
+PAGE: Final = 100
+"""Rows on one page."""
+
+_T = TypeVar("_T")
+
+
+@attrs.frozen
+class TableQuery:
+    """The part of a table that a request wants.
+
+    @ivar text: rows have to contain it, without regard to case.
+    @ivar sort: the name of a column.
+    @ivar page: counted from 1.
+    """
+
+    text: str
+    sort: str
+    is_descending: bool
+    page: int
+
+
+def read_query(found: dict[str, str], columns: Mapping[str, object], default: str) -> TableQuery:
+    """Take C{filter}, C{sort}, C{order} and C{page} from the query parameters.
+
+    @raise MQError: a value is invalid.
+    """
+    sort = found.pop("sort", default)
+    if sort not in columns:
+        raise invalid(f"sort: {quoted(sort)} is not a column; there are {', '.join(columns)}")
+    order = found.pop("order", "up")
+    if order not in ("up", "down"):
+        raise invalid(f"order is up or down, not {quoted(order)}")
+    page = number("page", found.pop("page", "1"))
+    return TableQuery(found.pop("filter", ""), sort, order == "down", max(1, page))
+
+
+@attrs.frozen
+class TablePage(Generic[_T]):
+    """One page of a table.
+
+    @ivar matching: rows that match the filter.
+    @ivar total: rows without the filter.
+    """
+
+    rows: Sequence[_T]
+    query: TableQuery
+    matching: int
+    total: int
+
+    @property
+    def pages(self) -> int:
+        """The number of pages, at least 1."""
+        return max(1, -(-self.matching // PAGE))
+
+
+class TableRows(Generic[_T]):
+    """Collects the rows of one page.
+
+    @param columns: the key of each column by which rows can be sorted.
+    @param text: the text of a row, to which the filter applies.
+    """
+
+    def __init__(
+        self, query: TableQuery, columns: Mapping[str, Callable[[_T], Any]], text: Callable[[_T], str]
+    ) -> None:
+        self._query = query
+        self._key = columns[query.sort]
+        self._text = text
+        self._wanted = query.text.casefold()
+        self._rows: list[_T] = []
+        self._total = 0
+
+    def add(self, row: _T) -> None:
+        """Add a row."""
+        self._total += 1
+        if not self._wanted or self._wanted in self._text(row).casefold():
+            self._rows.append(row)
+
+    def page(self) -> TablePage[_T]:
+        """The page; one after the last is the last."""
+        matching = len(self._rows)
+        last = max(1, -(-matching // PAGE))
+        query = attrs.evolve(self._query, page=min(self._query.page, last))
+        best: Callable[[int, Iterable[_T], Callable[[_T], Any]], list[_T]]
+        best = heapq.nlargest if query.is_descending else heapq.nsmallest
+        first = (query.page - 1) * PAGE
+        return TablePage(best(first + PAGE, self._rows, self._key)[first:], query, matching, self._total)

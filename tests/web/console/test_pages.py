@@ -1,0 +1,281 @@
+"""The pages of the console, rendered without a browser."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import quote
+
+from msmq.queues.arriving.message import Message
+from msmq.web.console.rendering import CONTENT_SECURITY_POLICY
+from msmq.web.site import CheckToken
+from tests.web.support import ORDERS, TOKEN, WebTestCase
+
+ELSEWHERE = "DIRECT=OS:GAMMA\\private$\\elsewhere"
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202egnp.exe"
+PAGES = (
+    "/",
+    "/queues",
+    "/queues?system=true&sort=messages&order=down",
+    "/queue?path=.%5Cprivate$%5Corders",
+    "/messages?queue=.%5Cprivate$%5Corders",
+    "/deadletters",
+    "/outgoing",
+    "/sessions",
+    "/events",
+    "/explain",
+    "/transactions",
+    "/enterprise",
+)
+
+
+class Elements(HTMLParser):
+    """The elements and attributes of a page, and its text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect an element."""
+        self.tags.append(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        """Collect text."""
+        self.text += data
+
+    def values(self, name: str) -> list[str]:
+        """The values of an attribute."""
+        return [value for key, value in self.attributes if key == name]
+
+
+class ConsoleTestCase(WebTestCase):
+    """ALPHA has a console."""
+
+    def lookup_ids(self) -> list[int]:
+        """The LookupIdentifiers of the messages in C{ORDERS}."""
+        page = self.run_now(self.alpha.service.inspection.browse(ORDERS))
+        return [message.lookup_id for message in page.messages]
+
+    def page(self, path: str, status: int = 200) -> Elements:
+        """One page."""
+        answer = self.get(path)
+        self.assertEqual(answer.status, status, answer.body.decode())
+        self.assertTrue(answer.headers["Content-Type"].startswith("text/html"))
+        return Elements(answer.body.decode())
+
+
+class PageTests(ConsoleTestCase):
+    """Each page shows what the command line shows."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.make_queue(label="from the shop")
+        self.put(ORDERS, b"<order><number>7</number></order>", label="seven")
+
+    def test_every_page(self) -> None:
+        """Every page has a heading, one current entry at most, no script, and nothing from another host."""
+        [lookup_id] = self.lookup_ids()
+        for path in (*PAGES, f"/messages?queue=.%5Cprivate$%5Corders&id={lookup_id}"):
+            page = self.page(path)
+            self.assertEqual(page.tags.count("h1"), 1, path)
+            self.assertNotIn("script", page.tags)
+            self.assertNotIn("style", page.tags)
+            for link in (*page.values("href"), *page.values("action"), *page.values("src")):
+                self.assertRegex(link, r"\A[/#](?!/)", path)
+            self.assertFalse([name for name, _ in page.attributes if name.startswith("on")], path)
+
+    def test_protection(self) -> None:
+        """A page may not be framed, cached, or extended; refusals and the style sheet neither."""
+        for path in ("/", "/nothing", "/assets/console.css"):
+            headers = self.get(path).headers
+            self.assertEqual(headers["Content-Security-Policy"], CONTENT_SECURITY_POLICY, path)
+            self.assertEqual(headers["X-Content-Type-Options"], "nosniff")
+            self.assertEqual(headers["X-Frame-Options"], "DENY")
+        self.assertEqual(self.get("/").headers["Cache-Control"], "no-store")
+
+    def test_overview(self) -> None:
+        """The overview has the state, the figures, and the fullest queues."""
+        page = self.page("/")
+        self.assertIn("ready", page.text)
+        self.assertIn(ORDERS, page.text)
+        self.assertIn(
+            f"/messages?queue={quote(ORDERS, safe='')}",
+            [each.replace("%24", "%24") for each in page.values("href")],
+        )
+
+    def test_alarm(self) -> None:
+        """What keeps the queue manager from being ready stands above the figures."""
+        self.alpha.model.storage.throttled = True
+        self.assertIn("the store is full", self.page("/").text)
+
+    def test_queue(self) -> None:
+        """The page of a queue has its label, properties and access list; why explains a decision."""
+        page = self.page("/queue?path=.%5Cprivate$%5Corders")
+        self.assertIn("from the shop", page.text)
+        self.assertIn("no limit", page.text)
+
+    def test_queues_are_found(self) -> None:
+        """The filter finds queues by path and label; the columns sort."""
+        self.make_queue("invoices")
+        self.assertNotIn("invoices", self.page("/queues?filter=SHOP").text)
+        text = self.page("/queues?sort=messages&order=down").text
+        self.assertLess(text.index("orders"), text.index("invoices"))
+
+    def test_messages(self) -> None:
+        """A message has its properties, its body as text and bytes, and a link to its explanation."""
+        self.put(ORDERS, bytes(range(256)), label="binary")
+        page = self.page("/messages?queue=.%5Cprivate$%5Corders")
+        self.assertIn("seven", page.text)
+        self.assertIn("binary", page.text)
+        [identifier] = [link.rpartition("id=")[2] for link in page.values("href") if "id=" in link][:1]
+        page = self.page(f"/messages?queue=.%5Cprivate$%5Corders&id={identifier}")
+        self.assertIn("<order><number>7</number></order>", page.text)
+        self.assertIn("3c 6f 72 64 65 72 3e", page.text)
+        answer = self.get(f"/body?queue=.%5Cprivate$%5Corders&id={identifier}")
+        self.assertEqual(answer.body, b"<order><number>7</number></order>")
+        self.assertIn("attachment", answer.headers["Content-Disposition"])
+
+    def test_search(self) -> None:
+        """Messages are found by an expression and by a text in the body."""
+        self.put(ORDERS, b"eight", label="eighth", priority=5)
+        for query in ("where=priority+%3E+%604%60", "body=eight"):
+            text = self.page(f"/messages?queue=.%5Cprivate$%5Corders&{query}").text
+            self.assertIn("eighth", text)
+            self.assertNotIn("seven", text)
+
+    def test_events_and_explanation(self) -> None:
+        """An event leads to everything known about its message."""
+        self.run_now(self.alpha.service.purge_queue(ORDERS))
+        page = self.page("/events")
+        links = [link for link in page.values("href") if link.startswith("/explain?message=")]
+        self.assertTrue(links)
+        self.assertIn(ORDERS, self.page(links[0]).text)
+
+    def test_transactions(self) -> None:
+        """An open transaction is listed, and its page has its messages."""
+        self.make_queue("ledger", transactional=True)
+        transaction = self.alpha.service.begin()
+        self.run_now(
+            self.alpha.service.send(
+                ".\\private$\\ledger", [Message(body=b"1", transactional=True)], transaction=transaction
+            )
+        )
+        page = self.page("/transactions")
+        self.assertIn(str(transaction.identifier), page.text.lower())
+        page = self.page(f"/transaction?id={transaction.identifier}")
+        self.assertIn("private$\\ledger", page.text)
+
+    def test_outgoing(self) -> None:
+        """An outgoing queue has its state, and its page the history of its connections."""
+        self.put(ELSEWHERE, b"1")
+        self.assertIn(ELSEWHERE, self.page("/outgoing").text)
+        self.assertIn("Connection history", self.page(f"/outgoing_queue?name={quote(ELSEWHERE)}").text)
+
+    def test_no_directory(self) -> None:
+        """Without a directory the page of the enterprise says so."""
+        self.assertIn("no directory is configured", self.page("/enterprise").text)
+
+
+class DeadLetterTests(ConsoleTestCase):
+    """Dead letters are explained."""
+
+    def test_groups(self) -> None:
+        """Messages that an operator purged are one group, with the reason in words."""
+        self.put(ELSEWHERE, b"1", b"2", dead_letter=True, label="lost")
+        self.run_now(self.alpha.service.purge_outgoing(ELSEWHERE))
+        text = self.page("/deadletters").text
+        self.assertIn("2 in both dead-letter queues", text)
+        self.assertIn("An administrator deleted the message before it arrived.", text)
+        self.assertIn(ELSEWHERE, text)
+
+
+class HostileContentTests(ConsoleTestCase):
+    """What peers and applications choose is shown as text."""
+
+    def test_labels_and_bodies(self) -> None:
+        """Markup stays text, and what turns the direction of text is escaped."""
+        self.make_queue(label=HOSTILE)
+        self.put(ORDERS, HOSTILE.encode(), label=HOSTILE)
+        [lookup_id] = self.lookup_ids()
+        for path in (
+            "/queues",
+            "/queue?path=.%5Cprivate$%5Corders",
+            f"/messages?queue=.%5Cprivate$%5Corders&id={lookup_id}",
+        ):
+            page = self.page(path)
+            self.assertNotIn("script", page.tags, path)
+            self.assertNotIn("img", page.tags, path)
+            self.assertIn("<script>alert(1)</script>", page.text, path)
+            self.assertNotIn("\u202e", page.text, path)
+            self.assertIn("\\u202e", page.text, path)
+
+    def test_parameters(self) -> None:
+        """A refusal, and a form that repeats what was typed, show it as text."""
+        typed = quote(HOSTILE)
+        for path, status in (
+            (f"/queue?path={typed}", 400),
+            (f"/{typed}", 404),
+            (f"/queues?filter={typed}", 200),
+            (f"/queues?sort={typed}", 400),
+            (f"/events?where={typed}", 400),
+        ):
+            answer = self.get(path)
+            self.assertEqual(answer.status, status, path)
+            page = Elements(answer.body.decode())
+            self.assertFalse({"script", "img"} & set(page.tags), path)
+
+    def test_large_bodies(self) -> None:
+        """Of a body of 4 MB the page shows a part; deep XML is refused by its decoder and shown as text."""
+        self.make_queue()
+        self.put(ORDERS, b"x" * 0x3F0000, b"<a>" * 20_000)
+        for number in self.lookup_ids():
+            answer = self.get(f"/messages?queue=.%5Cprivate$%5Corders&id={number}")
+            self.assertEqual(answer.status, 200)
+            self.assertLess(len(answer.body), 0x60000)
+
+    def test_bad_requests(self) -> None:
+        """A missing queue, a message that is gone, and unknown parameters are refused in words."""
+        self.make_queue()
+        for path, status, text in (
+            ("/queue?path=.%5Cprivate$%5Cnone", 404, "MQ_ERROR_QUEUE_NOT_FOUND"),
+            ("/messages?queue=.%5Cprivate$%5Corders&id=9", 404, "MQ_ERROR_MESSAGE_NOT_FOUND"),
+            ("/messages", 400, "queue is missing"),
+            ("/queues?colour=red", 400, "there is no parameter"),
+            ("/explain?message=seven", 400, "MQ_ERROR_ILLEGAL_PROPERTY_VALUE"),
+            ("/nothing", 404, "there is no resource /nothing"),
+        ):
+            self.assertIn(text, self.page(path, status).text)
+
+
+class AccessTests(ConsoleTestCase):
+    """Where tokens are configured, every page needs one."""
+
+    def page_token_check(self) -> CheckToken:
+        """There is one token."""
+        return lambda authorization: "token monitor" if authorization == TOKEN else ""
+
+    def test_a_token_is_needed(self) -> None:
+        """Without a token no page is shown, on loopback too; health stays open."""
+        for path in (*PAGES, "/body?queue=.%5Cprivate$%5Corders&id=0", "/assets/console.css", "/nothing"):
+            answer = self.get(path)
+            self.assertEqual((answer.status, answer.json["error"]), (401, "MQ_ERROR_ACCESS_DENIED"), path)
+        self.assertEqual(self.get("/", headers={"Authorization": TOKEN.decode()}).status, 200)
+        self.assertEqual(self.get("/health/live").status, 200)
+
+
+class OtherSiteTests(ConsoleTestCase):
+    """Pages of other sites in a browser of this machine."""
+
+    def test_other_hosts(self) -> None:
+        """A request that names another host (DNS rebinding) reads nothing."""
+        for path in PAGES:
+            self.assertEqual(self.get(path, headers={"Host": "evil.example"}).status, 403, path)
+
+    def test_changes_are_refused(self) -> None:
+        """The console only reads."""
+        for method in ("POST", "PUT", "DELETE"):
+            self.assertEqual(self.get("/queues", method).status, 405)
