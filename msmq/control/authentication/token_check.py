@@ -20,6 +20,7 @@ from twisted.web.server import Site
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.protocol.refusals import refusal
 from msmq.control.server.http.channel import ControlChannel
+from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import to_json
 from msmq.structures.status import MQError, Status
@@ -210,6 +211,11 @@ class TokenSite(Site):
     def limits(self) -> ControlLimits:
         """The limits of the API."""
         return self._site.limits
+
+    @property
+    def request_memory(self) -> RequestMemory:
+        """The memory of request bodies, shared with the other callers of the API."""
+        return self._site.request_memory
 
     def connected(self, channel: ControlChannel) -> None:
         """Do nothing: L{TokenCheck} limits unauthenticated callers; authenticated ones have no limit here."""

@@ -12,6 +12,7 @@ from twisted.web.server import Site
 from msmq.control.server.api import make_api
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.server import Reload
@@ -44,6 +45,7 @@ class ControlSite(Site):
         self._manager = manager
         self._clock = clock
         self.limits = limits
+        self.request_memory = RequestMemory(limits.request_memory)
         # Ordered by idle time, the longest first.
         self._channels: dict[ControlChannel, None] = {}
         self._refused = LineLimit.a_minute(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -49,6 +50,31 @@ class PageTests(BrowsingTestCase):
                 break
         self.assertEqual(seen, [str(number) for number in range(10_200)])
         self.assertEqual(self.service.inspection.queue(ORDERS).messages, 10_200)
+
+    def test_slow_reader(self) -> None:
+        """A reader that does not read gets two lines more at most, and everything when it reads again."""
+        self.put(*(b"%d" % number for number in range(200)))
+        caller = self.caller()
+        write = caller.transport.writeSequence
+
+        def fill(data: Iterable[bytes]) -> None:
+            write(data)
+            if is_full:
+                caller.pause()
+
+        is_full = True
+        self.patch(caller.transport, "writeSequence", fill)
+        caller.ask("GET", f"{MESSAGES}?limit=200")
+        for _ in range(5):
+            self.clock.advance(0.5)
+        self.assertLessEqual(len(caller.answer.lines), 2)
+        is_full = False
+        caller.resume()
+        while not caller.answer.is_whole:
+            self.clock.advance(0)
+        *messages, end = caller.answer.lines
+        self.assertEqual([message["body"] for message in messages], [str(number) for number in range(200)])
+        self.assertEqual((end["end"], end["looked_at"]), ("limit", 200))
 
     def test_priorities(self) -> None:
         """The order is that of receiving, and a page may begin in the middle of a priority."""

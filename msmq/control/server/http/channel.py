@@ -122,11 +122,6 @@ class RecordConnection(ResponseStream):
         """Whether the reader accepts runs."""
         return self._protocol == WITH_RUNS
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether the reader has many bytes still to read."""
-        return self._paused
-
     def resumeProducing(self) -> None:
         """The reader has caught up."""
         super().resumeProducing()

@@ -25,6 +25,9 @@ class ControlLimits:
     request_body: int = 0x400000
     """The body of any request that is not a stream of records."""
 
+    request_memory: int = 0x4000000
+    """The bodies of all unanswered requests together, after which only the oldest of them is read."""
+
     document: int = 0x10000
     """A request body in JSON."""
 

@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
+from twisted.python.failure import Failure
 from twisted.web.server import Request
 
 from msmq.control.authentication.callers import Caller, caller_of
 from msmq.control.protocol.records import CONTENT_TYPE, json_problem
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
 from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
@@ -58,9 +60,11 @@ class RequestSite(Protocol):
     """Interface of the factory of a request's connection.
 
     @ivar limits: limits on request bodies.
+    @ivar request_memory: memory of all incomplete bodies together.
     """
 
     limits: ControlLimits
+    request_memory: RequestMemory
 
     def send_body(self, source: PausableSource) -> SendBody:
         """Create the consumer of a stream of records in a request body."""
@@ -85,13 +89,30 @@ class ControlRequest(Request):
         """The caller."""
         return caller_of(self.transport, self.token_name)
 
+    @property
+    def _site(self) -> RequestSite:
+        site: RequestSite = vars(self.channel)["site"]
+        return site
+
     def gotLength(self, length: int | None) -> None:
         """Choose the consumer of the body when the headers are complete."""
-        site: RequestSite = vars(self.channel)["site"]
+        site = self._site
         if _content_type(self) == CONTENT_TYPE and self._is_for_stream():
             self.content = site.send_body(self.connection)
         else:
             self.content = BoundedContent(site.limits.request_body)
+
+    def finish(self) -> None:
+        """The response is complete: the body is no longer needed."""
+        # A request that has lost its connection has no channel, and has released it then.
+        if self.channel is not None:
+            self._site.request_memory.release(self)
+        super().finish()  # type: ignore[no-untyped-call]
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The connection is lost before the response is complete."""
+        self._site.request_memory.release(self)
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
     def _is_for_stream(self) -> bool:
         """Whether the request is for the resource that consumes a stream of records.
@@ -110,7 +131,7 @@ class ControlRequest(Request):
             # Klein would answer this with its own text and log a traceback.
             error = invalid("the path is not UTF-8")
             self.write(json_answer(self, refusal(error), http_status(error)))  # type: ignore[no-untyped-call]
-            self.finish()  # type: ignore[no-untyped-call]
+            self.finish()
         else:
             super().process()  # type: ignore[no-untyped-call]
 
@@ -121,6 +142,12 @@ class ControlRequest(Request):
     def handleContentChunk(self, data: bytes) -> None:
         """Receive a part of the body."""
         self.content.write(data)
+        memory = self._site.request_memory
+        if isinstance(self.content, BoundedContent):
+            if self.content.is_over:
+                memory.release(self)
+            else:
+                memory.take(self, self.connection, len(data))
         # A slow consumer must not make the client's connection time out as idle.
         self.channel.resetTimeout()
 

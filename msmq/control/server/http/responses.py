@@ -22,6 +22,7 @@ JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
 
 _SLICE: Final = 100
+_SLICE_BYTES: Final = 0x40000
 _PROGRESS: Final = 1.0
 _T = TypeVar("_T")
 
@@ -33,7 +34,11 @@ def to_json(value: object) -> bytes:
 
 def json_answer(request: Request, value: object, code: int = 200) -> bytes:
     """Set status and headers of a JSON response, and return its body."""
-    body = to_json(value) + b"\n"
+    return encoded_answer(request, to_json(value) + b"\n", code)
+
+
+def encoded_answer(request: Request, body: bytes, code: int = 200) -> bytes:
+    """Set status and headers of a response whose body is JSON already."""
     request.setResponseCode(code)
     request.setHeader(b"content-type", JSON.encode("ascii"))
     request.setHeader(b"content-length", b"%d" % len(body))
@@ -86,11 +91,33 @@ class ResponseStream:
         self.open()
         self._request.write(data)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the reader has many bytes still to read."""
+        return self._paused
+
     async def drained(self) -> None:
         """Wait until the reader has caught up."""
         while self._paused:
             self._waiting = Deferred()
             await self._waiting
+
+    async def drained_within(self, seconds: float, clock: IReactorTime) -> bool:
+        """Wait until the reader has caught up, but no longer than this; returns whether it has."""
+        if self._paused:
+            waiting = self._waiting = Deferred()
+            timer = clock.callLater(seconds, self._wake)
+            try:
+                await waiting
+            finally:
+                if timer.active():
+                    timer.cancel()
+        return not self._paused
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
 
     def close(self) -> None:
         """Stop producing; the response ends with its request."""
@@ -110,9 +137,7 @@ class ResponseStream:
     def resumeProducing(self) -> None:
         """The reader has caught up."""
         self._paused = False
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.callback(None)
+        self._wake()
 
     def stopProducing(self) -> None:
         """The reader has disconnected; the request's own notification ends the writer."""
@@ -231,19 +256,21 @@ async def json_stream(
     An error before the first item is raised before the response has begun.
     """
     stream = ResponseStream(request, JSON)
-    part: list[Mapping[str, Any]] = []
+    part: list[bytes] = []
+    size = 0
     try:
         async for item in items:
-            part.append(item)
-            if len(part) == _SLICE:
-                stream.write((b"," if stream.is_open else b"[") + to_json(part)[1:-1])
-                part = []
+            part.append(to_json(item))
+            size += len(part[-1])
+            if len(part) == _SLICE or size >= _SLICE_BYTES:
+                stream.write((b"," if stream.is_open else b"[") + b",".join(part))
+                part, size = [], 0
                 await next_reactor_turn(clock)
                 await stream.drained()
         if not stream.is_open:
-            return json_answer(request, part)
+            return encoded_answer(request, b"[" + b",".join(part) + b"]\n")
         if part:
-            stream.write(b"," + to_json(part)[1:-1])
+            stream.write(b"," + b",".join(part))
         stream.write(b"]\n")
     finally:
         stream.close()

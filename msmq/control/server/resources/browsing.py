@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from klein import Klein
 
 from msmq.control.protocol.refusals import refusal
@@ -21,6 +23,9 @@ from msmq.control.server.resources.message_search import (
 )
 from msmq.decoding.values import base64_text
 from msmq.structures.status import MQError
+
+HELD: Final = 1.0
+"""Seconds for which a page is held for a reader that is behind."""
 
 
 class BrowsingResources:
@@ -59,24 +64,33 @@ class BrowsingResources:
 
     async def _search(self, stream: ResponseStream, search: MessageSearch, path: str, after: int) -> None:
         began = reported = self._clock.seconds()
-        page = await running(self._inspection.browse(path, after=after, count=PAGE))
         while True:
+            page = await running(self._inspection.browse(path, after=after, count=PAGE))
+            is_read = True
             for line in search.lines(page):
                 if line:
                     stream.write(line)
+                if (
+                    stream.is_behind
+                    and not await stream.drained_within(HELD, self._clock)
+                    and search.after != page.last
+                ):
+                    # Its messages are read again when the reader goes on, and take no memory until then.
+                    is_read = False
+                    break
                 if (now := self._clock.seconds()) - began >= TURN:
                     if now - reported >= PROGRESS:
                         reported = now
                         stream.write(json_line(search.progress()))
                     await next_reactor_turn(self._clock)
-                    await stream.drained()
                     began = self._clock.seconds()
-            if search.is_over(page):
+            if is_read and search.is_over(page):
                 return
+            after = page.last if is_read else search.after
+            del page
             await next_reactor_turn(self._clock)
             await stream.drained()
             began = self._clock.seconds()
-            page = await running(self._inspection.browse(path, after=page.last, count=PAGE))
 
     @app.route("/v1/queues/<path:path>/messages/<int:lookup_id>", methods=["GET"])
     async def message(self, request: ControlRequest, path: str, lookup_id: int) -> bytes:

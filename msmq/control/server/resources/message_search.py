@@ -121,6 +121,11 @@ class MessageSearch:
         """Whether the queue is exhausted, or the limit reached."""
         return self._is_end or self._found == self._limit
 
+    @property
+    def after(self) -> int:
+        """The LookupIdentifier of the last message that was looked at; -1 for none."""
+        return -1 if self._after is None else self._after
+
     def progress(self) -> dict[str, Any]:
         """The progress of the search."""
         return {"looked_at": self._looked_at, "found": self._found, "after": self._after}
