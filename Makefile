@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream operator-day fuzz lint docs installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -124,6 +124,10 @@ deb: $(INSTALLED)
 
 deb-test: $(INSTALLED)
 	packaging/debian/test build/deb
+
+# The files from npm packages in the repository, at the versions that the script names.
+web-assets: $(INSTALLED)
+	$(VENV)/bin/python packaging/web_assets.py
 
 # docs/events.md, from the log lines in the code.
 events: $(INSTALLED)

@@ -1,0 +1,130 @@
+"""A real server with its console, and Debian's Chromium, for all tests of the process."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.request
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from unittest import SkipTest
+
+from playwright.sync_api import Browser, sync_playwright
+
+from msmq.control.client.client import ControlClient
+from msmq.structures.status import MQError
+from tests.patience import DEADLINE
+from tests.servers.own_address import own_address
+from tests.servers.prepared import PROGRAMS, PreparedProcess, run
+
+CHROMIUM: Final = Path("/usr/bin/chromium")
+ORDERS: Final = ".\\private$\\orders"
+ABSENT: Final = f"DIRECT=TCP:{own_address(66)}\\private$\\billing"
+HOSTILE: Final = (
+    "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\u202egnp"
+)
+
+_OPTIONS: Final = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+
+
+class ConsoleServer:
+    """A server with queues, messages, dead letters and a waiting outgoing queue."""
+
+    def __init__(self) -> None:
+        # A path of trial's own may be longer than a unix socket's may be.
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-console-"))
+        atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
+        address = own_address(65)
+        self.base = f"http://{address}:15801"
+        self.data = self.directory / "alpha"
+        configuration = self.directory / "alpha.toml"
+        configuration.write_text(f'[listen]\nweb = "tcp:15801:interface={address}"\n')
+        options = ("--config", configuration, "--name", "ALPHA", "--address", address, "--data", self.data)
+        with (self.directory / "log").open("wb") as log:
+            self._process = PreparedProcess(
+                [PROGRAMS / "twistd", "-n", "--pidfile=", "msmq", *options],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+            )
+        atexit.register(self._end)
+        self.client = ControlClient(self.data / "control.sock")
+        self._await_start()
+        self._fill()
+
+    def _await_start(self) -> None:
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
+            try:
+                if self.client.status()["state"] == "running":
+                    return
+            except MQError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError((self.directory / "log").read_text()[-2000:])
+
+    def _fill(self) -> None:
+        self.msmq("queue", "create", ORDERS, "--label", "from the shop")
+        self.msmq("queue", "create", ".\\private$\\hostile", "--label", HOSTILE)
+        lines = [{"label": f"order {number}", "body": f"<order>{number}</order>"} for number in range(60)]
+        self._send(ORDERS, lines)
+        self._send(".\\private$\\hostile", [{"label": HOSTILE, "body": HOSTILE}])
+        self._send(ABSENT, [{"label": "lost", "body": "1", "dead_letter": True, "delivery": "recoverable"}])
+        self.msmq("outgoing", "purge", ABSENT, "--yes")
+        self._send(ABSENT, [{"label": "waiting", "body": "2", "delivery": "recoverable"}])
+
+    def _send(self, destination: str, messages: list[dict[str, Any]]) -> None:
+        file = self.directory / "messages"
+        file.write_text("".join(json.dumps(message) + "\n" for message in messages))
+        self.msmq("send", destination, "--json-lines", str(file))
+
+    def msmq(self, *arguments: str) -> list[dict[str, Any]]:
+        """Run the command, and read the objects that it prints."""
+        command: list[str | Path] = [PROGRAMS / "msmq", *arguments, "--data", self.data, "--json"]
+        done = run(command, timeout=DEADLINE, cwd=self.directory)
+        if done.returncode:
+            raise AssertionError((arguments, done.stdout, done.stderr))
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def text(self, path: str) -> str:
+        """A page as the server sends it."""
+        with urllib.request.urlopen(self.base + path, timeout=DEADLINE) as answer:
+            body: bytes = answer.read()
+        return body.decode()
+
+    def _end(self) -> None:
+        self._process.terminate()
+        self._process.wait(DEADLINE)
+
+
+@cache
+def shared_server() -> ConsoleServer:
+    """The server of this process."""
+    return ConsoleServer()
+
+
+@cache
+def shared_browser() -> Browser:
+    """The browser of this process.
+
+    @raise SkipTest: Chromium is not installed; in CI this is an error.
+    """
+    if not CHROMIUM.exists():
+        problem = f"{CHROMIUM} is missing: the package chromium is not installed"
+        if os.environ.get("CI") == "true":
+            raise AssertionError(problem)
+        raise SkipTest(problem)
+    playwright = sync_playwright().start()
+    atexit.register(playwright.stop)
+    browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=_OPTIONS)
+    atexit.register(browser.close)
+    return browser
