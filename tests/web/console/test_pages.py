@@ -102,10 +102,18 @@ class PageTests(ConsoleTestCase):
         page = self.page("/")
         self.assertIn("ready", page.text)
         self.assertIn(ORDERS, page.text)
-        self.assertIn(
-            f"/messages?queue={quote(ORDERS, safe='')}",
-            [each.replace("%24", "%24") for each in page.values("href")],
-        )
+        self.assertIn(f"/messages?queue={quote(ORDERS, safe='')}", page.values("href"))
+
+    def test_fullest_queues(self) -> None:
+        """The overview lists the ten fullest queues, the fullest first, and counts the messages of all."""
+        for number in range(12):
+            path = self.make_queue(f"full-{number:02}")
+            self.put(path, *[b"x"] * (number + 1))
+        text = self.page("/").text
+        positions = [text.index(f"full-{number:02}") for number in range(11, 1, -1)]
+        self.assertEqual(positions, sorted(positions))
+        self.assertNotIn("full-01", text)
+        self.assertIn("79", text)
 
     def test_alarm(self) -> None:
         """What keeps the queue manager from being ready stands above the figures."""

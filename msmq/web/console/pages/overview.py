@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar
 
+import attrs
 from klein import Klein
 from twisted.web.server import Request
 
@@ -14,7 +16,60 @@ from msmq.decoding.values import unix_time
 from msmq.interfaces.summaries import OutgoingQueueSummary, QueueSummary
 from msmq.web.console.pages.context import PageContext
 
-_FULLEST: Final = 10
+FULLEST: Final = 10
+"""Queues of each kind that the overview lists."""
+
+_Q = TypeVar("_Q", QueueSummary, OutgoingQueueSummary)
+
+
+@attrs.define
+class FullestQueues(Generic[_Q]):
+    """The queues with the most messages, of those that have any.
+
+    @ivar messages: in all queues together.
+    """
+
+    messages: int = 0
+    _heap: list[tuple[int, int, _Q]] = attrs.field(factory=list)
+    _number: int = 0
+
+    def add(self, queue: _Q) -> None:
+        """Count a queue; of queues with equally many messages the first stays."""
+        if not queue.messages:
+            return
+        self.messages += queue.messages
+        self._number -= 1
+        entry = (queue.messages, self._number, queue)
+        if len(self._heap) < FULLEST:
+            heapq.heappush(self._heap, entry)
+        else:
+            heapq.heappushpop(self._heap, entry)
+
+    @property
+    def queues(self) -> Sequence[_Q]:
+        """The fullest first."""
+        return [entry[2] for entry in sorted(self._heap, reverse=True)]
+
+
+@attrs.define
+class QueueTotals:
+    """Figures of all queues together, added queue by queue.
+
+    @ivar oldest: when the oldest message arrived that can be received; C{None} without one.
+    """
+
+    fullest: FullestQueues[QueueSummary] = attrs.field(factory=FullestQueues)
+    sent: int = 0
+    received: int = 0
+    oldest: float | None = None
+
+    def add(self, queue: QueueSummary) -> None:
+        """Add a queue."""
+        self.fullest.add(queue)
+        self.sent += queue.sent_total
+        self.received += queue.received_total
+        if queue.oldest_message_time is not None:
+            self.oldest = min(queue.oldest_message_time, self.oldest or queue.oldest_message_time)
 
 
 class OverviewPage:
@@ -30,26 +85,19 @@ class OverviewPage:
     async def overview(self, request: Request) -> bytes:
         """The overview."""
         refuse_rest(parameters(request), "none")
-        queues: list[QueueSummary] = []
-        outgoing: list[OutgoingQueueSummary] = []
-        await self._context.each(self._inspection.each_queue(), queues.append)
-        await self._context.each(self._inspection.each_outgoing(), outgoing.append)
-        oldest = min(
-            (queue.oldest_message_time for queue in queues if queue.oldest_message_time is not None),
-            default=None,
-        )
-        waiting = [queue for queue in outgoing if queue.messages]
+        totals = QueueTotals()
+        waiting: FullestQueues[OutgoingQueueSummary] = FullestQueues()
+        await self._context.each(self._inspection.each_queue(), totals.add)
+        await self._context.each(self._inspection.each_outgoing(), waiting.add)
         return self._context.page(
             request,
             "overview",
             status=json_record(self._inspection.status()),
             readiness=self._context.readiness(),
-            oldest=unix_time(oldest),
-            fullest=heapq.nlargest(
-                _FULLEST, (queue for queue in queues if queue.messages), lambda queue: queue.messages
-            ),
-            waiting=heapq.nlargest(_FULLEST, waiting, lambda queue: queue.messages),
-            waiting_messages=sum(queue.messages for queue in waiting),
-            sent=sum(queue.sent_total for queue in queues),
-            received=sum(queue.received_total for queue in queues),
+            oldest=unix_time(totals.oldest),
+            fullest=totals.fullest.queues,
+            waiting=waiting.queues,
+            waiting_messages=waiting.messages,
+            sent=totals.sent,
+            received=totals.received,
         )
