@@ -100,11 +100,29 @@ class WebEndpointTests(TestCase):
 
         return Deferred.fromCoroutine(run())
 
+    def test_a_token_file_closes_the_console(self) -> Deferred[Any]:
+        """Where tokens are configured the console needs one on loopback too; the metrics do not."""
+
+        async def run() -> None:
+            tokens = self.directory / "tokens"
+            tokens.touch(0o600)
+            tokens.write_text(f"ops {TOKEN}\n")
+            server = await self.start(
+                OFF + 'web = "tcp:0:interface=127.0.0.1"\n' + f'[security]\ncontrol_token_file = "{tokens}"\n'
+            )
+            self.assertEqual((await self.get(server, "/"))[0], 401)
+            status, body = await self.get(server, "/", {"Authorization": f"Bearer {TOKEN}"})
+            self.assertEqual(status, 200)
+            self.assertIn(b"Overview", body)
+            self.assertEqual((await self.get(server, "/metrics"))[0], 200)
+
+        return Deferred.fromCoroutine(run())
+
     def test_off_by_default(self) -> None:
-        """A server without a web endpoint imports nothing of it, nor of prometheus_client."""
+        """A server without a web endpoint imports nothing of it, nor of its libraries."""
         program = (
             "import sys, msmq.service.server, msmq.service.tap\n"
-            "print([n for n in sys.modules if n.startswith(('msmq.web', 'prometheus_client'))])"
+            "print([n for n in sys.modules if n.startswith(('msmq.web', 'prometheus_client', 'jinja2'))])"
         )
         done = subprocess.run(
             [sys.executable, "-c", program],
