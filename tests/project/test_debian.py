@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.service.configuration import check
 from tests.project.example_files import PROJECT
+from tests.project.test_packaging import SHIPPED
 
 DEBIAN = PROJECT / "packaging" / "debian"
 
@@ -35,3 +36,9 @@ class DebianTests(SynchronousTestCase):
         missing = [name for name in named if not (PROJECT / name).exists()]
         self.assertEqual(missing, [])
         self.assertIn("packaging/prometheus/alerts.yml", named)
+
+    def test_wheel(self) -> None:
+        """The wheel in it is built from everything that a build needs."""
+        build = (DEBIAN / "build").read_text().replace("\\\n", " ")
+        [copied] = re.findall(r"cp -r --parents (.+) \"\$work/source\"", build)
+        self.assertEqual(set(SHIPPED) - set(copied.split()), set())
