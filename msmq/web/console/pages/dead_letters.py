@@ -8,10 +8,11 @@ import attrs
 from klein import Klein
 from twisted.web.server import Request
 
+from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.control.server.http.requests import parameters, refuse_rest
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.web.console.dead_letter_reasons import DeadLetterReason, dead_letter_reason
-from msmq.web.console.pages.context import PageContext
+from msmq.web.console.pages.context import TURN, PageContext
 
 LISTED: Final = 1000
 """Limit on dead letters of each queue that the page groups."""
@@ -53,6 +54,8 @@ class DeadLetterPage:
         refuse_rest(parameters(request), "none")
         groups: dict[tuple[str, int, str | None], DeadLetterGroup] = {}
         looked_at = 0
+        clock = self._context.clock
+        began = clock.seconds()
         async for place in self._inspection.each_dead_letter(LISTED):
             looked_at += 1
             value = properties_of(place.message)
@@ -68,6 +71,9 @@ class DeadLetterPage:
             group.messages += 1
             group.bytes += value["body_size"]
             group.newest = max(group.newest, arrived)
+            if clock.seconds() - began >= TURN:
+                await next_reactor_turn(clock)
+                began = clock.seconds()
         return self._context.page(
             request,
             "deadletters",
