@@ -39,7 +39,7 @@ class Receiver(Broker):
 
     def __init__(self, count: int) -> None:
         super().__init__(
-            address=own_address(64),
+            address=own_address(67),
             name="RECEIVER",
             queues={"orders": {}, "payments": {"transactional": True}},
         )
@@ -68,7 +68,7 @@ class SenderTests(TestCase):
     async def test_each_kind(self) -> None:
         """Express, recoverable and transactional messages; each send ends when its message is delivered."""
         broker = await self.receiver(3)
-        async with connect(own_address(64)) as peer:
+        async with connect(own_address(67)) as peer:
             first = await peer.send("orders", Message(body=b"express"))
             second = await peer.send("orders", Message(body=b"recoverable", delivery=RECOVERABLE))
             third = await peer.send(
@@ -83,7 +83,7 @@ class SenderTests(TestCase):
         broker = await self.receiver(300)
         bodies = [b"%d" % number for number in range(300)]
         destination = r"DIRECT=OS:RECEIVER\private$\orders"
-        async with Sender(hosts={"RECEIVER": own_address(64)}, outstanding=20) as sender:
+        async with Sender(hosts={"RECEIVER": own_address(67)}, outstanding=20) as sender:
             sends = [
                 ensureDeferred(sender.send(destination, Message(body=body, delivery=RECOVERABLE)))
                 for body in bodies
@@ -96,7 +96,7 @@ class SenderTests(TestCase):
 
     async def test_unreachable(self) -> None:
         """The time-out ends the wait and names the message; closing ends what is pending."""
-        async with connect(own_address(65)) as peer:
+        async with connect(own_address(68)) as peer:
             with self.assertRaises(MQError) as late:
                 await peer.send("orders", Message(body=b"1"), timeout=0.05)
             self.assertEqual(late.exception.status, Status.MQ_ERROR_IO_TIMEOUT)
@@ -112,7 +112,7 @@ class SenderTests(TestCase):
         printed = io.StringIO()
         program: Any = example("direct_sender")
         with contextlib.redirect_stdout(printed):
-            await program.main(None, own_address(64), own_address(64))
+            await program.main(None, own_address(67), own_address(67))
         await broker.all
         self.assertEqual(
             Counter(broker.bodies),
@@ -120,7 +120,7 @@ class SenderTests(TestCase):
         )
         self.assertEqual(
             printed.getvalue().splitlines()[1:],
-            ["so are ten more", "both payments are there, in order", f"an order went to {own_address(64)}"],
+            ["so are ten more", "both payments are there, in order", f"an order went to {own_address(67)}"],
         )
 
     async def test_refused_here(self) -> None:
