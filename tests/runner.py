@@ -50,6 +50,7 @@ LONGEST: Final = (
     "tests.faults.test_failing_system",
     "Samba",
     "tests.pipeline.test_kills",
+    "tests.web.console.test_browser",
     "tests.project.test_documents",
     "tests.faults",
     "tests.project.test_example_programs",
