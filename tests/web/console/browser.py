@@ -1,4 +1,4 @@
-"""A real server with its console, and Debian's Chromium, for all tests of the process."""
+"""A real server with its console, and Debian's Chromium, for the tests of the process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any, Final
 from unittest import SkipTest
 
 from playwright.sync_api import Browser, sync_playwright
+from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
@@ -112,9 +113,11 @@ def shared_server() -> ConsoleServer:
     return ConsoleServer()
 
 
-@cache
-def shared_browser() -> Browser:
-    """The browser of this process.
+def start_browser(case: SynchronousTestCase) -> Browser:
+    """A browser for one test.
+
+    Its library runs an asyncio loop in the thread of the test until it is stopped, and coroutines of later
+    tests would become tasks of that loop.
 
     @raise SkipTest: Chromium is not installed; in CI this is an error.
     """
@@ -124,7 +127,7 @@ def shared_browser() -> Browser:
             raise AssertionError(problem)
         raise SkipTest(problem)
     playwright = sync_playwright().start()
-    atexit.register(playwright.stop)
+    case.addCleanup(playwright.stop)
     browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=_OPTIONS)
-    atexit.register(browser.close)
+    case.addCleanup(browser.close)
     return browser

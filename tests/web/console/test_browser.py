@@ -10,7 +10,7 @@ from urllib.parse import quote
 from playwright.sync_api import BrowserContext, Page
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.web.console.browser import ABSENT, HOSTILE, ORDERS, shared_browser, shared_server
+from tests.web.console.browser import ABSENT, HOSTILE, ORDERS, shared_server, start_browser
 
 PURGED: Final = "event == 'purged'"
 AXE: Final = Path(__file__).parent / "axe-core" / "axe.min.js"
@@ -25,7 +25,7 @@ class ConsoleInBrowserTests(SynchronousTestCase):
     """Pages as an operator sees them, compared with the command."""
 
     def setUp(self) -> None:
-        self.browser = shared_browser()
+        self.browser = start_browser(self)
         self.server = shared_server()
 
     def open(self, path: str, *, scheme: Any = "light", width: int = 1280) -> Page:
