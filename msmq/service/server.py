@@ -368,6 +368,13 @@ class Server(Service):
     ) -> None:
         if not endpoint.is_loopback and tokens is None:
             raise StartError(f"the web endpoint {endpoint} needs [security] control_token_file")
+        if tokens is None:
+            # The control socket lets in its owner and its group alone.
+            self.log.warn(
+                "{line}",
+                line=f"listen.web: every user of this computer can read messages at {endpoint};"
+                " [security] control_token_file requires a token",
+            )
         site = web.site(
             parts.manager,
             self._reactor,

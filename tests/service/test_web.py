@@ -16,7 +16,9 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.threads import deferToThread
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
+from zope.interface import implementer
 
 from msmq.service.configuration import Overrides, check, load
 from msmq.service.server import Server
@@ -97,6 +99,25 @@ class WebEndpointTests(TestCase):
             self.assertEqual((await self.get(server, "/health/ready"))[0], 200)
             await server.stopService()
             self.assertIsNone(server.web)
+
+        return Deferred.fromCoroutine(run())
+
+    def test_a_console_without_tokens_is_warned_of(self) -> Deferred[Any]:
+        """A start says that every user of the computer can read messages, and what prevents it."""
+
+        async def run() -> None:
+            lines: list[str] = []
+
+            @implementer(ILogObserver)
+            def observe(event: LogEvent) -> None:
+                lines.append(formatEvent(event))
+
+            globalLogPublisher.addObserver(observe)
+            self.addCleanup(globalLogPublisher.removeObserver, observe)
+            await self.start(OFF + 'web = "tcp:0:interface=127.0.0.1"\n')
+            [line] = [line for line in lines if line.startswith("listen.web: ")]
+            self.assertIn("every user of this computer can read messages at TCP 127.0.0.1:0;", line)
+            self.assertIn("[security] control_token_file", line)
 
         return Deferred.fromCoroutine(run())
 
