@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import shutil
+import tempfile
 from collections import Counter
 from typing import Any
 
@@ -152,7 +154,10 @@ class ArgumentTests(SynchronousTestCase):
     def test_senders(self) -> None:
         """Types and ranges of the options."""
         untyped: Any = Sender
-        configuration = load(None, Overrides(data=self.mktemp(), storage="memory"))
+        # A path of trial's own may be longer than a unix socket's may be.
+        data = tempfile.mkdtemp(prefix="msmq-sender-")
+        self.addCleanup(shutil.rmtree, data)
+        configuration = load(None, Overrides(data=data, storage="memory"))
         for options, words in (
             ({"name": 5}, ("name", "int")),
             ({"name": "A", "configuration": configuration}, ("name", "configuration")),
