@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.web.console.browser import ABSENT, HOSTILE, ORDERS, shared_server, start_browser
@@ -98,9 +98,9 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         page.get_by_role("button", name="Filter").click()
         page.get_by_role("link", name=ORDERS).click()
         page.get_by_role("link", name="60").click()
-        self.assertEqual(page.locator("tbody tr").count(), 50)
+        expect(page.locator("tbody tr")).to_have_count(50)
         page.get_by_role("link", name="Continue after").click()
-        self.assertEqual(page.locator("tbody tr").count(), 10)
+        expect(page.locator("tbody tr")).to_have_count(10)
         page.get_by_label("Body contains").fill("<order>57<")
         page.get_by_role("button", name="Search").click()
         page.get_by_role("link", name="order 57").click()
