@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import ip_address
 from uuid import UUID
 
 import attrs
@@ -13,25 +12,26 @@ from msmq.interfaces.clock import IClock
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.membership.public_names import PublicNames, UnknownPublicQueue
 from msmq.queues.arriving.packet_builder import PacketBuilder, list_of_destinations
+from msmq.queues.arriving.send_destination import (
+    DestinationFacts,
+    DestinationRefusal,
+    DirectDestination,
+    OutgoingDestination,
+    PublicDestination,
+    decide_destination,
+)
 from msmq.queues.model import QueueManagerModel
-from msmq.queues.outgoing import TRANSIT_NUMBER
 from msmq.queues.queue import Queue
 from msmq.queues.reading.queue_lookup import expand
-from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.names.format_name import (
     DistributionListFormatName,
     FormatName,
-    PrivateFormatName,
     PublicFormatName,
-    is_read_only,
-    parse_format_name,
     parse_format_names,
 )
 from msmq.structures.names.name_text import is_format_name
-from msmq.structures.names.path_name import PathKind, PathName, parse_path_name
+from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
-
-_OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 class Destinations:
@@ -127,57 +127,31 @@ class Destinations:
         @raise MQError: as L{resolve}.
         """
         model = self._model
-        if not isinstance(name, PathName) and is_read_only(name):
-            raise _unsupported(f"{name} can only be read")
-        if (
-            isinstance(name, PathName | DirectFormatName)
-            and name.subqueue is not None
-            and model.is_local(name)
-        ):
-            raise _unsupported(f"{name} is a subqueue, which only moving fills")
         queue = model.find(name)
-        if queue is not None:
-            if queue.is_system:
-                raise _unsupported(f"{name} can only be read")
-            own = model.format_name(queue) if isinstance(name, PathName) else name
-            return SendTarget(own, queue, self._builder(own, model.identifier), True, model.identifier)
-        if isinstance(name, PathName):
-            return self._path(name)
-        if model.is_local(name):
+        facts = DestinationFacts(
+            is_local=model.is_local(name),
+            exists=queue is not None,
+            is_system=queue is not None and queue.is_system,
+            has_directory=self._names is not None,
+        )
+        match decide_destination(name, facts):
+            case DestinationRefusal(status, reason):
+                raise MQError(status, reason)
+            case DirectDestination(direct):
+                return self.one(direct)
+            case PublicDestination(public) if self._names is not None:
+                return self._public(public, self._names)
+            case OutgoingDestination(remote):
+                outgoing = model.outgoing(remote, self._clock.now())
+                owner = model.identifier
+                return SendTarget(remote, outgoing, self._builder(remote, owner), False, owner)
+        if queue is None:
             raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"queue {name} does not exist")
-        match name:
-            case DirectFormatName():
-                if name.protocol not in _OFFERED:
-                    raise _unsupported(f"{name}: the {name.protocol.name} transport is not offered")
-            case PrivateFormatName():
-                if name.number == TRANSIT_NUMBER:
-                    raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"no queue has the number of {name}")
-            case PublicFormatName():
-                return self._public(name, self._names)
-            case _:
-                raise _unsupported(f"{name}: names of this kind cannot be sent to")
-        owner = model.identifier
-        outgoing = model.outgoing(name, self._clock.now())
-        return SendTarget(name, outgoing, self._builder(name, owner), False, owner)
+        own = model.format_name(queue) if isinstance(name, PathName) else name
+        return SendTarget(own, queue, self._builder(own, model.identifier), True, model.identifier)
 
-    def _path(self, name: PathName) -> SendTarget:
-        """The error for a path without a local queue."""
-        if not self._model.is_local(name):
-            if name.kind is PathKind.PUBLIC and self._names is not None:
-                return self._public(name, self._names)
-            direct = f"DIRECT={'TCP' if _is_address(name.computer) else 'OS'}:{name}"
-            if name.kind is PathKind.PRIVATE:
-                # Directories do not hold private queues, so the computer name is used as the address.
-                return self.one(parse_format_name(direct))
-            raise _unsupported(f"{name} is on another computer; send to {direct}")
-        if name.kind is PathKind.PUBLIC:
-            raise _no_directory(name)
-        raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"queue {name} does not exist")
-
-    def _public(self, name: PublicFormatName | PathName, names: PublicNames | None) -> SendTarget:
+    def _public(self, name: PublicFormatName | PathName, names: PublicNames) -> SendTarget:
         """A public queue of another queue manager, whose GUID is written into the packets for it."""
-        if names is None:
-            raise _no_directory(name)
         found = names.find(name)
         queue = self._model.outgoing(found.name, self._clock.now(), base_priority=found.base_priority)
         if queue.definition.base_priority != found.base_priority:
@@ -234,19 +208,3 @@ def _built(
 @lru_cache(maxsize=64)
 def _list_of_destinations(names: tuple[FormatName, ...]) -> bytes:
     return list_of_destinations(names)
-
-
-def _is_address(computer: str) -> bool:
-    try:
-        ip_address(computer)
-    except ValueError:
-        return False
-    return True
-
-
-def _no_directory(name: FormatName | PathName) -> MQError:
-    return MQError(Status.MQ_ERROR_NO_DS, f"{name} is a public queue, which needs a directory")
-
-
-def _unsupported(problem: str) -> MQError:
-    return MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, problem)

@@ -12,7 +12,7 @@ from msmq.queues.arriving.packet_builder import PacketBuilder
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
-from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import (
     FormatName,
     PrivateFormatName,
@@ -22,8 +22,6 @@ from msmq.structures.names.format_name import (
 from msmq.structures.names.name_text import QueueSuffix, is_format_name
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
-
-_OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 @attrs.frozen

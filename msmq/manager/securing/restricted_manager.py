@@ -32,6 +32,7 @@ from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
+from msmq.transfer.security.read_rights import ReadSource, read_right
 from msmq.windows.access_masks import (
     QUEUE_KIND,
     QUEUE_MANAGER_KIND,
@@ -90,7 +91,7 @@ class RestrictedQueueManager:
     async def purge_queue(self, path: str) -> int:
         """See L{IAdministration.purge_queue}; needs the right to receive."""
         queue = self._find(path)
-        await self._may(queue, self._reading(queue, peek=False))
+        await self._may(queue, self._read_right(queue, peek=False))
         return await self._service.purge_queue(path)
 
     async def pause_queue(self, path: str) -> QueueSummary:
@@ -142,7 +143,7 @@ class RestrictedQueueManager:
         journal; to peek, the right with PEEK in its name.
         """
         found = self._find(queue)
-        await self._may(found, self._reading(found, peek=peek))
+        await self._may(found, self._read_right(found, peek=peek))
         return await self._service.reserve(
             queue, count=count, timeout=timeout, peek=peek, transaction=transaction
         )
@@ -196,16 +197,13 @@ class RestrictedQueueManager:
         self._parts.performer.forget_empty((queue,))
         return queue
 
-    def _reading(self, queue: Queue, *, peek: bool) -> int:
-        if queue.is_system and queue.parent is None:
+    def _read_right(self, queue: Queue, *, peek: bool) -> int:
+        source = ReadSource.QUEUE
+        if queue.is_system:
+            source = ReadSource.JOURNAL if queue.parent is not None else ReadSource.DEAD_LETTERS
             if queue is self._parts.model.system_queue(QueueSuffix.JOURNAL):
-                of_journal = _M.MQSEC_PEEK_JOURNAL_QUEUE_MESSAGE, _M.MQSEC_RECEIVE_JOURNAL_QUEUE_MESSAGE
-                return int(of_journal[0] if peek else of_journal[1])
-            of_letters = _M.MQSEC_PEEK_DEADLETTER_MESSAGE, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE
-            return int(of_letters[0] if peek else of_letters[1])
-        if peek:
-            return int(_Q.MQSEC_PEEK_MESSAGE)
-        return int(_Q.MQSEC_RECEIVE_JOURNAL_MESSAGE if queue.is_system else _Q.MQSEC_RECEIVE_MESSAGE)
+                source = ReadSource.MACHINE_JOURNAL
+        return read_right(source, peek=peek)
 
     def _signed(self, message: Message) -> Message:
         """The message, without a sender other than the principal."""

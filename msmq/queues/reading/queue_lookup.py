@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msmq.moment import Moment
+from msmq.queues.arriving.send_destination import OFFERED_PROTOCOLS
 from msmq.queues.collection import QueueCollection
 from msmq.queues.queue import Queue
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
-from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import (
     ConnectorFormatName,
     DistributionListFormatName,
@@ -19,8 +20,6 @@ from msmq.structures.names.format_name import (
     is_read_only,
 )
 from msmq.structures.status import MQError, Status
-
-_OFFERED = (DirectProtocol.TCP, DirectProtocol.OS)
 
 
 def expand(names: Iterable[FormatName]) -> tuple[FormatName, ...]:
@@ -46,7 +45,7 @@ def check_name(name: FormatName, access: QueueAccessType, share_mode: QueueShare
     """
     is_sender = access is QueueAccessType.SEND
     match name:
-        case DirectFormatName() if name.protocol not in _OFFERED:
+        case DirectFormatName() if name.protocol not in OFFERED_PROTOCOLS:
             if not is_sender:
                 raise _unsupported(name, "such a queue can be opened for sending only")
             raise _unsupported(name, f"the {name.protocol.name} transport is not supported")
