@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -67,8 +68,14 @@ class Acknowledge(enum.IntFlag):
     NEGATIVE_RECEIVE = 0x08
 
 
+MOST_NAMES: Final = 1024
+"""Limit on format names whose parsed form is cached; a program uses few, and each message has some."""
+
+_parsed_name: Final = lru_cache(MOST_NAMES)(parse_format_name)
+
+
 def _name(name: FormatName | str | None) -> FormatName | None:
-    return parse_format_name(name) if isinstance(name, str) else name
+    return _parsed_name(name) if isinstance(name, str) else name
 
 
 # Without slots, because attrs assigns those of a frozen class with one call each, which takes twice as long.

@@ -39,6 +39,9 @@ from msmq.windows.security_descriptor_aces import Ace, Acl
 from msmq.windows.well_known_sids import LOCAL_SYSTEM, parse_principal
 from msmq.wire.sid import parse_sid
 
+MOST_PATHS: Final = 10_000
+"""Limit on paths whose rule is cached."""
+
 
 @attrs.frozen
 class RuleProblem:
@@ -104,6 +107,7 @@ class Rules:
     names: Mapping[str, bytes] = attrs.field(factory=dict)
     queues: tuple[QueueRule, ...] = ()
     machine: Ruling | None = None
+    _known: dict[str, Ruling | None] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def sid_of(self, name: str) -> bytes | None:
         """The SID of a name that the file defines."""
@@ -114,8 +118,21 @@ class Rules:
         return next((name for name, known in self.names.items() if known == sid), None)
 
     def ruling(self, path: str) -> Ruling | None:
-        """The rule for the queue of this path, which has no computer name."""
-        return next((rule.ruling for rule in self.queues if rule.fits(path)), None)
+        """The rule for the queue of this path, which has no computer name.
+
+        It is cached, since each arrival needs it; the rules of a reload are another object.
+        """
+        if not self.queues:
+            return None
+        try:
+            return self._known[path]
+        except KeyError:
+            pass
+        ruling = next((rule.ruling for rule in self.queues if rule.fits(path)), None)
+        if len(self._known) >= MOST_PATHS:
+            self._known.clear()
+        self._known[path] = ruling
+        return ruling
 
 
 NO_RULES: Final = Rules()

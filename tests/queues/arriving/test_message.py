@@ -38,6 +38,25 @@ class DefaultTests(SynchronousTestCase):
         self.assertNotIn("hidden", text)
 
 
+class FormatNameTests(SynchronousTestCase):
+    """Names of queues as text, which a program gives with each of its messages."""
+
+    def test_parsed_once(self) -> None:
+        """Messages with the same text share one name, in any number of them."""
+        text = "DIRECT=OS:BETA\\private$\\answers"
+        first, second = (Message(response_queue=text, admin_queue=text) for _ in range(2))
+        self.assertEqual(str(first.response_queue), text)
+        self.assertIs(first.response_queue, second.response_queue)
+        self.assertIs(first.response_queue, first.admin_queue)
+
+    def test_a_wrong_name_is_refused_each_time(self) -> None:
+        """A text that is not a format name is refused with its fault, also the second time."""
+        for _ in range(2):
+            with self.assertRaises(MQError) as caught:
+                Message(admin_queue="OS:BETA\\private$\\answers")
+            self.assertEqual(caught.exception.status, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
+
+
 class RangeTests(SynchronousTestCase):
     """Values outside their range are refused with the status of the documents, and named."""
 

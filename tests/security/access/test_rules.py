@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.security.access.rules import Rules, RulesError, load_rules
-from msmq.windows.sddl import format_sddl
+from msmq.interfaces.access import Ruling
+from msmq.security.access.rules import MOST_PATHS, QueueRule, Rules, RulesError, load_rules
+from msmq.windows.sddl import format_sddl, parse_sddl
 
 WHOLE = """
 [names]
@@ -34,6 +35,40 @@ path = '*'
 [queue_manager]
 allow.clerks = ["create-queue", "receive dead letters"]
 """
+
+
+class CachedRulesTests(SynchronousTestCase):
+    """The rule of a path is found once, since every message that arrives needs it."""
+
+    def test_first_match_each_time(self) -> None:
+        """The first rule that matches applies at each call, and a path without a rule has none each time."""
+        first, second = (Ruling(parse_sddl("D:"), f"rules.toml:{line}") for line in (1, 2))
+        rules = Rules(queues=(QueueRule("private$\\or*", first), QueueRule("private$\\*", second)))
+        for _ in range(2):
+            self.assertIs(rules.ruling("private$\\orders"), first)
+            self.assertIs(rules.ruling("private$\\books"), second)
+            self.assertIsNone(rules.ruling("books"))
+
+    def test_patterns_are_matched_once(self) -> None:
+        """A second question about the same path matches no pattern."""
+        matched = []
+
+        class Watched(str):
+            def casefold(self) -> str:
+                matched.append(self)
+                return super().casefold()
+
+        rules = Rules(queues=(QueueRule("private$\\*", Ruling(parse_sddl("D:"), "rules.toml:1")),))
+        for _ in range(3):
+            self.assertIsNotNone(rules.ruling(Watched("private$\\orders")))
+        self.assertEqual(len(matched), 1)
+
+    def test_bounded(self) -> None:
+        """However many paths are asked about, the cache is bounded."""
+        rules = Rules(queues=(QueueRule("private$\\*", Ruling(parse_sddl("D:"), "rules.toml:1")),))
+        for number in range(MOST_PATHS + 10):
+            rules.ruling(f"{number}")
+        self.assertLessEqual(len(rules._known), MOST_PATHS)
 
 
 class RulesTests(SynchronousTestCase):
