@@ -43,7 +43,7 @@ class KnownPeersPolicy:
         return "" if peer.identifier in self._peers else f"{peer.identifier} is not one of the known peers"
 
     def message_refusal(self, peer: SessionPeer, message: UserMessageView) -> str:
-        """See L{ISessionPolicy.message_refusal}: the peer keeps the message, and its session is closed."""
+        """See L{ISessionPolicy.message_refusal}: this message alone is refused."""
         return "its label is forbidden" if message.label in self._forbidden else ""
 
 

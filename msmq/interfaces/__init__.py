@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAccounts, Ruling
     from msmq.interfaces.access_administration import IAccessAdministration
     from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
-    from msmq.interfaces.broker import HookResult, IBroker
+    from msmq.interfaces.broker import HookResult, IBroker, IRefusingBroker
     from msmq.interfaces.clock import IClock
     from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
     from msmq.interfaces.directory import (
@@ -135,6 +135,7 @@ __all__ = [
     "IMessaging",
     "IObservedDirectory",
     "IQueueManager",
+    "IRefusingBroker",
     "IReservation",
     "IRouter",
     "IRouterFactory",
@@ -192,7 +193,7 @@ __all__ = [
 _MODULES: Final = {
     "msmq.interfaces.access_administration": ("IAccessAdministration",),
     "msmq.interfaces.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
-    "msmq.interfaces.broker": ("HookResult", "IBroker"),
+    "msmq.interfaces.broker": ("HookResult", "IBroker", "IRefusingBroker"),
     "msmq.interfaces.clock": ("IClock",),
     "msmq.interfaces.decoding": ("Body", "BodyNotDecoded", "DecodedBody", "IBodyDecoder"),
     "msmq.interfaces.directory": (

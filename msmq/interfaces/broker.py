@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from twisted.internet.defer import Deferred
@@ -62,3 +62,25 @@ class IBroker(Interface):
 
     def reconnect(session: ISession) -> None:
         """The retry timer of a dialled session has expired: dial again."""
+
+
+class IRefusingBroker(IBroker):
+    """A broker that refuses single messages, as a queue manager does: the others of the batch are accepted.
+
+    Of an L{IBroker} without this, a refusal of the session policy closes the session.
+    """
+
+    def messages_arrived_with_refusals(
+        session: ISession,
+        messages: Sequence[UserMessageView],
+        first_recoverable: int,
+        refused: Mapping[UserMessageView, str],
+    ) -> HookResult:
+        """As L{messages_arrived}, when the session policy refuses some of these messages.
+
+        They are counted with the others: a refused recoverable message is acknowledged on the session by
+        C{persisted} when its refusal is stored, and its sender gets the negative acknowledgement that it has
+        requested.
+
+        @param refused: why the policy refuses each of these messages; at least one.
+        """

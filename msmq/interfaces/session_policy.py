@@ -32,8 +32,6 @@ class ISessionPolicy(Interface):
 
     The methods are plain calls and must not block: they are called for each session and each message.
     An exception, and a result of another type, refuse; the log has the traceback.
-    A refusal closes the session ([MS-MQQB] 3.1.5.3): nothing is acknowledged, and the peer keeps its
-    messages.
     """
 
     def session_refusal(peer: SessionPeer) -> str:
@@ -47,5 +45,12 @@ class ISessionPolicy(Interface):
     def message_refusal(peer: SessionPeer, message: UserMessageView) -> str:
         """Why the peer may not send this message; empty if it may.
 
-        Called before access control, for messages in transit to other queue managers too.
+        Called before access control, for messages in transit to other queue managers and for acknowledgements
+        too. A queue manager refuses this message alone, as access control does: the event log has the reason,
+        and its sender gets MQMSG_CLASS_NACK_ACCESS_DENIED if it has requested negative acknowledgements (a
+        sender that is not authenticated only with C{permit_insecure_nacks}).
+
+        The session closes ([MS-MQQB] 3.1.5.3), nothing of the batch is acknowledged, and the peer keeps its
+        messages, if this raises an error or returns anything but a text, and if the broker of the sessions is
+        not an L{IRefusingBroker<msmq.interfaces.broker.IRefusingBroker>}.
         """

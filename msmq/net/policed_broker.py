@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
+import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.broker import HookResult, IBroker
+from msmq.interfaces.broker import HookResult, IBroker, IRefusingBroker
 from msmq.interfaces.session import ISession
 from msmq.interfaces.session_policy import ISessionPolicy, SessionPeer
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 
-_FAILED = "the session policy failed"
+
+@attrs.frozen
+class PolicyRefusal:
+    """A peer or a message that is refused.
+
+    @ivar is_failure: the policy has not decided: it raised an error, or its result has another type.
+    """
+
+    reason: str
+    is_failure: bool = False
+
+
+_FAILED: Final = PolicyRefusal("the session policy failed", is_failure=True)
 
 
 class GuardedSessionPolicy:
@@ -31,24 +44,24 @@ class GuardedSessionPolicy:
     def __init__(self, policy: ISessionPolicy | None) -> None:
         self._policy = policy
 
-    def session_refusal(self, session: ISession) -> str:
-        """Why a peer may not open a session; empty if it may."""
-        return "" if self._policy is None else self._reason(self._policy.session_refusal, _peer_of(session))
+    def session_refusal(self, session: ISession) -> PolicyRefusal | None:
+        """Why a peer may not open a session; C{None} if it may."""
+        return None if self._policy is None else self._ask(self._policy.session_refusal, _peer_of(session))
 
-    def message_refusal(self, session: ISession, message: UserMessageView) -> str:
-        """Why a peer may not send a message; empty if it may."""
+    def message_refusal(self, session: ISession, message: UserMessageView) -> PolicyRefusal | None:
+        """Why a peer may not send a message; C{None} if it may."""
         if self._policy is None:
-            return ""
-        return self._reason(self._policy.message_refusal, _peer_of(session), message)
+            return None
+        return self._ask(self._policy.message_refusal, _peer_of(session), message)
 
-    def _reason(self, question: Callable[..., object], *args: object) -> str:
+    def _ask(self, question: Callable[..., object], *args: object) -> PolicyRefusal | None:
         try:
             reason = question(*args)
         except Exception:
             self.log.failure("a session policy failed, and the peer is refused", Failure())
             return _FAILED
         if isinstance(reason, str):
-            return reason
+            return PolicyRefusal(reason) if reason else None
         self.log.error(
             "a session policy returned {kind} instead of a text, and the peer is refused",
             kind=type(reason).__name__,
@@ -64,24 +77,27 @@ def _peer_of(session: ISession) -> SessionPeer:
 
 @implementer(IBroker)
 class PolicedBroker:
-    """Passes to a broker what a session policy accepts, and closes the sessions of what it refuses.
+    """Passes to a broker what a session policy accepts.
 
-    A batch with a refused message is refused as a whole: nothing of it is acknowledged.
+    An L{IRefusingBroker} gets the refusals of single messages as well, and the session continues.
+    For any other broker, and when the policy fails, a refused message closes the session: nothing of its
+    batch is passed or acknowledged, so the peer keeps all of it.
 
-    @param refused: called with the session and the reason of each refusal.
+    @param refused: called with the session and the reason of each closure.
     """
 
     def __init__(
         self, broker: IBroker, policy: GuardedSessionPolicy, refused: Callable[[ISession, str], None]
     ) -> None:
         self._broker = broker
+        self._refusing: IRefusingBroker | None = IRefusingBroker(broker, None)
         self._policy = policy
         self._refused = refused
 
     def session_opened(self, session: ISession) -> None:
         """See L{IBroker.session_opened}; a session that the peer has opened was checked in its handshake."""
-        if session.is_initiator and (reason := self._policy.session_refusal(session)):
-            self._refuse(session, reason)
+        if session.is_initiator and (refusal := self._policy.session_refusal(session)):
+            self._refuse(session, refusal)
         else:
             self._broker.session_opened(session)
 
@@ -89,15 +105,21 @@ class PolicedBroker:
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> HookResult:
         """See L{IBroker.messages_arrived}."""
+        refused: dict[UserMessageView, str] = {}
         for message in messages:
-            if reason := self._policy.message_refusal(session, message):
-                session.report_rejection(message, reason)
-                self._refuse(session, reason)
+            if (refusal := self._policy.message_refusal(session, message)) is None:
+                continue
+            if self._refusing is None or refusal.is_failure:
+                session.report_rejection(message, refusal.reason)
+                self._refuse(session, refusal)
                 return None
-        return self._broker.messages_arrived(session, messages, first_recoverable)
+            refused[message] = refusal.reason
+        if self._refusing is None or not refused:
+            return self._broker.messages_arrived(session, messages, first_recoverable)
+        return self._refusing.messages_arrived_with_refusals(session, messages, first_recoverable, refused)
 
-    def _refuse(self, session: ISession, reason: str) -> None:
-        self._refused(session, reason)
+    def _refuse(self, session: ISession, refusal: PolicyRefusal) -> None:
+        self._refused(session, refusal.reason)
         session.close(CloseReason.REFUSED)
 
     def session_progress(self, session: ISession, progress: ConnectionProgress) -> None:

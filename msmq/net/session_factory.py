@@ -255,8 +255,8 @@ class SessionFactory(ServerFactory):
         return protocol
 
     def _accepts(self, protocol: SessionProtocol) -> bool:
-        if self._policy is not None and (reason := self._policy.session_refusal(protocol)):
-            self._refused_by_policy(protocol, reason)
+        if self._policy is not None and (refusal := self._policy.session_refusal(protocol)):
+            self._refused_by_policy(protocol, refusal.reason)
             return False
         accepted = protocol.decide_opening()
         if not accepted:

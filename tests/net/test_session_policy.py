@@ -102,7 +102,7 @@ class SessionPolicyTests(TroubleTestCase):
         self.assertEqual((self.broker.opened, self.broker.closed), (0, [CloseReason.REFUSED]))
 
     def test_refused_message(self) -> None:
-        """The session of a refused message is closed; its whole batch is not acknowledged and stays there."""
+        """A broker that cannot refuse single messages gets nothing of the batch, and the session closes."""
         protocol, transport = self.open()
         protocol.dataReceived(user_packet(label="keep") * (HALF_A_WINDOW - 1) + user_packet(label="drop"))
         self.assertEqual((self.broker.labels, transport.value()), ([], b""))

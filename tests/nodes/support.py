@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.broker.broker import Broker
 from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
 from msmq.membership.local import HostIdentity
 from msmq.net.dialling_session_factory import DiallingSessionFactory
@@ -48,6 +49,7 @@ class Node:
     @param directory: where it is published.
     @param options: of its L{QueueManagerService}.
     @param broker: processes its messages.
+    @param session_policy: which messages its peers may send.
     @param limits: as of L{QueueManagerModel}.
     """
 
@@ -64,6 +66,7 @@ class Node:
         directory: IDirectory | None = None,
         options: Mapping[str, Any] | None = None,
         broker: Broker | None = None,
+        session_policy: ISessionPolicy | None = None,
         **limits: Any,
     ) -> None:
         self.address = ADDRESSES[name]
@@ -78,7 +81,13 @@ class Node:
             **limits,
         )
         self.factory = DiallingSessionFactory(
-            identifier, reactor=self.host, clock=clock, shares=SHARES, lookup=self._lookup, settings=settings
+            identifier,
+            reactor=self.host,
+            clock=clock,
+            shares=SHARES,
+            lookup=self._lookup,
+            settings=settings,
+            policy=session_policy,
         )
         self.broker = broker
         self.program = None if broker is None else broker.program(self.host, clock)

@@ -106,6 +106,7 @@ INTERFACES = [
     "IMessaging",
     "IObservedDirectory",
     "IQueueManager",
+    "IRefusingBroker",
     "IReservation",
     "IRouter",
     "IRouterFactory",

@@ -21,7 +21,7 @@ from msmq.manager.peers.express_history import ExpressHistory
 from msmq.manager.peers.forwarding import Forwarding
 from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.performer import Performer
-from msmq.manager.securing.inspection import Inspection, Inspector
+from msmq.manager.securing.inspection import Inspection, Inspector, Refused
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.manager.states import as_changes
 from msmq.manager.trace_reports import Reports
@@ -112,21 +112,28 @@ class Arrivals:
         first_recoverable: int,
         peer: bytes | None,
         now: Moment,
+        refused: Mapping[UserMessageView, str],
     ) -> Deferred[None] | None:
         """Accept a batch of messages; a Deferred only while a check or commit is pending.
 
         @param peer: the bytes of the GUID of the peer, if it has stated one.
+        @param refused: those that the session policy refuses, and why.
 
         A recoverable message that cannot be stored closes its session without an acknowledgement, so that its
         sender keeps it.
         """
         peer = None if self._trusts_identifiers else peer
         batch = ArrivalBatch(session, first_recoverable, self._outbox.answers(), peer)
+        if refused:
+            batch.refused = {
+                message: Refused(MessageClass.NACK_ACCESS_DENIED, f"the session policy: {reason}")
+                for message, reason in refused.items()
+            }
         free = self._performer.model.storage.free
         queues = self._locate(messages)
         if not self._inspector.concerns(session, messages, queues):
             return self._take(batch, messages, queues, free, now)
-        inspected = Deferred.fromCoroutine(self._inspector.inspect(session, messages, queues))
+        inspected = Deferred.fromCoroutine(self._inspector.inspect(session, messages, queues, batch.refused))
         return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection, queues))
 
     def _locate(self, messages: Sequence[UserMessageView]) -> list[Queue | None]:
@@ -234,8 +241,12 @@ class Arrivals:
         without: dict[UserMessageView, str] = {}
         is_routing = self._forwarding.is_routing_server
         for message, destination in zip(messages, destinations, strict=True):
-            if destination is not Destination.ELSEWHERE or passing_refusal(
-                message, is_routing_server=is_routing, is_late=now.wall >= message.reach_limit
+            if (
+                destination is not Destination.ELSEWHERE
+                or message in batch.refused
+                or passing_refusal(
+                    message, is_routing_server=is_routing, is_late=now.wall >= message.reach_limit
+                )
             ):
                 continue
             queue = self._forwarding.queue_for(message, batch.session.remote_address, now)

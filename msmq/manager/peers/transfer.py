@@ -8,7 +8,7 @@ connection catches up, all eligible messages are sent (reading 25).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.broker import IBroker
+from msmq.interfaces.broker import IRefusingBroker
 from msmq.interfaces.session import ISession
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.peers.arrivals import Arrivals
@@ -50,7 +50,7 @@ from msmq.transfer.decisions.outgoing_states import (
 )
 
 
-@implementer(IBroker)
+@implementer(IRefusingBroker)
 class MessageTransfer:
     """Broker of the sessions: sends pending messages, and accepts arriving ones.
 
@@ -236,9 +236,19 @@ class MessageTransfer:
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> Deferred[None] | None:
         """Accept messages of the peer."""
+        return self.messages_arrived_with_refusals(session, messages, first_recoverable, {})
+
+    def messages_arrived_with_refusals(
+        self,
+        session: ISession,
+        messages: Sequence[UserMessageView],
+        first_recoverable: int,
+        refused: Mapping[UserMessageView, str],
+    ) -> Deferred[None] | None:
+        """Accept messages of the peer, except those that the session policy refuses."""
         now = self._performer.clock.now()
         peer = self._peers.arrived(session, messages, now)
-        return self.arrivals.take(session, messages, first_recoverable, peer, now)
+        return self.arrivals.take(session, messages, first_recoverable, peer, now, refused)
 
     def messages_acknowledged(self, session: ISession, messages: Sequence[OutgoingMessage]) -> None:
         """[MS-MQQB] 3.1.5.5.2: acknowledged messages are removed, unless they wait for an acknowledgement of

@@ -160,18 +160,27 @@ class Inspector:
         return False
 
     async def inspect(
-        self, session: ISession, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+        self,
+        session: ISession,
+        messages: Sequence[UserMessageView],
+        queues: Sequence[Queue | None],
+        known: Mapping[UserMessageView, Refused],
     ) -> Inspection:
         """Check these messages, one after the other.
 
         It does not wait unless a step does. Claims of the peer about its own signatures are removed.
+
+        @param known: those that are refused already, and are not checked.
         """
         deadline = self._reactor.seconds() + self._patience
         found: list[UserMessageView] = []
         refused: dict[UserMessageView, Refused] = {}
         for message, queue in zip(messages, queues, strict=True):
             view = message
-            if queue is None:
+            if message in known:
+                view = self._silenced(message)
+                refused[view] = known[message]
+            elif queue is None:
                 if message.flags & _SECURITY_HEADER:
                     view = patch_authentication_level(message, AuthenticationLevel.NONE)
                 view = self._silenced(view)

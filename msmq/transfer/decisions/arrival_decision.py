@@ -401,13 +401,13 @@ class _Outcomes:
     def _of_accepted(self, message: UserMessageView, destination: Destination) -> MessageOutcome:
         """The rules about the queue of a message, in order."""
         facts = self._facts
+        if facts.security and (refused := facts.security.get(message)) is not None:
+            # First: a sender without the right to send must not learn anything about the queue.
+            return ArrivalRefusal(refused.message_class, f": {refused.reason}")
         if destination is Destination.MISSING:
             return ArrivalOutcome.ACKNOWLEDGEMENT
         if destination is Destination.ELSEWHERE:
             return self._of_passing(message)
-        if facts.security and (refused := facts.security.get(message)) is not None:
-            # First: a sender without the right to send must not learn anything about the queue.
-            return ArrivalRefusal(refused.message_class, f": {refused.reason}")
         is_transactional = destination is Destination.TRANSACTIONAL_QUEUE
         if is_transactional is not message.is_transactional:
             return ArrivalRefusal(

@@ -226,6 +226,14 @@ class OneMessageTests(DecisionTestCase):
                 ArrivalRefusal(MessageClass.NACK_ACCESS_DENIED, ": no right to send"),
             )
 
+    def test_refused_wherever_it_goes(self) -> None:
+        """A policy refuses messages in transit, and those for the order queue and for missing queues, too."""
+        for make in (express, recoverable):
+            for destination in (Destination.ELSEWHERE, Destination.MISSING):
+                view = make()
+                outcome = self.outcome(view, destination, security={view: Security()})
+                self.assertIsInstance(outcome, ArrivalRefusal, destination)
+
     def test_duplicates(self) -> None:
         """A duplicate is dropped and acknowledged, with any other facts."""
         view = express(**LATE)
