@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from msmq.sender.deliveries import NotDelivered
     from msmq.sender.sender import ConnectedPeer, Sender, connect
     from msmq.service.configuration import Overrides, load
+    from msmq.service.directory_servers import DirectoryServerProtocol
+    from msmq.service.replacements import ServerPingProtocol
     from msmq.service.server import Server
     from msmq.session.effects import CloseReason
     from msmq.session.outgoing import OutgoingPacket
@@ -57,6 +59,7 @@ _HOMES = {
     "ConnectedPeer": "msmq.sender.sender",
     "Delivery": "msmq.queues.arriving.message",
     "DiallingSessionFactory": "msmq.net.dialling_session_factory",
+    "DirectoryServerProtocol": "msmq.service.directory_servers",
     "IBodyDecoder": "msmq.interfaces",
     "IBroker": "msmq.interfaces",
     "IClock": "msmq.interfaces",
@@ -84,6 +87,7 @@ _HOMES = {
     "RemoteProtocolError": "msmq.errors",
     "Sender": "msmq.sender.sender",
     "Server": "msmq.service.server",
+    "ServerPingProtocol": "msmq.service.replacements",
     "SessionFactory": "msmq.net.session_factory",
     "SessionHooks": "msmq.net.session_hooks",
     "SessionProtocol": "msmq.net.session",
@@ -108,6 +112,7 @@ __all__ = [
     "ConnectedPeer",
     "Delivery",
     "DiallingSessionFactory",
+    "DirectoryServerProtocol",
     "IBodyDecoder",
     "IBroker",
     "IClock",
@@ -135,6 +140,7 @@ __all__ = [
     "RemoteProtocolError",
     "Sender",
     "Server",
+    "ServerPingProtocol",
     "SessionFactory",
     "SessionHooks",
     "SessionProtocol",

@@ -113,7 +113,7 @@ class Drain:
         """Process messages."""
         if not self._is_stopped and self._is_paused:
             self._is_paused = False
-            self._open_gates()
+            self._wake_readers()
 
     def pause(self) -> None:
         """Process no further messages; those that are not in process return to their queues."""
@@ -138,7 +138,7 @@ class Drain:
         self._is_stopped = True
         for sleeping in list(self._sleeping):
             sleeping.cancel()
-        self._open_gates()
+        self._wake_readers()
         if self._processing:
             ended = DeferredList(list(self._processing)).addTimeout(2 * GRACE, self._reactor)
             expired = self._reactor.callLater(GRACE, self._cancel_running)
@@ -172,21 +172,21 @@ class Drain:
             or (own is not None and own.is_parked)
         )
 
-    def _open_gates(self) -> None:
+    def _wake_readers(self) -> None:
         for queue in list(self._queues.values()):
-            self._open_gate(queue)
+            self._wake_reader(queue)
 
-    def _open_gate(self, queue: DrainedQueue) -> None:
-        if queue.gate is not None and self._may_read(queue):
-            gate, queue.gate = queue.gate, None
-            gate.callback(None)
+    def _wake_reader(self, queue: DrainedQueue) -> None:
+        if queue.reader_waits is not None and self._may_read(queue):
+            waiting, queue.reader_waits = queue.reader_waits, None
+            waiting.callback(None)
 
     async def _read(self, queue: DrainedQueue) -> None:
         """Take messages out of a queue while there may be more, until it is deleted or the drain stops."""
         while True:
             while not self._may_read(queue):
-                queue.gate = Deferred()
-                await queue.gate
+                queue.reader_waits = Deferred()
+                await queue.reader_waits
             if self._is_stopped:
                 return
             queue.reading = Deferred.fromCoroutine(self._reserve(queue))
@@ -241,7 +241,7 @@ class Drain:
         async def rest() -> None:
             await self._sleep(REST)
             queue.is_resting = False
-            self._open_gate(queue)
+            self._wake_reader(queue)
 
         self._detach(rest())
 
@@ -282,9 +282,9 @@ class Drain:
         was_full = self._bytes >= MOST_BYTES
         self._bytes -= taken.size
         if was_full:
-            self._open_gates()
+            self._wake_readers()
         else:
-            self._open_gate(taken.queue)
+            self._wake_reader(taken.queue)
 
     def _park(self, lane: Lane, is_parked: bool) -> None:
         """The first message of a lane begins or ends to wait."""
@@ -292,7 +292,7 @@ class Drain:
         for taken in lane.messages:
             taken.queue.parked += 1 if is_parked else -1
         for queue in {taken.queue: None for taken in lane.messages}:
-            self._open_gate(queue)
+            self._wake_reader(queue)
 
     async def _serve(self, lane: Lane) -> None:
         """Process the messages of a lane, one after the other."""

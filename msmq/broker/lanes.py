@@ -33,7 +33,7 @@ class DrainedQueue:
     @ivar parked: those of them that wait because of L{later<msmq.broker.outcomes.later>}, or behind such a
         message.
     @ivar reading: the pending read, if any.
-    @ivar gate: what its reader waits for until it may take another message.
+    @ivar reader_waits: what its reader waits for until it may take another message.
     @ivar is_resting: a read or a removal has failed a moment ago.
     @ivar is_missing: it was deleted, which the log says.
     """
@@ -43,7 +43,7 @@ class DrainedQueue:
     taken: int = 0
     parked: int = 0
     reading: Deferred[IReservation] | None = None
-    gate: Deferred[None] | None = None
+    reader_waits: Deferred[None] | None = None
     is_resting: bool = False
     is_missing: bool = False
 

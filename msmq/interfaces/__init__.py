@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         IServedDirectory,
         IWatchedDirectory,
     )
+    from msmq.interfaces.gate import IGate
     from msmq.interfaces.plugins import (
         DirectoryContext,
         IAccessControlFactory,
@@ -130,6 +131,7 @@ __all__ = [
     "IControlBook",
     "IDirectory",
     "IDirectoryFactory",
+    "IGate",
     "IInspection",
     "IMessageStore",
     "IMessaging",
@@ -208,6 +210,7 @@ _MODULES: Final = {
         "IWatchedDirectory",
     ),
     "msmq.interfaces.access": ("Account", "AccountUnknown", "IAccessControl", "IAccounts", "Ruling"),
+    "msmq.interfaces.gate": ("IGate",),
     "msmq.interfaces.server_program": ("IServerProgram",),
     "msmq.interfaces.plugins": (
         "DirectoryContext",

@@ -175,7 +175,7 @@ class QueueManagerService(Service):
         return self.state is ServiceState.READY and not self._parts.sessions.is_offline
 
     def trusts(self, address: str) -> bool:
-        """Whether the configuration accepts unauthenticated messages from this address."""
+        """Whether unauthenticated messages are accepted from this address, by the configuration or a gate."""
         return self._parts.trusted_peers.admits(address)
 
     @property

@@ -39,6 +39,7 @@ from msmq.manager.manager_settings import (
     ManagerSecurity,
     TransferPolicy,
 )
+from msmq.manager.securing.gated_peers import GatedPeers
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
@@ -60,7 +61,7 @@ from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
 from msmq.security.signatures import LibrarySigning
 from msmq.security.tls import PinnedTls
-from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
+from msmq.service.directory_servers import DirectorySearch
 from msmq.service.policy_plugins import make_access_control, make_router, make_session_policy
 from msmq.service.replacements import CONFIGURED, Replacements
 from msmq.service.settings import Configuration, SecuritySettings
@@ -253,7 +254,9 @@ def compose(
             site=queue_manager.sites[0] if queue_manager.sites else None,
         ),
         security=ManagerSecurity(
-            trusted_peers=live.trusted_peers,
+            trusted_peers=(
+                live.trusted_peers if replacements.gate is None else GatedPeers(gate=replacements.gate)
+            ),
             access=_access_policy(configuration.security, access, deciding),
             ciphers=None if directory is None else _ciphers(configuration),
             encryption=live.encryption,
@@ -276,7 +279,7 @@ def compose(
     pings = replacements.ping_protocol(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:
-        discovery = DirectoryServerProtocol(queue_manager, reactor, lambda: manager.membership, search)
+        discovery = replacements.discovery(queue_manager, reactor, lambda: manager.membership, search)
     return ServerParts(manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls)
 
 

@@ -137,6 +137,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "acknowledgements could not be read": 2066,
     "an acknowledgement could not be read: {error}": 2067,
     "message {message} could not be checked": 2068,
+    "the gate failed, and the peer is not trusted": 2076,
     "the access control of {queue} was changed from {before} to {after}": 2069,
     "the list of {queue} was not written again: {error}": 2070,
     (

@@ -7,19 +7,25 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 import attrs
+from twisted.internet.interfaces import IReactorTime
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.gate import IGate
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
+from msmq.manager.membership.membership import Membership
 from msmq.net.dialling_session_factory import DiallingSessionFactory
+from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.ping import PingResponderProtocol
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession, SessionFactory
 from msmq.plugins import lacking
+from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
+from msmq.service.settings import QueueManagerSettings
 
 
 class ServerPingProtocol(PingResponderProtocol):
@@ -37,6 +43,12 @@ class ServerPingProtocol(PingResponderProtocol):
 MakePing: TypeAlias = Callable[[UUID, SessionFactory, IClock], PingResponderProtocol]
 """L{ServerPingProtocol}, a subclass of it, or a callable that creates one."""
 
+MakeDiscovery: TypeAlias = Callable[
+    [QueueManagerSettings, IReactorTime, Callable[[], Membership | None], DirectorySearch],
+    DiscoveryServerProtocol,
+]
+"""L{DirectoryServerProtocol}, a subclass of it, or a callable that creates one."""
+
 MakeSessions: TypeAlias = Callable[..., DiallingSessionFactory]
 """L{DiallingSessionFactory}, a subclass of it, or a callable with its arguments."""
 
@@ -48,6 +60,7 @@ class Replacements:
     @ivar session_protocol: creates each session.
     @ivar session_factory: creates the factory of all sessions.
     @ivar ping_protocol: creates the responder to pings.
+    @ivar discovery: creates the responder to discovery requests.
     @raise LocalProtocolError: a part lacks a member of its interface, or is not callable; names both.
     """
 
@@ -56,16 +69,18 @@ class Replacements:
     store: IMessageStore | None = None
     access: IAccessControl | None = None
     session_policy: ISessionPolicy | None = None
+    gate: IGate | None = None
     session_protocol: MakeSession = SessionProtocol
     session_factory: MakeSessions = DiallingSessionFactory
     ping_protocol: MakePing = ServerPingProtocol
+    discovery: MakeDiscovery = DirectoryServerProtocol
 
     def __attrs_post_init__(self) -> None:
         for name, interface in _INTERFACES.items():
             part = getattr(self, name)
             if part is not None and (lack := lacking(interface, part)):
                 raise LocalProtocolError(f"{name} cannot be used as an {interface.__name__}: {lack}")
-        for name in ("session_protocol", "session_factory", "ping_protocol"):
+        for name in ("session_protocol", "session_factory", "ping_protocol", "discovery"):
             part = getattr(self, name)
             if not callable(part):
                 raise LocalProtocolError(
@@ -79,6 +94,7 @@ _INTERFACES: Final[Mapping[str, type]] = {
     "store": IMessageStore,
     "access": IAccessControl,
     "session_policy": ISessionPolicy,
+    "gate": IGate,
 }
 
 CONFIGURED: Final = Replacements()

@@ -33,6 +33,7 @@ from msmq.errors import MsmqError
 from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
+from msmq.interfaces.gate import IGate
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.server_program import IServerProgram
@@ -54,14 +55,14 @@ from msmq.service.configuration import ConfigurationError
 from msmq.service.control_socket import listen_on_control_socket, reason
 from msmq.service.data_lock import DataLock
 from msmq.service.descriptors import descriptor_limit
-from msmq.service.directory_servers import DirectorySearch
+from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.exposure import exposure
 from msmq.service.host_fingerprint import check_clone
 from msmq.service.identity import has_identity, identity_path, load_identity
 from msmq.service.log_output import LogOutput
 from msmq.service.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
-from msmq.service.replacements import MakePing, MakeSessions, Replacements, ServerPingProtocol
+from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.settings import Configuration
 from msmq.service.store_conversion import convert_former_store
 from msmq.session.descriptor_shares import SMALL, DescriptorShares
@@ -102,6 +103,11 @@ class Server(Service):
     @param access: decides on the rights of accounts. An error in it denies access.
     @param session_policy: which peers may open sessions, and which messages they may send. An error in it
         refuses.
+    @param gate: which addresses may send messages without a verified sender, in place of C{unauthenticated},
+        C{peers} and C{acknowledgers} of C{[security]}. An error in it refuses.
+    @param discovery: a subclass of L{DirectoryServerProtocol
+        <msmq.service.directory_servers.DirectoryServerProtocol>}, or a callable with its arguments: answers
+        discovery requests ([MS-MQSD] 3.2), where C{connected_networks} are configured.
     @param clock: the time; by default the machine's.
     @param program: works with the queue manager and stops with it, as a broker does; its C{session_protocol}
         has to be given as well.
@@ -134,6 +140,8 @@ class Server(Service):
         store: IMessageStore | None = None,
         access: IAccessControl | None = None,
         session_policy: ISessionPolicy | None = None,
+        gate: IGate | None = None,
+        discovery: MakeDiscovery = DirectoryServerProtocol,
         clock: IClock | None = None,
         program: IServerProgram | None = None,
         source: Callable[[], Configuration] | None = None,
@@ -159,6 +167,8 @@ class Server(Service):
             store=store,
             access=access,
             session_policy=session_policy,
+            gate=gate,
+            discovery=discovery,
             session_protocol=session_protocol,
             session_factory=session_factory,
             ping_protocol=ping_protocol,

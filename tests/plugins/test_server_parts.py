@@ -7,13 +7,16 @@ import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
+from twisted.test.proto_helpers import FakeDatagramTransport
 from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
 from msmq.directory.memory import MemoryDirectory
+from msmq.discovery.packets import TopologyClientRequest
 from msmq.errors import LocalProtocolError
 from msmq.interfaces import (
     IAccessControlFactory,
@@ -26,12 +29,15 @@ from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.plugins import PluginError
 from msmq.security.access.guarded_access_control import GuardedAccessControl
 from msmq.service.configuration import ConfigurationError, Overrides, load
+from msmq.service.directory_servers import DirectoryServerProtocol
 from msmq.service.policy_plugins import make_router, make_session_policy
 from msmq.service.server import Server
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.clock import ManualClock
+from tests.manager.securing.test_gated_peers import OneAddress
 from tests.manager.test_route_table import ScriptedRouter
+from tests.net.test_discovery import ENTERPRISE
 from tests.net.test_session_policy import LabelPolicy
 from tests.plugins.plugin_files import PluginTestCase
 
@@ -128,6 +134,29 @@ class ServerPartsTests(TestCase, PluginTestCase):
         self.assertEqual(status.kind, "memory")
         self.assertIsInstance(parts.manager._parts.descriptors.access, GuardedAccessControl)
 
+    async def test_gate_and_discovery_of_an_application(self) -> None:
+        """A gate decides on addresses; a subclass of the responder observes discovery requests."""
+        answered: list[tuple[str, int]] = []
+
+        class Observed(DirectoryServerProtocol):
+            def request_answered(self, reply: bytes, address: tuple[str, int]) -> None:
+                answered.append(address)
+
+        network = UUID(int=0xD)
+        text = f'[queue_manager]\nenterprise = "{ENTERPRISE}"\nconnected_networks = ["{network}"]\n'
+        server = Server(
+            self.configuration(text), gate=OneAddress("198.51.100.7"), discovery=Observed, clock=ManualClock()
+        )
+        parts = await self.parts_of(server)
+        manager, discovery = parts.manager, parts.discovery
+        self.assertTrue(manager.trusts("198.51.100.7"))
+        self.assertFalse(manager.trusts("127.0.0.1"), "this machine is not in the gate's list")
+        discovery.makeConnection(FakeDatagramTransport())
+        discovery.datagramReceived(
+            TopologyClientRequest(ENTERPRISE, UUID(int=1), UUID(int=2)).to_bytes(), ("127.0.0.9", 4000)
+        )
+        self.assertEqual(answered, [("127.0.0.9", 4000)])
+
     async def test_parts_of_plugins(self) -> None:
         """Names in the configuration select plugins, which get their argument and the server's context."""
         factories = [
@@ -167,14 +196,17 @@ class ServerPartsTests(TestCase, PluginTestCase):
             ("store", "IMessageStore"),
             ("access", "IAccessControl"),
             ("session_policy", "ISessionPolicy"),
+            ("gate", "IGate"),
         ):
             arguments: Any = {name: object()}
             error = self.assertRaises(LocalProtocolError, Server, configuration, **arguments)
             self.assertIn(
                 f"{name} cannot be used as an {interface}: an object of builtins.object", str(error)
             )
-        error = self.assertRaises(LocalProtocolError, Server, configuration, ping_protocol="ping")
-        self.assertIn("ping_protocol is an object of str", str(error))
+        for name in ("ping_protocol", "discovery"):
+            wrong: Any = {name: "ping"}
+            error = self.assertRaises(LocalProtocolError, Server, configuration, **wrong)
+            self.assertIn(f"{name} is an object of str", str(error))
 
     def test_plugin_that_refuses_its_argument(self) -> None:
         """Its reason is reported with the name and the argument; so is a product that cannot be used."""
