@@ -58,6 +58,8 @@ ROOMS = {
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
     "interfaces": Room(3, BELOW_INTERFACES),
     "plugins": Room(3, ("errors", "quoting")),
+    # The core of the bridge: mappings, and what is in flight.
+    "bridge": Room(4, (*VALUES, "decoding"), pure=True),
     # Providers meet each other, and whoever uses them, through interfaces.
     "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable")),
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
@@ -140,6 +142,7 @@ PURE_OUTSIDE = {
     **{room: ("attrs", "automat") for room, row in ROOMS.items() if row.pure},
     # What decodes bodies stands behind an interface, since others may add to it.
     "decoding": ("attrs", "dpkt", "zope"),
+    "bridge": ("attrs", "jmespath"),
 }
 """What a pure room may import beside the standard library."""
 

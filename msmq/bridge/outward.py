@@ -1,0 +1,193 @@
+"""Mapping of messages from MSMQ to AMQP 0-9-1. docs/guide/bridge.md."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import attrs
+
+from msmq.bridge.messages import AmqpMessage, AmqpProperties, MappingError, QueuedMessage
+from msmq.bridge.native_headers import EXTENSION, LONGEST_EXTENSION, read_extension
+from msmq.bridge.replies import ReplyAddress
+from msmq.bridge.rules import OutwardRules
+from msmq.bridge.trail import Trail
+from msmq.quoting import quoted
+
+SHORT_TEXT: Final = 255
+"""The longest short string of AMQP, in bytes of UTF-8."""
+
+LONGEST_HEADERS: Final = 0x10000
+"""Limit on the headers of a message, in bytes; all of them share one frame."""
+
+_PERSISTENT: Final = {"express": 1, "recoverable": 2}
+_HEADER: Final = "header."
+_SETTABLE: Final = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "type",
+    "app_id",
+    "priority",
+)
+"""Properties that a rule may set."""
+
+_TEXT_BODY: Final = {8: "text/plain; charset=utf-16le", 31: "text/plain; charset=utf-16le", 30: "text/plain"}
+"""Content types of the string types of ActiveXMessageFormatter."""
+
+
+def settable(name: str) -> bool:
+    """Whether a rule may set a property of AMQP of this name."""
+    return name in _SETTABLE or (name.startswith(_HEADER) and len(name) > len(_HEADER))
+
+
+def map_outward(
+    message: QueuedMessage, rules: OutwardRules, reply: ReplyAddress | None = None
+) -> AmqpMessage:
+    """The message to publish.
+
+    @param reply: the request that the message answers, if the route publishes replies.
+    @raise MappingError: the message cannot be published; the text is the reason.
+    """
+    if len(message.body) > rules.limit:
+        raise MappingError(f"limit: the body has {len(message.body)} bytes, and limit is {rules.limit}")
+    found = message.properties
+    headers = _headers(message)
+    headers |= Trail.read(headers).extended(rules.route, rules.hops).headers()
+    response_queue = found.get("response_queue") or ""
+    reply_to = rules.reply_to(response_queue) if response_queue else None
+    if response_queue:
+        headers["msmq-response-queue"] = response_queue
+    correlation = found.get("correlation_id")
+    if reply_to is not None and correlation:
+        # A server echoes correlation-id, and the requester compares that with the identifier of its request.
+        headers["msmq-correlation-id"] = correlation
+    properties = AmqpProperties(
+        content_type=_content_type(message),
+        headers=headers,
+        delivery_mode=_PERSISTENT.get(str(found.get("delivery")), 2),
+        priority=found.get("priority"),
+        correlation_id=message.identifier if reply_to is not None else correlation or None,
+        reply_to=reply_to,
+        expiration=_expiration(found.get("time_to_be_received")),
+        message_id=message.identifier,
+        timestamp=_timestamp(found.get("sent_time")),
+        app_id="msmq",
+    )
+    exchange, routing_key = rules.exchange, rules.routing_key
+    if rules.answers:
+        if reply is None:
+            raise MappingError(
+                f"reply: no request with the identifier {quoted(correlation or '')} is pending here"
+            )
+        exchange, routing_key = "", reply.reply_to
+        properties = attrs.evolve(properties, correlation_id=reply.correlation_id)
+    if rules.routing_expression is not None or rules.properties:
+        record = outward_record(message)
+        if rules.routing_expression is not None:
+            routing_key = rules.routing_expression.text_value(record)
+        properties = _with_rules(properties, rules, record)
+    _check(exchange, routing_key, properties)
+    return AmqpMessage(exchange, routing_key, properties, message.body)
+
+
+def outward_record(message: QueuedMessage) -> dict[str, Any]:
+    """The message as expressions see it: its keys in JSON, with C{body} if that is UTF-8, and C{headers}."""
+    record = {**message.properties, "headers": read_extension(message.extension) or {}}
+    try:
+        record["body"] = message.body.decode("utf-8")
+    except UnicodeDecodeError:
+        record["body"] = None
+    return record
+
+
+def _headers(message: QueuedMessage) -> dict[str, Any]:
+    found = message.properties
+    headers: dict[str, Any] = {}
+    native = read_extension(message.extension)
+    if native is None:
+        if len(message.extension) > LONGEST_EXTENSION:
+            raise MappingError(
+                f"limit: the extension has {len(message.extension)} bytes; a header holds {LONGEST_EXTENSION}"
+            )
+        headers[EXTENSION] = message.extension
+    else:
+        headers |= native
+    for header, key in (
+        ("msmq-label", "label"),
+        ("msmq-class", "class"),
+        ("msmq-application-tag", "application_tag"),
+        ("msmq-body-type", "body_type"),
+        ("msmq-sender-id", "sender_id"),
+        ("msmq-source-queue-manager", "source_queue_manager"),
+        ("msmq-destination-queue", "destination_queue"),
+        ("msmq-admin-queue", "admin_queue"),
+    ):
+        if found.get(key):
+            headers[header] = found[key]
+    return headers
+
+
+def _content_type(message: QueuedMessage) -> str:
+    kind = message.properties.get("body_type")
+    if kind in _TEXT_BODY:
+        return _TEXT_BODY[kind]
+    start = message.body[:100].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"<?xml"):
+        return "application/xml"
+    return "application/octet-stream"
+
+
+def _expiration(seconds: object) -> str | None:
+    if not isinstance(seconds, int):
+        return None
+    return str(min(seconds * 1000, 0xFFFFFFFF))
+
+
+def _timestamp(text: object) -> int | None:
+    try:
+        return int(datetime.fromisoformat(str(text)).timestamp())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _with_rules(properties: AmqpProperties, rules: OutwardRules, record: dict[str, Any]) -> AmqpProperties:
+    headers = dict(properties.headers)
+    chosen: dict[str, Any] = {}
+    for name, expression in rules.properties.items():
+        if name.startswith(_HEADER):
+            value = expression.value(record)
+            if value is not None:
+                headers[name.removeprefix(_HEADER)] = value
+        elif name == "priority":
+            value = expression.value(record)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= SHORT_TEXT:
+                raise MappingError(f"mapping: priority is {quoted(value)}, it has to be 0 to 255")
+            chosen[name] = value
+        else:
+            chosen[name] = expression.text_value(record)
+    expiration = chosen.get("expiration", "0")
+    if not (expiration.isdecimal() and expiration.isascii() and int(expiration) <= 0xFFFFFFFF):
+        raise MappingError(f"mapping: expiration is {quoted(expiration)}, it has to be milliseconds")
+    return attrs.evolve(properties, headers=headers, **chosen)
+
+
+def _check(exchange: str, routing_key: str, properties: AmqpProperties) -> None:
+    texts = {
+        "exchange": exchange,
+        "routing key": routing_key,
+        **{name: getattr(properties, name) for name in _SETTABLE if name != "priority"},
+    }
+    for name, text in texts.items():
+        size = len((text or "").encode("utf-8", "surrogatepass"))
+        if size > SHORT_TEXT:
+            raise MappingError(f"limit: the {name} has {size} bytes, and AMQP allows {SHORT_TEXT}")
+    size = 0
+    for name, value in properties.headers.items():
+        if len(name.encode("utf-8", "surrogatepass")) > SHORT_TEXT:
+            raise MappingError(f"limit: the header {quoted(name, 40)} has a name of over {SHORT_TEXT} bytes")
+        size += len(name) + (len(value) if isinstance(value, str | bytes) else len(str(value)))
+    if size > LONGEST_HEADERS:
+        raise MappingError(f"limit: the headers have {size} bytes, and the limit is {LONGEST_HEADERS}")

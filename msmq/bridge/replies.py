@@ -1,0 +1,64 @@
+"""Requests that are waiting for a reply across the bridge, by the identifiers of their messages in MSMQ."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+PENDING: Final = 100_000
+"""Limit on requests whose replies are awaited; the oldest is forgotten first."""
+
+LIFETIME: Final = 86_400.0
+"""Seconds for which a reply is awaited."""
+
+
+@attrs.frozen
+class ReplyAddress:
+    """Where the reply to a request goes.
+
+    @ivar reply_to: the reply-to of the request, a queue of the broker.
+    @ivar correlation_id: the correlation-id that the requester expects; C{None} for none.
+    @ivar since: when the request was forwarded, in seconds since 1970-01-01 UTC.
+    """
+
+    reply_to: str
+    correlation_id: str | None
+    since: float
+
+
+@attrs.define
+class PendingReplies:
+    """Pending requests, oldest first; bounded by number and age.
+
+    A request stays after its reply, because it may have several.
+    """
+
+    limit: int = PENDING
+    lifetime: float = LIFETIME
+    _addresses: OrderedDict[str, ReplyAddress] = attrs.field(factory=OrderedDict, init=False)
+
+    def __len__(self) -> int:
+        return len(self._addresses)
+
+    def add(self, identifier: str, address: ReplyAddress) -> None:
+        """Add a request; one that was forwarded twice keeps its identifier and is added once."""
+        self._addresses.pop(identifier, None)
+        self._addresses[identifier] = address
+        while len(self._addresses) > self.limit:
+            self._addresses.popitem(last=False)
+
+    def find(self, correlation_id: str | None, now: float) -> ReplyAddress | None:
+        """The request that a message answers, by its correlation identifier."""
+        found = self._addresses.get(correlation_id or "")
+        return None if found is None or found.since + self.lifetime < now else found
+
+    def items(self, now: float) -> Iterable[tuple[str, ReplyAddress]]:
+        """Those that are not too old, oldest first."""
+        return [
+            (identifier, each)
+            for identifier, each in self._addresses.items()
+            if each.since + self.lifetime >= now
+        ]

@@ -1,0 +1,201 @@
+"""Tests of the mapping of messages between MSMQ and AMQP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.bridge.expressions import MessageExpression
+from msmq.bridge.inward import is_request, map_inward
+from msmq.bridge.messages import AmqpMessage, AmqpProperties, MappingError, QueuedMessage
+from msmq.bridge.native_headers import read_extension, write_extension
+from msmq.bridge.outward import map_outward
+from msmq.bridge.replies import PendingReplies, ReplyAddress
+from msmq.bridge.rules import InwardRules, OutwardRules
+from msmq.bridge.trail import Trail
+
+REQUEST = "{67c2b3ac-2d63-4c5b-9a3c-0b1d5e7a0001}\\7"
+ANSWERS = "DIRECT=OS:ALPHA\\private$\\answers"
+
+
+def queued(body: bytes = b"two boxes", extension: bytes = b"", **properties: Any) -> QueuedMessage:
+    """A message from a queue."""
+    found = {
+        "id": REQUEST,
+        "label": "order 7",
+        "priority": 5,
+        "delivery": "recoverable",
+        "class": 0,
+        "body_type": 0,
+        "application_tag": 0,
+        "sent_time": "2026-11-23T10:00:00Z",
+        "correlation_id": None,
+        "response_queue": None,
+    }
+    return QueuedMessage({**found, **properties}, body, extension)
+
+
+def published(body: bytes = b"two boxes", **properties: Any) -> AmqpMessage:
+    """A message from a broker."""
+    return AmqpMessage("", "orders", AmqpProperties(**properties), body)
+
+
+OUT = OutwardRules(route="alpha/out", exchange="orders", routing_key="new", replies={ANSWERS: "answers"})
+IN = InwardRules(
+    route="alpha/in", reply_queue="DIRECT=OS:ALPHA\\private$\\to-amqp", replies={ANSWERS: "answers"}
+)
+
+
+class OutwardTests(SynchronousTestCase):
+    """Messages to a broker."""
+
+    def test_properties(self) -> None:
+        """Identifier, priority, delivery, label and time are properties and headers of AMQP."""
+        message = map_outward(queued(application_tag=9, correlation_id="{x}\\1", time_to_be_received=5), OUT)
+        found = message.properties
+        self.assertEqual(
+            (message.exchange, message.routing_key, message.body), ("orders", "new", b"two boxes")
+        )
+        self.assertEqual((found.message_id, found.priority, found.delivery_mode), (REQUEST, 5, 2))
+        self.assertEqual((found.correlation_id, found.expiration), ("{x}\\1", "5000"))
+        self.assertEqual(found.timestamp, 1795428000)
+        self.assertEqual((found.headers["msmq-label"], found.headers["msmq-application-tag"]), ("order 7", 9))
+
+    def test_request(self) -> None:
+        """A request carries its identifier as correlation-id, and the queue for its response queue."""
+        found = map_outward(queued(response_queue=ANSWERS.upper()), OUT).properties
+        self.assertEqual((found.reply_to, found.correlation_id), ("answers", REQUEST))
+
+    def test_reply(self) -> None:
+        """A reply goes to the reply-to of its request, with the correlation-id that the requester expects."""
+        rules = OutwardRules(route="alpha/replies", answers=True)
+        pending = PendingReplies()
+        pending.add(REQUEST, ReplyAddress("amq.gen-1", "c-77", 10.0))
+        reply = pending.find(REQUEST, 20.0)
+        message = map_outward(queued(correlation_id=REQUEST), rules, reply)
+        self.assertEqual((message.exchange, message.routing_key), ("", "amq.gen-1"))
+        self.assertEqual(message.properties.correlation_id, "c-77")
+        with self.assertRaisesRegex(MappingError, "^reply: no request with the identifier"):
+            map_outward(queued(correlation_id=REQUEST), rules, pending.find(REQUEST, 90_000.0))
+
+    def test_routing_key_by_expression(self) -> None:
+        """A JMESPath expression over the message chooses the routing key."""
+        rules = OutwardRules(
+            route="r", routing_expression=MessageExpression.parse("join('.', ['orders', label])")
+        )
+        self.assertEqual(map_outward(queued(label="eu"), rules).routing_key, "orders.eu")
+        missing = OutwardRules(route="r", routing_expression=MessageExpression.parse("nothing"))
+        with self.assertRaisesRegex(MappingError, "the value of 'nothing' is None, it has to be text"):
+            map_outward(queued(), missing)
+
+    def test_rules_for_properties(self) -> None:
+        """Expressions set properties and headers."""
+        rules = OutwardRules(
+            route="r",
+            properties={
+                "type": MessageExpression.parse("label"),
+                "header.size": MessageExpression.parse("length(body)"),
+            },
+        )
+        found = map_outward(queued(), rules).properties
+        self.assertEqual((found.type, found.headers["size"]), ("order 7", 9))
+
+    def test_headers_of_nservicebus_are_native(self) -> None:
+        """Headers of NServiceBus in the extension become headers of AMQP."""
+        extension = write_extension({"NServiceBus.MessageId": "a<b", "tenant": "x"})
+        self.assertTrue(extension.startswith(b'<?xml version="1.0"?><ArrayOfHeaderInfo>'))
+        headers = map_outward(queued(extension=extension), OUT).properties.headers
+        self.assertEqual((headers["NServiceBus.MessageId"], headers["tenant"]), ("a<b", "x"))
+
+    def test_limits(self) -> None:
+        """What the broker would refuse becomes a dead letter with the name of the limit."""
+        small = OutwardRules(route="r", limit=3)
+        for message, rules, reason in (
+            (queued(b"four"), small, "limit: the body has 4 bytes, and limit is 3"),
+            (queued(extension=b"\0" * 40_000), OUT, "limit: the extension has 40000 bytes"),
+            (
+                queued(label="x" * 300),
+                OutwardRules(route="r", routing_expression=MessageExpression.parse("label")),
+                "limit: the routing key has 300 bytes, and AMQP allows 255",
+            ),
+        ):
+            with self.assertRaisesRegex(MappingError, reason):
+                map_outward(message, rules)
+
+
+class InwardTests(SynchronousTestCase):
+    """Messages from a broker."""
+
+    def test_properties(self) -> None:
+        """Priority, expiration, label and identifiers are properties of MSMQ, as far as it has them."""
+        message = map_inward(
+            published(
+                priority=9, expiration="1500", type="order", correlation_id=REQUEST, headers={"tenant": "x"}
+            ),
+            IN,
+        )
+        found = message.properties
+        self.assertEqual((found["priority"], found["time_to_be_received"]), (7, 2))
+        self.assertEqual((found["label"], found["correlation_id"]), ("order", REQUEST))
+        headers = read_extension(message.extension)
+        assert headers is not None
+        self.assertEqual((headers["tenant"], headers["msmq-hops"]), ("x", "1"))
+
+    def test_response_queues(self) -> None:
+        """A reply-to becomes the response queue that it stands for, or else the queue for replies."""
+        known = map_inward(published(reply_to="answers"), IN).properties
+        other = map_inward(published(reply_to="amq.gen-1"), IN).properties
+        self.assertEqual((known["response_queue"], other["response_queue"]), (ANSWERS, IN.reply_queue))
+        self.assertEqual(
+            [is_request(published(reply_to=name), IN) for name in ("answers", "amq.gen-1", "")],
+            [False, True, False],
+        )
+
+    def test_key_depends_on_identifier_and_contents(self) -> None:
+        """The same message has the same key; another message with its message-id has another one."""
+        keys = [
+            map_inward(message, IN).key
+            for message in (
+                published(message_id="1"),
+                published(message_id="1"),
+                published(b"three boxes", message_id="1"),
+                published(message_id="2"),
+            )
+        ]
+        self.assertEqual(keys[0], keys[1])
+        self.assertEqual(len(set(keys)), 3)
+        self.assertEqual(map_inward(published(), IN).key, "")
+
+    def test_label_is_cut(self) -> None:
+        """A label has at most 249 UTF-16 units, and no half of a pair."""
+        label = map_inward(published(headers={"msmq-label": "x" * 248 + "\U0001f600"}), IN).properties[
+            "label"
+        ]
+        self.assertEqual(label, "x" * 248)
+
+    def test_round_trip(self) -> None:
+        """A message that crosses the bridge twice keeps label, priority, application tag and extension."""
+        out = map_outward(queued(application_tag=9, extension=b"\x01\x02"), OUT)
+        back = map_inward(out, InwardRules(route="beta/in"))
+        self.assertEqual((back.properties["label"], back.properties["application_tag"]), ("order 7", 9))
+        self.assertEqual((back.properties["priority"], back.extension), (5, b"\x01\x02"))
+
+
+class TrailTests(SynchronousTestCase):
+    """Loops of bridges."""
+
+    def test_loop_is_noticed(self) -> None:
+        """A message that comes to a route again is not forwarded."""
+        there = map_outward(queued(), OUT)
+        back = map_inward(there, IN)
+        with self.assertRaisesRegex(
+            MappingError, "loop: the message has passed the route 'alpha/out' before"
+        ):
+            map_outward(queued(extension=back.extension), OUT)
+
+    def test_hops_are_limited(self) -> None:
+        """A message passes a limited number of bridges, also where their names are lost."""
+        with self.assertRaisesRegex(MappingError, "has passed 16 bridges, and the limit is 16"):
+            Trail.read({"msmq-hops": "16"}).extended("r", 16)
+        self.assertEqual(Trail.read({"msmq-hops": "9" * 99, "msmq-origin": 7}), Trail())
