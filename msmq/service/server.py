@@ -389,8 +389,8 @@ class Server(Service):
             parts.manager,
             self._reactor,
             # The console shows messages: where tokens are configured it needs one on loopback too.
-            check_page_token=None if tokens is None else tokens.name_of,
-            check_token=None if endpoint.is_loopback or tokens is None else tokens.name_of,
+            check_page_token=None if tokens is None else tokens.holder_of,
+            check_token=None if endpoint.is_loopback or tokens is None else tokens.holder_of,
             windows_names=self.configuration.web.windows_exporter_names,
             reloads=self._reloads,
         )

@@ -16,6 +16,8 @@ from twisted.web.http import Request as HTTPRequest
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
+from msmq.control.authentication.roles import Role
+from msmq.control.authentication.token_file import TokenHolder
 from msmq.control.server.http.requests import BoundedContent
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
@@ -32,8 +34,8 @@ IDLE: Final = 30.0
 _QUIET: Final = 60.0
 """Minimum seconds between log lines about refused requests."""
 
-CheckToken = Callable[[bytes], str]
-"""The name of the token in the value of an C{Authorization} header; empty if it is not valid."""
+CheckToken = Callable[[bytes], TokenHolder | None]
+"""The holder of the token in the value of an C{Authorization} header; C{None} if it is not valid."""
 
 
 class WebRequest(Request):
@@ -95,8 +97,8 @@ class WebSite(Site):
         readiness: Callable[[], Readiness],
         console: IResource,
     ) -> None:
-        access = _Access(check_token, reactor)
-        root = _Root(access, _ConsoleEntry(access, _Access(check_page_token, reactor), console))
+        access = _Access(check_token, Role.MONITOR, reactor)
+        root = _Root(access, _ConsoleEntry(access, _Access(check_page_token, Role.READER, reactor), console))
         health = _Page(access)
         health.putChild(b"live", _Live(access))
         health.putChild(b"ready", _Ready(access, manager, readiness))
@@ -141,6 +143,7 @@ class _Access:
     _log: ClassVar[Logger] = Logger()
 
     check_token: CheckToken | None
+    _role: Role
     _reactor: IReactorTime
     _refused: int = 0
     _quiet_until: float = 0.0
@@ -151,11 +154,12 @@ class _Access:
         return self.check_token is None
 
     def is_known(self, request: Request) -> bool:
-        """Whether a request is local or has a valid token."""
+        """Whether a request is local or has a valid token with a sufficient role."""
         if self.check_token is None:
             return True
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
-        if len(shown) == 1 and self.check_token(shown[0]):
+        holder = self.check_token(shown[0]) if len(shown) == 1 else None
+        if holder is not None and holder.role >= self._role:
             return True
         self._note(request)
         return False

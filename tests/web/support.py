@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
+from hashlib import sha256
 from typing import Any, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -10,6 +11,8 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 
+from msmq.control.authentication.roles import Role
+from msmq.control.authentication.token_file import TokenHolder
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.web.endpoint import WebEndpoint
@@ -20,6 +23,12 @@ from tests.nodes.support import Node, NodesTestCase
 T = TypeVar("T")
 ORDERS = ".\\private$\\orders"
 TOKEN = b"Bearer 0123456789abcdef0123456789abcdef"
+
+
+def one_token(role: Role) -> CheckToken:
+    """A check that accepts one token, C{TOKEN}."""
+    holder = TokenHolder(f"token {role}", role, sha256(TOKEN).digest())
+    return lambda authorization: holder if authorization == TOKEN else None
 
 
 class WebTestCase(NodesTestCase):

@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from msmq.control.authentication.roles import Role
 from msmq.manager.manager_settings import CloneCheck
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
@@ -14,7 +15,7 @@ from msmq.web import site
 from msmq.web.exposition import FRESH
 from msmq.web.readiness import FAILURE_COUNTS
 from msmq.web.site import CheckToken
-from tests.web.support import ORDERS, TOKEN, WebTestCase
+from tests.web.support import ORDERS, TOKEN, WebTestCase, one_token
 
 
 class HealthTests(WebTestCase):
@@ -148,7 +149,7 @@ class TokenTests(WebTestCase):
 
     def token_check(self) -> CheckToken:
         """There is one token."""
-        return lambda authorization: "token monitor" if authorization == TOKEN else ""
+        return one_token(Role.MONITOR)
 
     def test_metrics_need_a_token(self) -> None:
         """Without the token, or with another one, /metrics is 401; a log line counts such requests."""

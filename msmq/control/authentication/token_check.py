@@ -17,7 +17,7 @@ from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
 
-from msmq.control.authentication.token_file import TokenFile
+from msmq.control.authentication.token_file import TokenFile, TokenHolder
 from msmq.control.protocol.refusals import refusal
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.request_memory import RequestMemory
@@ -95,11 +95,11 @@ class TokenCheck:
         if call is not None and call.active():
             call.cancel()
 
-    def shown_by(self, request: HTTPRequest) -> str:
-        """Remove the token from a request and return its name; empty without a valid token."""
+    def shown_by(self, request: HTTPRequest) -> TokenHolder | None:
+        """Remove the token from a request and return its holder; C{None} without a valid token."""
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
         request.requestHeaders.removeHeader(b"authorization")
-        return self._tokens.name_of(shown[0]) if len(shown) == 1 else ""
+        return self._tokens.holder_of(shown[0]) if len(shown) == 1 else None
 
     def refused(self, peer: str) -> None:
         """Log a caller without the token, at a limited rate."""
@@ -157,9 +157,9 @@ class TokenChannel(ControlChannel):
     def allHeadersReceived(self) -> None:
         """Check the token when the request head is complete, before any of it takes effect."""
         guard = self._guard
-        request = self.requests[-1]
-        if name := guard.shown_by(request):
-            cast(ControlRequest, request).token_name = name
+        request = cast(ControlRequest, self.requests[-1])
+        if (holder := guard.shown_by(request)) is not None:
+            request.token_name, request.role = holder.name, holder.role
             guard.leave(self)
             HTTPChannel.allHeadersReceived(self)
             return
@@ -206,6 +206,11 @@ class TokenSite(Site):
         Site.__init__(self, site.resource, reactor=clock)
         self.guard = TokenCheck(tokens, clock, **bounds)
         self._site = site
+
+    @property
+    def role_without_token(self) -> None:
+        """No rights without a token."""
+        return None
 
     @property
     def limits(self) -> ControlLimits:

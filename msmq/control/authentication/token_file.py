@@ -8,18 +8,31 @@ from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Final
 
+import attrs
 from twisted.logger import Logger
 
+from msmq.control.authentication.roles import Role
 from msmq.control.authentication.tokens import TokenError, read_tokens
 
 _SCHEME: Final = b"bearer"
 
 
-class TokenFile:
-    """The accepted tokens; a changed file takes effect at once, so that tokens can be rotated.
+@attrs.frozen
+class TokenHolder:
+    """The holder of a token.
 
-    All tokens in it have the same rights; the name only identifies the holder.
+    @ivar name: the name or the number of the token in logs and events.
+    @ivar role: the rights.
+    @ivar digest: the digest of the token.
     """
+
+    name: str
+    role: Role
+    digest: bytes = attrs.field(repr=False)
+
+
+class TokenFile:
+    """The accepted tokens; a changed file takes effect at once, so that tokens can be rotated."""
 
     _log: ClassVar[Logger] = Logger()
 
@@ -30,24 +43,32 @@ class TokenFile:
         """
         self._path = path
         self._seen = self._read_stamp()
-        self._names = _names(path)
+        self._holders = _holders(path)
 
     def __repr__(self) -> str:
         return f"<TokenFile {self._path}>"
 
-    def name_of(self, authorization: bytes) -> str:
-        """The name of the token in the value of an C{Authorization} header; empty if it is not a valid one.
+    def holder_of(self, authorization: bytes) -> TokenHolder | None:
+        """The holder of the token in the value of an C{Authorization} header; C{None} if it is not valid."""
+        scheme, _, text = authorization.strip().partition(b" ")
+        found = self.holder_of_token(text)
+        return found if scheme.lower() == _SCHEME else None
+
+    def holder_of_token(self, text: bytes) -> TokenHolder | None:
+        """The holder of a token; C{None} if it is not valid."""
+        return self.holder_with(sha256(text.strip()).digest())
+
+    def holder_with(self, digest: bytes) -> TokenHolder | None:
+        """The holder of the token with this digest; C{None} if the file has it no longer.
 
         The digests are compared in constant time.
         """
         self._refresh()
-        scheme, _, text = authorization.strip().partition(b" ")
-        shown = sha256(text.strip()).digest()
-        found = ""
-        for digest, name in self._names.items():
-            if hmac.compare_digest(digest, shown):
-                found = name
-        return found if scheme.lower() == _SCHEME else ""
+        found = None
+        for holder in self._holders:
+            if hmac.compare_digest(holder.digest, digest):
+                found = holder
+        return found
 
     def read_again(self) -> Callable[[], None]:
         """Read the file without applying it.
@@ -55,10 +76,10 @@ class TokenFile:
         @return: applies the tokens that were read.
         @raise TokenError: it cannot be used.
         """
-        seen, names = self._read_stamp(), _names(self._path)
+        seen, holders = self._read_stamp(), _holders(self._path)
 
         def use() -> None:
-            self._seen, self._names = seen, names
+            self._seen, self._holders = seen, holders
 
         return use
 
@@ -68,9 +89,9 @@ class TokenFile:
             return
         self._seen = found
         try:
-            self._names = _names(self._path)
+            self._holders = _holders(self._path)
         except TokenError as error:
-            self._names = {}
+            self._holders = ()
             self._log.error("{error}; all callers are refused until it is readable", error=error)
         else:
             self._log.info("token file {path} has changed and was read again", path=self._path)
@@ -83,6 +104,6 @@ class TokenFile:
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
-def _names(path: Path) -> dict[bytes, str]:
-    """The names of the tokens in a file, by digest."""
-    return {token.digest: token.name for token in read_tokens(path)}
+def _holders(path: Path) -> tuple[TokenHolder, ...]:
+    """The holders of the tokens in a file."""
+    return tuple(TokenHolder(token.name, token.role, token.digest) for token in read_tokens(path))

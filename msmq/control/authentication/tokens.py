@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
+from msmq.control.authentication.roles import Role
 from msmq.errors import MsmqError
 
 SHORTEST: Final = 32
@@ -28,11 +29,13 @@ class ApiToken:
     """A token, whose C{repr} does not show it.
 
     @ivar name: its name in logs and events.
+    @ivar role: its rights.
     """
 
-    def __init__(self, text: bytes, name: str = "a token") -> None:
+    def __init__(self, text: bytes, name: str, role: Role) -> None:
         self._text = text
         self.name = name
+        self.role = role
 
     def __repr__(self) -> str:
         return "<Token>"
@@ -49,10 +52,11 @@ class ApiToken:
 
 
 def read_tokens(path: Path) -> list[ApiToken]:
-    """Read the tokens of a file: one a line, each preceded by an optional name.
+    """Read the tokens of a file: C{NAME ROLE TOKEN}, one a line.
 
-    A token without a name is named by its number. The length of names is limited, so that a token in the
-    position of a name is refused instead of logged.
+    C{NAME TOKEN} and C{TOKEN}, as earlier versions had them, have the role C{admin}, except that a token
+    which is named as a role has that role. A token without a name is named by its number. The length of names
+    is limited, so that a token in the position of a name is refused instead of logged.
 
     @raise TokenError: the file cannot be read, is readable by all users, or has a line that is not a token.
     """
@@ -71,16 +75,26 @@ def read_tokens(path: Path) -> list[ApiToken]:
 
 
 def _token(path: Path, number: int, words: list[bytes]) -> ApiToken:
-    *names, text = words
+    *words, text = words
     if not SHORTEST <= len(text) <= LONGEST or not _VISIBLE.issuperset(text):
         raise TokenError(
             f"token file {path}: token {number} must have {SHORTEST} to {LONGEST} visible characters of ASCII"
         )
-    if not names:
-        return ApiToken(text, f"unnamed token {number}")
-    if len(names) > 1 or len(names[0]) >= SHORTEST or not _VISIBLE.issuperset(names[0]):
+    if not words:
+        return ApiToken(text, f"unnamed token {number}", Role.ADMIN)
+    name, *roles = words
+    if len(roles) > 1 or len(name) >= SHORTEST or not _VISIBLE.issuperset(name):
         raise TokenError(
             f"token file {path}: the name of token {number} must be one word of fewer than"
             f" {SHORTEST} visible characters of ASCII"
         )
-    return ApiToken(text, f"token {names[0].decode('ascii')}")
+    # Without a role a name such as "monitor" is taken as the role too, which cannot be more than was meant.
+    role = Role.parse((roles or words)[0].decode("ascii", "replace"))
+    if role is None and not roles:
+        role = Role.ADMIN
+    if role is None:
+        # The word may be a token in the position of a role, so it is not shown.
+        raise TokenError(
+            f"token file {path}: the role of token {number} must be monitor, reader, operator or admin"
+        )
+    return ApiToken(text, f"token {name.decode('ascii')}", role)

@@ -111,6 +111,18 @@ def no_such_receipt(stream: str, receipt: str) -> ControlError:
     )
 
 
+def role_too_low(name: str, role: object, wanted: str, required: object) -> MQError:
+    """Refuses a caller whose role does not suffice.
+
+    @param name: the name of the caller's token.
+    @param wanted: what it requested.
+    """
+    who = name or "this caller"
+    return MQError(
+        Status.MQ_ERROR_ACCESS_DENIED, f"{who} has the role {role or 'none'}; {wanted} needs {required}"
+    )
+
+
 def invalid(detail: str) -> MQError:
     """Refuses a parameter or a header of a record."""
     return MQError(Status.MQ_ERROR_INVALID_PARAMETER, detail)

@@ -11,12 +11,14 @@ from twisted.web.iweb import IRequest
 from werkzeug.exceptions import HTTPException
 
 from msmq.control.authentication.audit import Audit
+from msmq.control.authentication.roles import required_role
 from msmq.control.protocol.refusals import (
     MethodNotAllowed,
     http_status,
     internal_error,
     no_such_resource,
     refusal,
+    role_too_low,
 )
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
@@ -67,10 +69,23 @@ def make_api(
         TransferResources(context),
     ]
     tree = Klein()
-    add_resources(tree, families)
+    add_resources(tree, families, _admit)
     tree.handle_errors(HTTPException)(_unknown)
     tree.handle_errors(Exception)(_refused)
     return tree
+
+
+def _admit(request: IRequest, route: str) -> None:
+    """Check the role of the caller.
+
+    @raise MQError: it does not suffice.
+    """
+    assert isinstance(request, ControlRequest)
+    method = request.method.decode("ascii", "replace")
+    if not request.may(method, route):
+        raise role_too_low(
+            request.token_name, request.role, f"{method} {route}", required_role(method, route)
+        )
 
 
 def _unknown(request: IRequest, failure: Failure) -> bytes:

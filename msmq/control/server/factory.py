@@ -9,6 +9,7 @@ from twisted.logger import Logger
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
 
+from msmq.control.authentication.roles import Role
 from msmq.control.server.api import make_api
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.limits import ControlLimits
@@ -44,6 +45,8 @@ class ControlSite(Site):
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
         self._clock = clock
+        # The permissions of the socket's file decide who may connect.
+        self.role_without_token = Role.ADMIN
         self.limits = limits
         self.request_memory = RequestMemory(limits.request_memory)
         # Ordered by idle time, the longest first.

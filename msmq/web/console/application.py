@@ -55,7 +55,7 @@ def make_console(
         ConsoleAssets(),
     ]
     tree = Klein()
-    add_resources(tree, families)
+    add_resources(tree, families, _admit)
 
     def unknown(request: IRequest, failure: Failure) -> bytes:
         assert isinstance(request, Request)
@@ -73,6 +73,10 @@ def make_console(
     tree.handle_errors(Exception)(refused)
     resource: IResource = tree.resource()
     return resource
+
+
+def _admit(request: IRequest, route: str) -> None:
+    """Every page only reads, and the parent of the resource checks who requests it."""
 
 
 class ConsoleAssets:

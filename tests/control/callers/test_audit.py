@@ -303,7 +303,8 @@ class TokenNameTests(AuditTestCase):
         for line, words in (
             (f"{TOKEN} billing", "token 1 must have"),
             (f"{TOKEN} {OTHER}", "the name of token"),
-            (f"two words {TOKEN}", "the name of token"),
+            (f"two words {TOKEN}", "the role of token"),
+            (f"three more words {TOKEN}", "the name of token"),
             (f"ü {TOKEN}", "the name of token"),
         ):
             error = self.assertRaises(TokenError, read_tokens, token_file(self, line))

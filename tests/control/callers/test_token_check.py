@@ -12,6 +12,7 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_check import PATIENCE, TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import ApiToken, TokenError, read_tokens
@@ -65,9 +66,28 @@ class TokenFileTests(SynchronousTestCase):
         """Any of the tokens, as HTTP shows it, and nothing else."""
         tokens = TokenFile(token_file(self, "", f"  {TOKEN} ", OTHER))
         for shown in (f"Bearer {TOKEN}", f"bearer  {OTHER} ", f"BEARER {TOKEN}"):
-            self.assertTrue(tokens.name_of(shown.encode()), shown)
+            self.assertTrue(tokens.holder_of(shown.encode()), shown)
         for shown in ("", TOKEN, f"Basic {TOKEN}", f"Bearer {WRONG}", f"Bearer {TOKEN}{OTHER}", "Bearer "):
-            self.assertFalse(tokens.name_of(shown.encode()), shown)
+            self.assertFalse(tokens.holder_of(shown.encode()), shown)
+
+    def test_roles(self) -> None:
+        """A role stands between name and token; a line of earlier versions, without one, is an admin's,
+        unless its name is that of a role.
+        """
+        for words, role in (
+            ("", Role.ADMIN),
+            ("billing ", Role.ADMIN),
+            ("monitor ", Role.MONITOR),
+            ("prometheus monitor ", Role.MONITOR),
+            ("desk reader ", Role.READER),
+            ("night\toperator ", Role.OPERATOR),
+            ("admin reader ", Role.READER),
+            ("root admin ", Role.ADMIN),
+        ):
+            [token] = read_tokens(token_file(self, words + TOKEN))
+            self.assertEqual(token.role, role, words)
+        for words in ("night Operator", "night operators", f"night {OTHER}"):
+            self.refused(token_file(self, f"{words} {TOKEN}"), "the role of token 1 must be monitor, reader")
 
     def test_replaced(self) -> None:
         """A token that is replaced counts at once; while the file cannot be used, none does."""
@@ -79,14 +99,14 @@ class TokenFileTests(SynchronousTestCase):
             new.rename(path)
 
         replace(OTHER)
-        shown = [bool(tokens.name_of(f"Bearer {text}".encode())) for text in (TOKEN, OTHER)]
+        shown = [bool(tokens.holder_of(f"Bearer {text}".encode())) for text in (TOKEN, OTHER)]
         self.assertEqual(shown, [False, True])
         path.unlink()
-        self.assertFalse(tokens.name_of(f"Bearer {OTHER}".encode()))
+        self.assertFalse(tokens.holder_of(f"Bearer {OTHER}".encode()))
         replace("short")
-        self.assertFalse(tokens.name_of(b"Bearer short"))
+        self.assertFalse(tokens.holder_of(b"Bearer short"))
         replace(TOKEN)
-        self.assertTrue(tokens.name_of(f"Bearer {TOKEN}".encode()))
+        self.assertTrue(tokens.holder_of(f"Bearer {TOKEN}".encode()))
 
 
 @implementer(ILogObserver)

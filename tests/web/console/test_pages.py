@@ -5,10 +5,11 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from urllib.parse import quote
 
+from msmq.control.authentication.roles import Role
 from msmq.queues.arriving.message import Message
 from msmq.web.console.rendering import CONTENT_SECURITY_POLICY
 from msmq.web.site import CheckToken
-from tests.web.support import ORDERS, TOKEN, WebTestCase
+from tests.web.support import ORDERS, TOKEN, WebTestCase, one_token
 
 ELSEWHERE = "DIRECT=OS:GAMMA\\private$\\elsewhere"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202egnp.exe"
@@ -264,7 +265,7 @@ class AccessTests(ConsoleTestCase):
 
     def page_token_check(self) -> CheckToken:
         """There is one token."""
-        return lambda authorization: "token monitor" if authorization == TOKEN else ""
+        return one_token(Role.READER)
 
     def test_a_token_is_needed(self) -> None:
         """Without a token no page is shown, on loopback too; health stays open."""

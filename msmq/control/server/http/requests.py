@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import Request
 
 from msmq.control.authentication.callers import Caller, caller_of
+from msmq.control.authentication.roles import Role, required_role
 from msmq.control.protocol.records import CONTENT_TYPE, json_problem
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
 from msmq.control.server.http.limits import ControlLimits
@@ -21,7 +22,7 @@ from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
 from msmq.quoting import quoted
 
-_STREAM: Final = b"/v1/send"
+_STREAM: Final = "/v1/send"
 
 
 class BoundedContent(io.BytesIO):
@@ -61,7 +62,12 @@ class RequestSite(Protocol):
 
     @ivar limits: limits on request bodies.
     @ivar request_memory: memory of all incomplete bodies together.
+    @ivar role_without_token: the rights of a caller whose connection authenticates it, as a unix socket does.
     """
+
+    @property
+    def role_without_token(self) -> Role | None:
+        """See above."""
 
     limits: ControlLimits
     request_memory: RequestMemory
@@ -74,10 +80,12 @@ class ControlRequest(Request):
     """Request to the control API; the body of a send stream goes to the queue manager while it arrives.
 
     @ivar token_name: the name of the request's token, where one is required.
+    @ivar role: the rights of its caller; C{None} for none.
     """
 
     content: BoundedContent | SendBody
     token_name = ""
+    role: Role | None = None
 
     @property
     def connection(self) -> Connection:
@@ -97,10 +105,17 @@ class ControlRequest(Request):
     def gotLength(self, length: int | None) -> None:
         """Choose the consumer of the body when the headers are complete."""
         site = self._site
-        if _content_type(self) == CONTENT_TYPE and self._is_for_stream():
+        if self.role is None:
+            self.role = site.role_without_token
+        # The messages of a stream are sent while it arrives.
+        if _content_type(self) == CONTENT_TYPE and self._is_for_stream() and self.may("POST", _STREAM):
             self.content = site.send_body(self.connection)
         else:
             self.content = BoundedContent(site.limits.request_body)
+
+    def may(self, method: str, route: str) -> bool:
+        """Whether the role of the caller suffices for a route of the API."""
+        return self.role is not None and self.role >= required_role(method, route)
 
     def finish(self) -> None:
         """The response is complete: the body is no longer needed."""
@@ -121,7 +136,7 @@ class ControlRequest(Request):
         """
         head = vars(self.channel)
         path = unquote_to_bytes(head["_path"].partition(b"?")[0])
-        return (head["_command"], path) == (b"POST", _STREAM)
+        return (head["_command"], path) == (b"POST", _STREAM.encode("ascii"))
 
     def process(self) -> None:
         """Answer the complete request."""

@@ -84,17 +84,27 @@ class ResourceFamily(Protocol):
         """The routes, bound to this object."""
 
 
-def add_resources(tree: Klein, families: Iterable[ResourceFamily]) -> None:
-    """Add the routes of these objects to one tree, which has the only error handlers."""
+Admit = Callable[[IRequest, str], None]
+"""Decides on a request for a route, given as it is declared; raises L{MQError} to refuse it."""
+
+
+def add_resources(tree: Klein, families: Iterable[ResourceFamily], admit: Admit) -> None:
+    """Add the routes of these objects to one tree, which has the only error handlers.
+
+    @param admit: is asked before the handler of a route.
+    """
     for family in families:
         app = family.app
         for rule in app.url_map.iter_rules():
             name = f"{type(family).__name__}.{rule.endpoint}"
-            tree.route(rule.rule, methods=rule.methods, endpoint=name)(_handler(app, rule.endpoint))
+            tree.route(rule.rule, methods=rule.methods, endpoint=name)(
+                _handler(app, rule.endpoint, rule.rule, admit)
+            )
 
 
-def _handler(app: Klein, endpoint: str) -> Callable[..., Any]:
+def _handler(app: Klein, endpoint: str, route: str, admit: Admit) -> Callable[..., Any]:
     def handle(request: IRequest, **names: Any) -> Any:
+        admit(request, route)
         return app.execute_endpoint(endpoint, request, **names)
 
     return handle
