@@ -25,6 +25,8 @@ from twisted.internet.interfaces import (
 )
 from twisted.logger import Logger
 
+from msmq.control.authentication.guess_limit import TokenGuessLimit
+from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
@@ -154,6 +156,7 @@ class Server(Service):
         self._source = source
         self._endpoints: dict[str, IReloadableTls] = {}
         self._tokens: TokenFile | None = None
+        self._authentication: TokenAuthentication | None = None
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
         self.parts: ServerParts | None = None
         self.started: Deferred[None] = Deferred()
@@ -256,7 +259,9 @@ class Server(Service):
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)
-        tokens = self._tokens = self._read_tokens()
+        self._tokens = self._read_tokens()
+        if self._tokens is not None:
+            self._authentication = TokenAuthentication(self._tokens, TokenGuessLimit(), self._reactor)
         if (warning := exposure(configuration)) is not None:
             self.log.warn("{line}", line=f"listen.session: {warning}")
         clock = self._clock
@@ -298,7 +303,7 @@ class Server(Service):
         self._undo.append(parts.stop)
         if web is not None and listen.web is not None:
             # Before the store opens, which may take long, so that progress can be observed.
-            await self._listen_for_web(listen.web, web, tokens, parts)
+            await self._listen_for_web(listen.web, web, parts)
         await self._convert_former_store()
         await parts.manager.open()
         if self._program is not None:
@@ -306,8 +311,8 @@ class Server(Service):
             await self._program.prepare(parts.manager)
         if listen.control is not None:
             await self._listen_for_control(listen.control, parts)
-        if listen.remote_control is not None and tokens is not None:
-            await self._listen_for_remote_control(listen.remote_control, tokens, parts)
+        if listen.remote_control is not None and self._authentication is not None:
+            await self._listen_for_remote_control(listen.remote_control, self._authentication, parts)
         if listen.session is not None:
             self._listens(
                 await self._listen("session", listen.session, _listening(listen.session, parts), parts)
@@ -373,12 +378,10 @@ class Server(Service):
 
         return WebEndpoint.around(store, self._reactor)
 
-    async def _listen_for_web(
-        self, endpoint: StreamEndpoint, web: WebEndpoint, tokens: TokenFile | None, parts: ServerParts
-    ) -> None:
-        if not endpoint.is_loopback and tokens is None:
+    async def _listen_for_web(self, endpoint: StreamEndpoint, web: WebEndpoint, parts: ServerParts) -> None:
+        if not endpoint.is_loopback and self._authentication is None:
             raise StartError(f"the web endpoint {endpoint} needs [security] control_token_file")
-        if tokens is None:
+        if self._authentication is None:
             # The control socket lets in its owner and its group alone.
             self.log.warn(
                 "{line}",
@@ -388,9 +391,10 @@ class Server(Service):
         site = web.site(
             parts.manager,
             self._reactor,
+            control=parts.control,
             # The console shows messages: where tokens are configured it needs one on loopback too.
-            check_page_token=None if tokens is None else tokens.holder_of,
-            check_token=None if endpoint.is_loopback or tokens is None else tokens.holder_of,
+            tokens=self._authentication,
+            is_loopback=endpoint.is_loopback,
             windows_names=self.configuration.web.windows_exporter_names,
             reloads=self._reloads,
         )
@@ -401,7 +405,7 @@ class Server(Service):
         self._log_line(f"web on {socket_text(*self.web)}")
 
     async def _listen_for_remote_control(
-        self, endpoint: StreamEndpoint, tokens: TokenFile, parts: ServerParts
+        self, endpoint: StreamEndpoint, tokens: TokenAuthentication, parts: ServerParts
     ) -> None:
         site = TokenSite(parts.control, tokens, self._reactor)
         port = await self._listen("remote_control", endpoint, site, parts)

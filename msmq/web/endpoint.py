@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from secrets import token_urlsafe
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
+from msmq.control.authentication.token_authentication import TokenAuthentication
+from msmq.control.server.factory import ControlSite
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
+from msmq.web.access.sessions import BrowserSessions
+from msmq.web.access.web_access import WebAccess
 from msmq.web.console.application import make_console
 from msmq.web.exposition import Exposition, Instruments
 from msmq.web.readiness import Readiness, readiness
-from msmq.web.site import CheckToken, WebSite
+from msmq.web.site import WebSite
 
 
 @attrs.frozen
@@ -39,14 +44,16 @@ class WebEndpoint:
         manager: QueueManagerService,
         reactor: IReactorTime,
         *,
-        check_token: CheckToken | None,
-        check_page_token: CheckToken | None,
+        control: ControlSite,
+        tokens: TokenAuthentication | None,
+        is_loopback: bool,
         windows_names: bool,
         reloads: Mapping[str, int],
     ) -> WebSite:
         """Create the site that serves metrics, health and console of a queue manager, running or not.
 
-        @param check_token: as of L{WebSite}; so is C{check_page_token}.
+        @param control: the control API, which it also serves.
+        @param tokens: as of L{WebAccess}; so is C{is_loopback}.
         @param windows_names: as of L{Exposition}; so is C{reloads}.
         """
         inspection = manager.inspection
@@ -59,12 +66,14 @@ class WebEndpoint:
             since = None if failed_at is None else reactor.seconds() - failed_at
             return readiness(inspection.state, inspection.measurements, since)
 
+        sessions = BrowserSessions(lambda: token_urlsafe(32), reactor.seconds)
+        access = WebAccess(tokens, sessions, reactor, is_loopback=is_loopback)
         return WebSite(
             inspection,
             exposition,
             reactor,
-            check_token,
-            check_page_token,
+            access,
             current_readiness,
-            make_console(manager, reactor, current_readiness, zone=None),
+            make_console(manager, reactor, current_readiness, access, zone=None),
+            control,
         )

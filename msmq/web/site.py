@@ -1,122 +1,127 @@
-"""The web endpoint: C{/metrics}, C{/health/live}, C{/health/ready}, and the console at all other paths."""
+"""The web endpoint: C{/metrics}, C{/health/live}, C{/health/ready}, the control API at C{/v1}, and the
+console at all other paths.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from ipaddress import ip_address
-from typing import Any, ClassVar, Final, cast
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
 
-import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
-from msmq.control.authentication.roles import Role
-from msmq.control.authentication.token_file import TokenHolder
-from msmq.control.server.http.requests import BoundedContent
+from msmq.control.authentication.token_authentication import TokenRequired
+from msmq.control.server.factory import ControlSite
+from msmq.control.server.http.channel import ControlChannel
+from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.sending.pipeline import PausableSource
+from msmq.control.server.sending.request_body import SendBody
 from msmq.manager.administration.inspection import ManagerInspection
+from msmq.web.access.identity import Identity
+from msmq.web.access.login import login_address
+from msmq.web.access.request import LOGIN, WebRequest, refused_as_json
+from msmq.web.access.web_access import WebAccess
 from msmq.web.exposition import CONTENT_TYPE, Exposition
 from msmq.web.readiness import Health, Readiness
+from msmq.wire.addresses import counted_host
 
 CONNECTIONS: Final = 256
-"""Limit on connections; beyond it the oldest is closed."""
+"""Limit on connections."""
 
 IDLE: Final = 30.0
 """Seconds after which a connection without a request is closed."""
 
-_QUIET: Final = 60.0
-"""Minimum seconds between log lines about refused requests."""
-
-CheckToken = Callable[[bytes], TokenHolder | None]
-"""The holder of the token in the value of an C{Authorization} header; C{None} if it is not valid."""
+_ASSETS: Final = "/assets/"
 
 
-class WebRequest(Request):
-    """A request; its body is discarded, since no resource uses one."""
-
-    def gotLength(self, length: int | None) -> None:
-        """The headers are in."""
-        self.content = BoundedContent(0)
-
-    def getRequestHostname(self) -> bytes:
-        """A constant: no resource depends on it."""
-        return b"localhost"
-
-
-class WebChannel(HTTPChannel):
+class WebChannel(ControlChannel):
     """One connection to the endpoint."""
 
-    def connectionMade(self) -> None:
-        """Register the connection."""
-        _site_of(self).entered(self)
-        HTTPChannel.connectionMade(self)
+    @property
+    def host(self) -> str:
+        """The host to which the connection counts."""
+        return counted_host(getattr(cast(Any, self.transport).getPeer(), "host", "unknown"))
 
-    def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
-        """Unregister the connection."""
-        _site_of(self).left(self)
-        HTTPChannel.connectionLost(self, reason)
-
-    def cut(self) -> None:
-        """Close at once."""
-        cast(Any, self.transport).abortConnection()
-
-
-def _site_of(channel: WebChannel) -> WebSite:
-    site: WebSite = vars(channel)["site"]
-    return site
+    @property
+    def is_known(self) -> bool:
+        """Whether it has a request of a caller with a token, or a local one."""
+        return any(cast(WebRequest, request).identity is not None for request in self.requests)
 
 
 class WebSite(Site):
     """The endpoint as a factory to listen with; it keeps no access log.
 
-    @param check_token: checks the tokens of requests for C{/metrics}; C{None} on a loopback endpoint, where
-        requests need none.
-    @param check_page_token: checks the tokens of requests for pages of the console; C{None} if these need
-        none.
+    @param access: identifies callers.
     @param readiness: the current readiness of the queue manager.
-    @param console: the pages of the console, which only read.
+    @param console: the pages of the console.
+    @param control: the control API, served at C{/v1}.
     """
 
     protocol = WebChannel  # type: ignore[assignment]
     requestFactory = WebRequest
+    role_without_token = None
 
     def __init__(
         self,
         manager: ManagerInspection,
         exposition: Exposition,
         reactor: IReactorTime,
-        check_token: CheckToken | None,
-        check_page_token: CheckToken | None,
+        access: WebAccess,
         readiness: Callable[[], Readiness],
         console: IResource,
+        control: ControlSite,
     ) -> None:
-        access = _Access(check_token, Role.MONITOR, reactor)
-        root = _Root(access, _ConsoleEntry(access, _Access(check_page_token, Role.READER, reactor), console))
+        root = _Root(_Pages(access, console), control.resource)
         health = _Page(access)
         health.putChild(b"live", _Live(access))
         health.putChild(b"ready", _Ready(access, manager, readiness))
         root.putChild(b"health", health)
         root.putChild(b"metrics", _Metrics(access, exposition))
         Site.__init__(self, root, timeout=IDLE, reactor=reactor)
+        self._access = access
+        self._control = control
         # Ordered by age, the oldest first.
-        self._connections: dict[WebChannel, None] = {}
+        self._connections: dict[ControlChannel, None] = {}
 
-    def entered(self, channel: WebChannel) -> None:
-        """Register a connection."""
+    @property
+    def limits(self) -> ControlLimits:
+        """The limits of the API."""
+        return self._control.limits
+
+    @property
+    def request_memory(self) -> RequestMemory:
+        """The memory of request bodies, shared with the other callers of the API."""
+        return self._control.request_memory
+
+    def send_body(self, source: PausableSource) -> SendBody:
+        """See L{ControlSite.send_body}."""
+        return self._control.send_body(source)
+
+    def admit(self, request: WebRequest) -> Identity | None:
+        """See L{WebAccess.admit}."""
+        return self._access.admit(request)
+
+    def connected(self, channel: ControlChannel) -> None:
+        """Register a connection; beyond L{CONNECTIONS} one is closed for it."""
         if len(self._connections) >= CONNECTIONS:
-            oldest = next(iter(self._connections))
-            self.left(oldest)
-            oldest.cut()
+            displaced = displaced_by(cast(WebChannel, channel), cast(Iterable[WebChannel], self._connections))
+            self.disconnected(displaced)
+            displaced.cut()
         self._connections[channel] = None
 
-    def left(self, channel: WebChannel) -> None:
+    def answered(self, channel: ControlChannel) -> None:
+        """Do nothing: the order is that of the connections."""
+
+    def disconnected(self, channel: ControlChannel) -> None:
         """Unregister a connection."""
         self._connections.pop(channel, None)
 
@@ -132,73 +137,21 @@ class WebSite(Site):
         """Log nothing: a scrape every few seconds needs no log line."""
 
 
-@attrs.define
-class _Access:
-    """Decides which requests are answered.
-
-    On a loopback endpoint every process of this machine may read. A web page in a browser of this machine may
-    not: its requests name a host of their own (DNS rebinding), and are refused.
+def displaced_by(new: WebChannel, connections: Iterable[WebChannel]) -> WebChannel:
+    """The connection to close for a new one: the oldest of the host that has the most of those without a
+    request of a known caller, or of all if each has one.
     """
-
-    _log: ClassVar[Logger] = Logger()
-
-    check_token: CheckToken | None
-    _role: Role
-    _reactor: IReactorTime
-    _refused: int = 0
-    _quiet_until: float = 0.0
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only processes of this machine reach the endpoint."""
-        return self.check_token is None
-
-    def is_known(self, request: Request) -> bool:
-        """Whether a request is local or has a valid token with a sufficient role."""
-        if self.check_token is None:
-            return True
-        shown = request.requestHeaders.getRawHeaders(b"authorization", [])
-        holder = self.check_token(shown[0]) if len(shown) == 1 else None
-        if holder is not None and holder.role >= self._role:
-            return True
-        self._note(request)
-        return False
-
-    def has_own_host(self, request: Request) -> bool:
-        """Whether the C{Host} of a request may name this endpoint."""
-        if not self.is_loopback:
-            return True
-        hosts = request.requestHeaders.getRawHeaders("host", [])
-        return all(_is_loopback_host(host) for host in hosts)
-
-    def _note(self, request: Request) -> None:
-        self._refused += 1
-        now = self._reactor.seconds()
-        if now >= self._quiet_until:
-            self._quiet_until = now + _QUIET
-            self._log.warn(
-                "web: {peer} has no valid token; {count} such requests refused since the last line",
-                peer=getattr(request.getClientAddress(), "host", "unknown"),
-                count=self._refused,
-            )
-            self._refused = 0
-
-
-def _is_loopback_host(host: str) -> bool:
-    name = host.strip().lower()
-    name = name[1:].partition("]")[0] if name.startswith("[") else name.rpartition(":")[0] or name
-    if name.rstrip(".") == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
+    every = list(connections)
+    hosts = {each: each.host for each in [each for each in every if not each.is_known] or every}
+    counts = Counter((*hosts.values(), new.host))
+    most = max(counts[host] for host in hosts.values())
+    return next(each for each, host in hosts.items() if counts[host] == most)
 
 
 class _Page(Resource):
     """A resource that answers GET and HEAD, and other methods with an error text."""
 
-    def __init__(self, access: _Access) -> None:
+    def __init__(self, access: WebAccess) -> None:
         Resource.__init__(self)
         self.access = access
 
@@ -206,10 +159,6 @@ class _Page(Resource):
         return self if path == b"" else _Page(self.access)
 
     def render(self, request: Request) -> Any:
-        request.setHeader(b"cache-control", b"no-store")
-        request.setHeader(b"x-content-type-options", b"nosniff")
-        if not self.access.has_own_host(request):
-            return _error(request, 403, "the Host of the request is not a loopback name or address")
         if request.method not in (b"GET", b"HEAD"):
             request.setHeader(b"allow", b"GET, HEAD")
             return _error(request, 405, "only GET and HEAD are supported")
@@ -224,39 +173,42 @@ def _error(request: Request, status: int, detail: str) -> bytes:
     return json_answer(request, {"error": "MQ_ERROR_INVALID_PARAMETER", "detail": detail}, status)
 
 
-class _Root(_Page):
-    """The root: what is neither metrics nor health is a page of the console."""
+class _Root(Resource):
+    """The root: the control API, and the console for all paths without a resource of their own."""
 
-    def __init__(self, access: _Access, console: _ConsoleEntry) -> None:
-        _Page.__init__(self, access)
-        self._console = console
+    def __init__(self, pages: IResource, api: IResource) -> None:
+        Resource.__init__(self)
+        self._pages = pages
+        self._api = api
 
-    def getChild(self, path: bytes, request: Request) -> Resource:
-        # The console reads the whole path.
+    def getChild(self, path: bytes, request: Request) -> Any:
+        # Both read the whole path.
         assert request.prepath is not None and request.postpath is not None
         request.postpath.insert(0, request.prepath.pop())
-        return self._console
+        return self._api if path == b"v1" else self._pages
 
 
-class _ConsoleEntry(_Page):
-    """Decides which requests for pages of the console are answered."""
+class _Pages(Resource):
+    """The console, for callers with a token, where tokens are configured."""
 
     isLeaf = True
 
-    def __init__(self, access: _Access, page_access: _Access, console: IResource) -> None:
-        _Page.__init__(self, access)
-        self._page_access = page_access
+    def __init__(self, access: WebAccess, console: IResource) -> None:
+        Resource.__init__(self)
+        self._access = access
         self._console = console
 
-    def answer(self, request: Request) -> Any:
-        if not self._page_access.is_known(request):
-            request.setHeader(b"www-authenticate", b'Bearer realm="msmq"')
-            return _denied(request, "the console needs a token at this endpoint")
-        return self._console.render(request)
-
-
-def _denied(request: Request, detail: str) -> bytes:
-    return json_answer(request, {"error": "MQ_ERROR_ACCESS_DENIED", "detail": detail}, 401)
+    def render(self, request: Request) -> Any:
+        assert isinstance(request, WebRequest)
+        path = request.path.decode("utf-8", "replace")
+        if request.identity is not None or path == LOGIN or path.startswith(_ASSETS):
+            return self._console.render(request)
+        if request.method == b"GET" and "text/html" in request.header("accept"):
+            # A browser.
+            request.setResponseCode(303)
+            request.set_header("location", login_address(request.uri))
+            return b""
+        return refused_as_json(request, TokenRequired("the console needs a token; browsers log in at /login"))
 
 
 class _Live(_Page):
@@ -270,7 +222,7 @@ class _Ready(_Page):
     """Readiness of the queue manager."""
 
     def __init__(
-        self, access: _Access, manager: ManagerInspection, readiness: Callable[[], Readiness]
+        self, access: WebAccess, manager: ManagerInspection, readiness: Callable[[], Readiness]
     ) -> None:
         _Page.__init__(self, access)
         self._manager = manager
@@ -291,14 +243,14 @@ class _Metrics(_Page):
 
     isLeaf = True
 
-    def __init__(self, access: _Access, exposition: Exposition) -> None:
+    def __init__(self, access: WebAccess, exposition: Exposition) -> None:
         _Page.__init__(self, access)
         self._exposition = exposition
 
     def answer(self, request: Request) -> Any:
-        if not self.access.is_known(request):
-            request.setHeader(b"www-authenticate", b'Bearer realm="msmq"')
-            return _denied(request, "/metrics needs a token at this endpoint")
+        assert isinstance(request, WebRequest)
+        if request.identity is None and not self.access.is_loopback:
+            return refused_as_json(request, TokenRequired("/metrics needs a token at this endpoint"))
         gone: list[bool] = []
         request.notifyFinish().addBoth(lambda _: gone.append(True))
         text: Deferred[Any] = self._exposition.text()

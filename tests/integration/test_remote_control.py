@@ -24,13 +24,13 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from zope.interface import implementer
 
 from msmq.control.authentication.token_check import TokenSite
-from msmq.control.authentication.token_file import TokenFile
 from msmq.control.client.client import ControlClient, Delivered
 from msmq.control.client.locations import LocationError, RemoteLocation, UnixLocation, parse_location
 from msmq.control.protocol.records import StreamRecord
 from msmq.service.configuration import ConfigurationError, Overrides, load
 from msmq.service.server import Server, StartError
 from msmq.structures.status import MQError, Status
+from tests.control.callers.test_token_check import authentication
 from tests.integration.test_control_socket import Ended, spawn
 from tests.patience import DEADLINE
 from tests.servers.certificates import make_credentials
@@ -329,9 +329,8 @@ class ImpatientTests(RemoteTestCase):
     async def test_silent_callers(self) -> None:
         """A caller that does not finish the TLS handshake, or sends nothing after it, is disconnected."""
         assert self.server.parts is not None
-        site = TokenSite(
-            self.server.parts.control, TokenFile(self.token), IReactorTime(reactor), patience=0.1
-        )
+        clock = IReactorTime(reactor)
+        site = TokenSite(self.server.parts.control, authentication(self.token, clock), clock, patience=0.1)
         described = f"ssl:0:interface=127.0.0.1:privateKey={self.key}:certKey={self.key}"
         port = await serverFromString(reactor, described).listen(site)
         self.addCleanup(port.stopListening)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Mapping
-from hashlib import sha256
 from typing import Any, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,12 +10,13 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 
-from msmq.control.authentication.roles import Role
-from msmq.control.authentication.token_file import TokenHolder
+from msmq.control.authentication.token_authentication import TokenAuthentication
+from msmq.control.server.factory import make_site
+from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.web.endpoint import WebEndpoint
-from msmq.web.site import CheckToken
+from tests.control.callers.test_token_check import authentication, token_file
 from tests.control.support import Answer, Disk
 from tests.nodes.support import Node, NodesTestCase
 
@@ -25,16 +25,12 @@ ORDERS = ".\\private$\\orders"
 TOKEN = b"Bearer 0123456789abcdef0123456789abcdef"
 
 
-def one_token(role: Role) -> CheckToken:
-    """A check that accepts one token, C{TOKEN}."""
-    holder = TokenHolder(f"token {role}", role, sha256(TOKEN).digest())
-    return lambda authorization: holder if authorization == TOKEN else None
-
-
 class WebTestCase(NodesTestCase):
     """ALPHA has a web endpoint; BETA is a peer."""
 
     windows_names = False
+    is_loopback = True
+    tokens: tuple[str, ...] = ()
 
     def setUp(self) -> None:
         self.disk = Disk()
@@ -44,8 +40,14 @@ class WebTestCase(NodesTestCase):
         self.site = self.endpoint.site(
             self.alpha.service,
             self.clock.reactor,
-            check_token=self.token_check(),
-            check_page_token=self.page_token_check(),
+            control=make_site(
+                self.alpha.service,
+                members=EstateMembers(("ALPHA", "alpha.example.com"), {}, None),
+                reload=lambda: {},
+                clock=self.clock.reactor,
+            ),
+            tokens=self.authentication(),
+            is_loopback=self.is_loopback,
             windows_names=self.windows_names,
             reloads={"done": 0},
         )
@@ -59,13 +61,12 @@ class WebTestCase(NodesTestCase):
             kwargs.setdefault("store", MemoryMessageStore(durable=True))
         return super().node(name, identifier, **kwargs)
 
-    def token_check(self) -> CheckToken | None:
-        """The check of tokens; C{None} on loopback."""
-        return None
-
-    def page_token_check(self) -> CheckToken | None:
-        """The check of the tokens for pages of the console; C{None} if they need none."""
-        return self.token_check()
+    def authentication(self) -> TokenAuthentication | None:
+        """The lines of C{tokens} as a file; C{None} without any."""
+        if not self.tokens:
+            return None
+        self.token_file = token_file(self, *self.tokens)
+        return authentication(self.token_file, self.clock.reactor)
 
     def options(self) -> Mapping[str, Any]:
         """Options of ALPHA."""
@@ -95,14 +96,22 @@ class WebTestCase(NodesTestCase):
         protocol.makeConnection(transport)
         return protocol, transport
 
-    def get(self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None) -> Answer:
+    def get(
+        self,
+        path: str,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> Answer:
         """One request, answered without any time passing."""
         protocol, transport = self.connect()
         lines = [f"{method} {path} HTTP/1.1"]
         lines += [
             f"{name}: {value}" for name, value in {"Host": "127.0.0.2:15801", **(headers or {})}.items()
         ]
-        protocol.dataReceived("\r\n".join([*lines, "", ""]).encode())
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        protocol.dataReceived("\r\n".join([*lines, "", ""]).encode() + (body or b""))
         for _ in range(1000):
             if transport.value():
                 break

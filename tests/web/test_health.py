@@ -7,15 +7,13 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from msmq.control.authentication.roles import Role
 from msmq.manager.manager_settings import CloneCheck
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
 from msmq.web import site
 from msmq.web.exposition import FRESH
 from msmq.web.readiness import FAILURE_COUNTS
-from msmq.web.site import CheckToken
-from tests.web.support import ORDERS, TOKEN, WebTestCase, one_token
+from tests.web.support import ORDERS, TOKEN, WebTestCase
 
 
 class HealthTests(WebTestCase):
@@ -147,9 +145,8 @@ class AccessTests(WebTestCase):
 class TokenTests(WebTestCase):
     """Access to metrics and health from elsewhere."""
 
-    def token_check(self) -> CheckToken:
-        """There is one token."""
-        return one_token(Role.MONITOR)
+    is_loopback = False
+    tokens = (f"prometheus monitor {TOKEN.decode()[7:]}",)
 
     def test_metrics_need_a_token(self) -> None:
         """Without the token, or with another one, /metrics is 401; a log line counts such requests."""

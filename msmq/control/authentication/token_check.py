@@ -17,13 +17,13 @@ from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
 
-from msmq.control.authentication.token_file import TokenFile, TokenHolder
-from msmq.control.protocol.refusals import refusal
+from msmq.control.authentication.token_authentication import TokenAuthentication, TooManyGuesses
+from msmq.control.authentication.token_file import TokenHolder
+from msmq.control.protocol.refusals import ControlError, refusal
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import to_json
-from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import counted_host
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ PATIENCE: Final = 10.0
 _QUIET: Final = 60.0
 """Seconds between two log lines about refused callers."""
 
-_REFUSAL: Final = MQError(
-    Status.MQ_ERROR_ACCESS_DENIED, "this endpoint requires a token, and the token sent is unknown"
-)
-
 
 class TokenCheck:
     """Checks the token of callers, and limits those without one."""
@@ -53,7 +49,7 @@ class TokenCheck:
 
     def __init__(
         self,
-        tokens: TokenFile,
+        tokens: TokenAuthentication,
         clock: IReactorTime,
         *,
         unauthenticated: int = UNAUTHENTICATED,
@@ -95,11 +91,14 @@ class TokenCheck:
         if call is not None and call.active():
             call.cancel()
 
-    def shown_by(self, request: HTTPRequest) -> TokenHolder | None:
-        """Remove the token from a request and return its holder; C{None} without a valid token."""
+    def shown_by(self, request: HTTPRequest, host: str) -> TokenHolder:
+        """Remove the token from a request and return its holder.
+
+        @raise ControlError: there is no valid token, or the host has sent too many wrong ones.
+        """
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
         request.requestHeaders.removeHeader(b"authorization")
-        return self._tokens.holder_of(shown[0]) if len(shown) == 1 else None
+        return self._tokens.bearer(list(shown), host)
 
     def refused(self, peer: str) -> None:
         """Log a caller without the token, at a limited rate."""
@@ -158,18 +157,25 @@ class TokenChannel(ControlChannel):
         """Check the token when the request head is complete, before any of it takes effect."""
         guard = self._guard
         request = cast(ControlRequest, self.requests[-1])
-        if (holder := guard.shown_by(request)) is not None:
-            request.token_name, request.role = holder.name, holder.role
-            guard.leave(self)
-            HTTPChannel.allHeadersReceived(self)
+        try:
+            holder = guard.shown_by(request, self.host)
+        except ControlError as error:
+            self._refuse(error)
             return
+        request.token_name, request.role = holder.name, holder.role
+        guard.leave(self)
+        HTTPChannel.allHeadersReceived(self)
+
+    def _refuse(self, error: ControlError) -> None:
+        """Answer a caller without a valid token, and process nothing more of it."""
+        guard = self._guard
         self._is_over = True
         self.requests.pop()
         # Closing while the caller still sends would lose the response; so the server discards input until the
         # caller closes or times out.
         guard.enter(self)
         guard.refused(self.host)
-        cast(Any, self.transport).write(_ANSWER)
+        cast(Any, self.transport).write(_answer(error))
 
     def allContentReceived(self) -> None:
         """The whole request is in."""
@@ -198,7 +204,9 @@ class TokenSite(Site):
     protocol = TokenChannel  # type: ignore[assignment]
     requestFactory = ControlRequest
 
-    def __init__(self, site: ControlSite, tokens: TokenFile, clock: IReactorTime, **bounds: Any) -> None:
+    def __init__(
+        self, site: ControlSite, tokens: TokenAuthentication, clock: IReactorTime, **bounds: Any
+    ) -> None:
         """Require tokens for a site.
 
         @param bounds: those of L{TokenCheck}.
@@ -243,13 +251,14 @@ class TokenSite(Site):
         """Nothing, as on the control socket."""
 
 
-def _answer() -> bytes:
-    body = to_json(refusal(_REFUSAL)) + b"\n"
+def _answer(error: ControlError) -> bytes:
+    body = to_json(refusal(error)) + b"\n"
+    status = error.http_status
+    advice = 'WWW-Authenticate: Bearer realm="msmq"'
+    if isinstance(error, TooManyGuesses):
+        advice = f"Retry-After: {error.seconds}"
     head = (
-        'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer realm="msmq"\r\n'
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n{advice}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode("ascii") + body
-
-
-_ANSWER: Final = _answer()

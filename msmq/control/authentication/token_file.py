@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import attrs
 from twisted.logger import Logger
 
 from msmq.control.authentication.roles import Role
 from msmq.control.authentication.tokens import TokenError, read_tokens
-
-_SCHEME: Final = b"bearer"
 
 
 @attrs.frozen
@@ -47,16 +44,6 @@ class TokenFile:
 
     def __repr__(self) -> str:
         return f"<TokenFile {self._path}>"
-
-    def holder_of(self, authorization: bytes) -> TokenHolder | None:
-        """The holder of the token in the value of an C{Authorization} header; C{None} if it is not valid."""
-        scheme, _, text = authorization.strip().partition(b" ")
-        found = self.holder_of_token(text)
-        return found if scheme.lower() == _SCHEME else None
-
-    def holder_of_token(self, text: bytes) -> TokenHolder | None:
-        """The holder of a token; C{None} if it is not valid."""
-        return self.holder_with(sha256(text.strip()).digest())
 
     def holder_with(self, digest: bytes) -> TokenHolder | None:
         """The holder of the token with this digest; C{None} if the file has it no longer.

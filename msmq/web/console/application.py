@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import tzinfo
+from functools import partial
 
 from klein import Klein
 from twisted.internet.interfaces import IReactorTime
@@ -14,13 +15,17 @@ from twisted.web.resource import IResource
 from twisted.web.server import Request
 from werkzeug.exceptions import HTTPException
 
-from msmq.control.protocol.refusals import internal_error, no_such_resource
+from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
 from msmq.control.server.resources.context import ResourceFamily, add_resources
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError
+from msmq.web.access.request import WebRequest
+from msmq.web.access.web_access import WebAccess
+from msmq.web.console.page_roles import page_role
 from msmq.web.console.pages.context import PageContext
 from msmq.web.console.pages.dead_letters import DeadLetterPage
 from msmq.web.console.pages.history import HistoryPages
+from msmq.web.console.pages.login import LoginPage
 from msmq.web.console.pages.messages import MessagePages
 from msmq.web.console.pages.overview import OverviewPage
 from msmq.web.console.pages.queues import QueuePages
@@ -35,16 +40,18 @@ def make_console(
     manager: IQueueManager,
     clock: IReactorTime,
     readiness: Callable[[], Readiness],
+    access: WebAccess,
     zone: tzinfo | None,
 ) -> IResource:
     """Build the pages about one queue manager.
 
-    They only read. The resource does not check who requests a page; its parent does.
-
     @param readiness: the current readiness of the queue manager.
+    @param access: identifies the callers, whose roles are checked before the handler of a page.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
-    context = PageContext(manager, PageRenderer(manager.inspection.status().name, zone), clock, readiness)
+    context = PageContext(
+        manager, PageRenderer(manager.inspection.status().name, zone), clock, readiness, access
+    )
     families: list[ResourceFamily] = [
         OverviewPage(context),
         QueuePages(context),
@@ -52,17 +59,25 @@ def make_console(
         DeadLetterPage(context),
         TransferPages(context),
         HistoryPages(context),
+        LoginPage(context),
         ConsoleAssets(),
     ]
     tree = Klein()
-    add_resources(tree, families, _admit)
+    add_resources(tree, families, partial(_admit, access))
 
     def unknown(request: IRequest, failure: Failure) -> bytes:
-        assert isinstance(request, Request)
-        return context.refused(request, no_such_resource(request.path.decode("utf-8", "replace")))
+        assert isinstance(request, WebRequest)
+        path = request.path.decode("utf-8", "replace")
+        allowed = getattr(failure.value, "valid_methods", None)
+        if allowed is None:
+            return context.refused(request, no_such_resource(path))
+        request.set_header("allow", ", ".join(sorted(allowed)))
+        return context.refused(
+            request, MethodNotAllowed(request.method.decode("ascii", "replace"), path, allowed)
+        )
 
     def refused(request: IRequest, failure: Failure) -> bytes:
-        assert isinstance(request, Request)
+        assert isinstance(request, WebRequest)
         error = failure.value
         if not isinstance(error, MQError):
             _log.failure("A page of the web console failed", failure)
@@ -75,8 +90,15 @@ def make_console(
     return resource
 
 
-def _admit(request: IRequest, route: str) -> None:
-    """Every page only reads, and the parent of the resource checks who requests it."""
+def _admit(access: WebAccess, request: IRequest, route: str) -> None:
+    """Check the role of the caller, and the CSRF token of a change.
+
+    @raise MQError: as of L{WebAccess.require}.
+    """
+    assert isinstance(request, WebRequest)
+    role = page_role(request.method.decode("ascii", "replace"), route)
+    if role is not None:
+        access.require(request, role)
 
 
 class ConsoleAssets:

@@ -25,7 +25,8 @@ _HEADERS: Final = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    # With "no-referrer" browsers send the Origin of a form as "null", which the server refuses.
+    "referrer-policy": "same-origin",
     "x-frame-options": "DENY",
 }
 

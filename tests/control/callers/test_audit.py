@@ -19,7 +19,6 @@ from zope.interface import implementer
 
 from msmq.control.authentication.callers import Caller, caller_of, login_uid
 from msmq.control.authentication.token_check import TokenSite
-from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError, read_tokens
 from msmq.control.protocol.records import PROTOCOL, StreamRecord
 from msmq.manager.securing.security_descriptors import AccessPolicy
@@ -27,7 +26,7 @@ from msmq.persistence.changes import AppendEvent
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.windows.well_known_sids import ADMINISTRATORS
 from tests.control import support
-from tests.control.callers.test_token_check import OTHER, TOKEN, token_file
+from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
 from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 ME = f"uid {os.getuid()} ({pwd.getpwuid(os.getuid()).pw_name})"
@@ -314,7 +313,7 @@ class TokenNameTests(AuditTestCase):
 
     def test_each_by_its_token(self) -> None:
         """Each of several callers is named by the token that it has shown."""
-        tokens = TokenFile(token_file(self, f"billing {TOKEN}", OTHER))
+        tokens = authentication(token_file(self, f"billing {TOKEN}", OTHER), self.clock.reactor)
         guarded: Any = TokenSite(self.site, tokens, self.clock.reactor)
         for token in (TOKEN, OTHER):
             caller = support.Caller(guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))

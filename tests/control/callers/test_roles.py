@@ -8,10 +8,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.authentication.roles import ROUTE_ROLES, Role, may_change, required_role
 from msmq.control.authentication.token_check import TokenSite
-from msmq.control.authentication.token_file import TokenFile
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
 from msmq.control.server.factory import ControlSite
-from tests.control.callers.test_token_check import token_file
+from tests.control.callers.test_token_check import authentication, token_file
 from tests.control.support import ORDERS, Answer, Caller, ControlTestCase, resource
 
 TOKENS = {role: f"{role}".ljust(32, "0") for role in Role}
@@ -75,7 +74,9 @@ class RoleTests(ControlTestCase):
         super().setUp()
         lines = [f"{role}'s {role} {token}" for role, token in TOKENS.items()]
         self.file = token_file(self, *lines)
-        self.guarded: Any = TokenSite(self.site, TokenFile(self.file), self.clock.reactor)
+        self.guarded: Any = TokenSite(
+            self.site, authentication(self.file, self.clock.reactor), self.clock.reactor
+        )
 
     def ask(self, role: Role, method: str, path: str, body: bytes | None = None, **headers: str) -> Caller:
         """One request with the token of a role."""

@@ -4,15 +4,23 @@ callers are kept.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.address import IPv4Address
+from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
+from msmq.control.authentication.guess_limit import FORGOTTEN, FREE, HOSTS, LONGEST, TokenGuessLimit
 from msmq.control.authentication.roles import Role
+from msmq.control.authentication.token_authentication import (
+    TokenAuthentication,
+    TokenRequired,
+    TooManyGuesses,
+)
 from msmq.control.authentication.token_check import PATIENCE, TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import ApiToken, TokenError, read_tokens
@@ -64,11 +72,15 @@ class TokenFileTests(SynchronousTestCase):
 
     def test_accepts(self) -> None:
         """Any of the tokens, as HTTP shows it, and nothing else."""
-        tokens = TokenFile(token_file(self, "", f"  {TOKEN} ", OTHER))
-        for shown in (f"Bearer {TOKEN}", f"bearer  {OTHER} ", f"BEARER {TOKEN}"):
-            self.assertTrue(tokens.holder_of(shown.encode()), shown)
-        for shown in ("", TOKEN, f"Basic {TOKEN}", f"Bearer {WRONG}", f"Bearer {TOKEN}{OTHER}", "Bearer "):
-            self.assertFalse(tokens.holder_of(shown.encode()), shown)
+        tokens = authentication(token_file(self, "", f"  {TOKEN} ", OTHER), Clock())
+        for number, shown in enumerate((f"Bearer {TOKEN}", f"bearer  {OTHER} ", f"BEARER {TOKEN}")):
+            self.assertTrue(tokens.bearer([shown.encode()], f"192.0.2.{number}").name, shown)
+        for number, shown in enumerate(
+            ("", TOKEN, f"Basic {TOKEN}", f"Bearer {WRONG}", f"Bearer {TOKEN}{OTHER}", "Bearer ")
+        ):
+            self.assertRaises(TokenRequired, tokens.bearer, [shown.encode()], f"192.0.3.{number}")
+        both = [f"Bearer {TOKEN}".encode(), f"Bearer {OTHER}".encode()]
+        self.assertRaises(TokenRequired, tokens.bearer, both, "192.0.2.1")
 
     def test_roles(self) -> None:
         """A role stands between name and token; a line of earlier versions, without one, is an admin's,
@@ -94,19 +106,81 @@ class TokenFileTests(SynchronousTestCase):
         path = token_file(self, TOKEN)
         tokens = TokenFile(path)
 
+        def is_valid(text: str) -> bool:
+            return tokens.holder_with(sha256(text.encode()).digest()) is not None
+
         def replace(text: str) -> None:
             new = token_file(self, text)
             new.rename(path)
 
         replace(OTHER)
-        shown = [bool(tokens.holder_of(f"Bearer {text}".encode())) for text in (TOKEN, OTHER)]
-        self.assertEqual(shown, [False, True])
+        self.assertEqual([is_valid(text) for text in (TOKEN, OTHER)], [False, True])
         path.unlink()
-        self.assertFalse(tokens.holder_of(f"Bearer {OTHER}".encode()))
+        self.assertFalse(is_valid(OTHER))
         replace("short")
-        self.assertFalse(tokens.holder_of(b"Bearer short"))
+        self.assertFalse(is_valid("short"))
         replace(TOKEN)
-        self.assertTrue(tokens.holder_of(f"Bearer {TOKEN}".encode()))
+        self.assertTrue(is_valid(TOKEN))
+
+
+class GuessTests(SynchronousTestCase):
+    """Wrong tokens of one host are slowed."""
+
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.tokens = authentication(token_file(self, TOKEN, OTHER), self.clock)
+
+    def wait(self, host: str, token: str = WRONG) -> int:
+        """The seconds that a guess has to wait; 0 if it was read."""
+        try:
+            self.tokens.holder(token.encode(), host)
+        except TooManyGuesses as error:
+            return error.seconds
+        except TokenRequired:
+            pass
+        return 0
+
+    def test_slower(self) -> None:
+        """After five wrong tokens a host waits a second, then two, and at most a minute; others do not."""
+        for _ in range(FREE):
+            self.assertEqual(self.wait("192.0.2.1"), 0)
+        waits = []
+        for _ in range(9):
+            self.assertEqual(self.wait("192.0.2.1"), 0)
+            waits.append(self.wait("192.0.2.1"))
+            self.assertEqual(self.wait("192.0.2.1", TOKEN), waits[-1], "a valid token is not read either")
+            self.clock.advance(waits[-1])
+        self.assertEqual(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60])
+        self.assertEqual(self.wait("192.0.2.2"), 0)
+        self.clock.advance(FORGOTTEN + 1)
+        self.assertEqual([self.wait("192.0.2.1") for _ in range(FREE)], [0] * FREE)
+
+    def test_network(self) -> None:
+        """The addresses of one IPv6 network are one host."""
+        for number in range(FREE + 1):
+            self.wait(f"2001:db8::{number:x}")
+        self.assertEqual(self.wait("2001:db8::ffff"), 1)
+
+    def test_neighbour(self) -> None:
+        """A token that was valid from a host stays so while others guess there."""
+        self.assertEqual(self.wait("192.0.2.1", TOKEN), 0)
+        for _ in range(FREE + 1):
+            self.wait("192.0.2.1")
+        self.assertEqual(self.tokens.holder(TOKEN.encode(), "192.0.2.1").name, "unnamed token 1")
+        self.assertEqual(self.wait("192.0.2.1", OTHER), 1)
+
+    def test_hosts(self) -> None:
+        """A limited number of hosts is remembered, those that failed latest."""
+        limit = TokenGuessLimit()
+        for number in range(HOSTS + 1):
+            for _ in range(FREE + 1):
+                limit.failed(str(number), 0)
+        self.assertEqual([limit.wait(str(number), b"", 0) for number in (0, 1, HOSTS)], [0, 1, 1])
+
+
+def authentication(file: Path, clock: Any) -> TokenAuthentication:
+    """The tokens of a file, with no guesses yet."""
+    return TokenAuthentication(TokenFile(file), TokenGuessLimit(), clock)
 
 
 @implementer(ILogObserver)
@@ -126,7 +200,10 @@ class GuardTests(ControlTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.guarded = TokenSite(
-            self.site, TokenFile(token_file(self, TOKEN)), self.clock.reactor, unauthenticated=3
+            self.site,
+            authentication(token_file(self, TOKEN), self.clock.reactor),
+            self.clock.reactor,
+            unauthenticated=3,
         )
         self.log: list[str] = []
 
@@ -153,10 +230,21 @@ class GuardTests(ControlTestCase):
         """A caller without the token gets only the refusal, for any request."""
         for authorization in (None, "", f"Bearer {WRONG}", f"Basic {TOKEN}", TOKEN):
             for path in ("/v1/status", "/nonexistent"):
+                self.clock.advance(LONGEST)
                 answer = self.asking(authorization, path=path).answer
                 self.assert_refused(answer, 401, "MQ_ERROR_ACCESS_DENIED", "token")
                 self.assertEqual(answer.headers["www-authenticate"], 'Bearer realm="msmq"')
                 self.assertEqual(answer.headers["connection"], "close")
+
+    def test_too_many_guesses(self) -> None:
+        """A host that goes on guessing is told when to try again, in another status."""
+        for _ in range(FREE + 1):
+            self.assertEqual(self.asking(f"Bearer {WRONG}").answer.status, 401)
+        answer = self.asking(f"Bearer {TOKEN}").answer
+        self.assert_refused(answer, 429, "MQ_ERROR_ACCESS_DENIED", "try again in 1 s")
+        self.assertEqual(answer.headers["retry-after"], "1")
+        self.clock.advance(1)
+        self.assertEqual(self.asking(f"Bearer {TOKEN}").answer.status, 200)
 
     def test_two_headers(self) -> None:
         """A request with two tokens is refused."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from urllib.parse import quote
 
-from msmq.control.authentication.roles import Role
 from msmq.queues.arriving.message import Message
 from msmq.web.console.rendering import CONTENT_SECURITY_POLICY
-from msmq.web.site import CheckToken
-from tests.web.support import ORDERS, TOKEN, WebTestCase, one_token
+from tests.web.support import ORDERS, TOKEN, WebTestCase
 
 ELSEWHERE = "DIRECT=OS:GAMMA\\private$\\elsewhere"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202egnp.exe"
@@ -263,13 +261,11 @@ class HostileContentTests(ConsoleTestCase):
 class AccessTests(ConsoleTestCase):
     """Where tokens are configured, every page needs one."""
 
-    def page_token_check(self) -> CheckToken:
-        """There is one token."""
-        return one_token(Role.READER)
+    tokens = (f"desk reader {TOKEN.decode()[7:]}",)
 
     def test_a_token_is_needed(self) -> None:
         """Without a token no page is shown, on loopback too; health stays open."""
-        for path in (*PAGES, "/body?queue=.%5Cprivate$%5Corders&id=0", "/assets/console.css", "/nothing"):
+        for path in (*PAGES, "/body?queue=.%5Cprivate$%5Corders&id=0", "/nothing"):
             answer = self.get(path)
             self.assertEqual((answer.status, answer.json["error"]), (401, "MQ_ERROR_ACCESS_DENIED"), path)
         self.assertEqual(self.get("/", headers={"Authorization": TOKEN.decode()}).status, 200)

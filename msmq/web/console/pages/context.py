@@ -13,6 +13,8 @@ from msmq.control.protocol.refusals import http_status, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError
+from msmq.web.access.request import WebRequest
+from msmq.web.access.web_access import WebAccess
 from msmq.web.console.rendering import PageRenderer
 from msmq.web.readiness import Readiness
 
@@ -27,22 +29,28 @@ class PageContext:
     """Shared context of the pages.
 
     @ivar readiness: the current readiness of the queue manager.
+    @ivar access: identifies callers, and begins and ends their sessions.
     """
 
     manager: IQueueManager
     renderer: PageRenderer
     clock: IReactorTime
     readiness: Callable[[], Readiness]
+    access: WebAccess
 
     def page(self, request: Request, template: str, **values: Any) -> bytes:
         """Render a page; its navigation entry is the name of the template."""
-        return self.renderer.page(request, f"{template}.html", {"section": template, **values})
+        return self._rendered(request, f"{template}.html", {"section": template, **values})
 
     def refused(self, request: Request, error: MQError) -> bytes:
         """Render a refusal: its name and its detail."""
-        return self.renderer.page(
-            request, "refused.html", {"section": "", **refusal(error)}, http_status(error)
-        )
+        return self._rendered(request, "refused.html", {"section": "", **refusal(error)}, http_status(error))
+
+    def _rendered(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> bytes:
+        """Render a page with its caller, C{identity}."""
+        assert isinstance(request, WebRequest)
+        identity = self.access.identify(request)
+        return self.renderer.page(request, template, {"identity": identity, **values}, status)
 
     async def each(self, values: Iterable[_T], use: Callable[[_T], object]) -> None:
         """Use each value, with a pause for the reactor whenever L{TURN} seconds have passed."""
