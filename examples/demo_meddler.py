@@ -61,7 +61,7 @@ class Mischief:
 
 def identifier(packet: bytes) -> str:
     """The identifier of a message."""
-    return str(UserMessageView(packet).user_header().identifier)
+    return str(UserMessageView(packet).user_header.identifier)
 
 
 def _with_header(packet: bytes, header: bytes) -> bytes:

@@ -223,7 +223,7 @@ class BrokerProgram:
     def _path_on_demand(self, message: UserMessageView) -> str | None:
         """The path of the private queue that a direct name of ours means; C{None} for other names."""
         assert self.manager is not None, "it is prepared"
-        destination = message.destination()
+        destination = message.destination
         text = getattr(destination, "text", None)
         if text is None:
             return None

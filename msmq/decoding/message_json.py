@@ -61,7 +61,7 @@ def message_json(
     @param is_kept: whether a queue manager of ours keeps the packet and so has said itself whether it is
         authenticated; a message from the wire was not checked.
     """
-    user = view.user_header()
+    user = view.user_header
     message_class = view.message_class
     return {
         "id": str(user.identifier),

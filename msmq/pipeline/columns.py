@@ -154,7 +154,7 @@ class Columns:
         names = self._names.get(key)
         if names is None:
             try:
-                user = UserMessageView(packet).user_header()
+                user = UserMessageView(packet).user_header
             except RemoteProtocolError:
                 return None
             destination, admin, response = (

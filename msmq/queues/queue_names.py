@@ -231,7 +231,7 @@ class QueueNames:
         return queue
 
     def _look_up(self, view: UserMessageView) -> Queue | None:
-        match view.destination():
+        match view.destination:
             case PrivateQueueFormatNameId() as private:
                 return self._by_number.get(private.number)
             case PublicQueueFormatName() as public:

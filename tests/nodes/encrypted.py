@@ -90,7 +90,7 @@ class EncryptionTestCase(EnterpriseTestCase):
 
     def key(self, number: int = -1) -> bytes:
         """EncryptionKey of a packet on the wire."""
-        security = self.wire[number].security()
+        security = self.wire[number].security
         assert security is not None
         return security.encryption_key
 

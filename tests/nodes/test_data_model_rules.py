@@ -333,7 +333,7 @@ class SendingTests(SenderTestCase):
         self.put(b"4", b"5")
         found = []
         for message in self.peer.messages:
-            header = UserMessageView(message.packet).transaction()
+            header = UserMessageView(message.packet).transaction
             assert header is not None
             found.append((header.transaction_id, header.is_first, header.is_last))
         one, other = found[0][0], found[3][0]

@@ -198,7 +198,7 @@ class ArrivalTests(SynchronousTestCase):
         for tail in ("private$\\orders;JOURNAL", "private$\\orders;sub", "SYSTEM$;DEADLETTER"):
             with self.subTest(tail=tail):
                 view = forged(f"OS:alpha\\{tail}")
-                name = view.destination()
+                name = view.destination
                 assert isinstance(name, DirectQueueFormatName)
                 self.assertEqual(name.text, f"OS:alpha\\{tail}")
                 self.assertIsNone(self.model.queue_for(view))

@@ -36,7 +36,7 @@ class MessagePacketTests(SynchronousTestCase):
     def test_sequence(self) -> None:
         """A packet of a transaction has the position in its stream that the test chooses."""
         view = message_view(message_packet(b"x", sequence=(1 << 32 | 2, 9, 8)))
-        header = view.transaction()
+        header = view.transaction
         assert header is not None
         self.assertTrue(view.is_transactional)
         self.assertEqual(

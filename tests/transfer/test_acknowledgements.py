@@ -81,7 +81,7 @@ class OrderAckTests(SynchronousTestCase):
         packet = self.owed(transactional_packet(place=(X.value, 1, 0)))
         view = UserMessageView(packet)
         name = DirectQueueFormatName("TCP:10.0.0.9\\PRIVATE$\\order_queue$")
-        self.assertEqual(view.destination(), name)
+        self.assertEqual(view.destination, name)
         self.assertEqual(view.queue_manager_address, bytes(16))
 
     def test_another_message_is_answered_to_its_first_sender(self) -> None:

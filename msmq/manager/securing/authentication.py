@@ -309,7 +309,7 @@ def version_of(
     levels = tuple(SIGNATURE_INPUTS)
     signature = security.signature
     if not signature:
-        multi_queue = view.multi_queue_format()
+        multi_queue = view.multi_queue_format
         signature = b"" if multi_queue is None else multi_queue.signature.signature
         levels = (AuthenticationLevel.SIG_3_0,)
     inputs = (SIGNATURE_INPUTS[level](view) for level in levels)

@@ -78,7 +78,7 @@ class Decryption:
             return self._unreadable(message, str(error))
         except LocalProtocolError as error:
             return self._unreadable(message, f"its packet cannot be rebuilt with the decrypted body: {error}")
-        return attrs.evolve(message, view=view, security=view.security())
+        return attrs.evolve(message, view=view, security=view.security)
 
     def _unreadable(self, message: Accepted, reason: str) -> Accepted | Refused:
         if message.is_signed:

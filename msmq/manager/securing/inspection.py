@@ -53,7 +53,7 @@ class Accepted:
         """Whether it has a signature, valid or not."""
         if self.security is not None and self.security.signature:
             return True
-        multi_queue = self.view.multi_queue_format()
+        multi_queue = self.view.multi_queue_format
         return multi_queue is not None and bool(multi_queue.signature.signature)
 
 
@@ -185,7 +185,7 @@ class Inspector:
                     view = patch_authentication_level(message, AuthenticationLevel.NONE)
                 view = self._silenced(view)
             elif message.flags & _SECURITY_HEADER or self._asks(message) or self._is_guarded(session, queue):
-                outcome = await self._ask(session, queue, Accepted(message, message.security()), deadline)
+                outcome = await self._ask(session, queue, Accepted(message, message.security), deadline)
                 if isinstance(outcome, Refused):
                     view = self._silenced(message)
                     refused[view] = outcome

@@ -89,7 +89,7 @@ class Signer:
         @param view: the dead letter, whose class is the reason of the failure; when it was signed it had
         none. A message whose signature does not verify was not signed here, whatever certificate it contains.
         """
-        security = view.security()
+        security = view.security
         if (
             security is None
             or not security.sender_cert

@@ -54,7 +54,7 @@ def is_quiet(view: UserMessageView) -> bool:
     """
     if view.message_class in ACKNOWLEDGEMENT_CLASSES:
         return True
-    match view.destination():
+    match view.destination:
         case PrivateQueueFormatNameId(number):
             return number in _SYSTEM_NUMBERS
         case DirectQueueFormatName(text):
@@ -125,7 +125,7 @@ def _is_private(view: UserMessageView) -> bool:
 
     An acknowledgement is sent in clear, to a queue of the sender's choice.
     """
-    security = view.security()
+    security = view.security
     return view.asks_for_privacy or (security is not None and security.is_body_encrypted)
 
 

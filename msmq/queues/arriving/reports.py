@@ -78,7 +78,7 @@ def report(
     """
     if not view.is_traced or view.message_class == MessageClass.REPORT:
         return None
-    debug = view.debug()
+    debug = view.debug
     if debug is None or debug.queue_identifier is None:
         return None
     number = f"{view.message_id:08X}"
@@ -132,7 +132,7 @@ def destination_of(view: UserMessageView, queue_manager: UUID) -> FormatName | s
     try:
         name = view.destination_format_name()
     except MQError:
-        written = view.destination()
+        written = view.destination
         return direct_text(written) if isinstance(written, DirectQueueFormatName) else None
     if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
         return attrs.evolve(name, queue_manager=queue_manager)

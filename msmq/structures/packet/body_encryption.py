@@ -54,7 +54,7 @@ def is_encrypted(view: UserMessageView) -> bool:
     """Flags.EB: whether the body is encrypted, regardless of PrivacyLevel. [MS-MQMQ] 2.2.20.6."""
     if not view.flags & UserHeader.SH:
         return False
-    security = view.security()
+    security = view.security
     return security is not None and security.is_body_encrypted
 
 
@@ -63,7 +63,7 @@ def with_encrypted_body(view: UserMessageView, encrypted: EncryptedBody) -> byte
 
     @raise LocalProtocolError: it would be larger than a packet may be.
     """
-    security = view.security() or SecurityHeader(is_default_provider=True)
+    security = view.security or SecurityHeader(is_default_provider=True)
     security = attrs.evolve(security, encryption_key=encrypted.encryption_key, is_body_encrypted=True)
     return _rewritten(view, security, encrypted.body, encrypted.privacy_level, encrypted.algorithm)
 
@@ -73,7 +73,7 @@ def with_clear_body(view: UserMessageView, body: bytes) -> bytes:
 
     @raise LocalProtocolError: it would be larger than a packet may be.
     """
-    security = view.security()
+    security = view.security
     if security is not None:
         security = attrs.evolve(security, encryption_key=b"", is_body_encrypted=False)
         if not (security.security_id or security.signature or security.sender_cert or security.provider_info):

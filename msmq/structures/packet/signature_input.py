@@ -45,7 +45,7 @@ def signature_input_2_0(view: UserMessageView) -> bytes:
 def signature_input_3_0(view: UserMessageView) -> bytes:
     """Input of an MSMQ 3.0 digital signature, which does not include DestinationQueue. [MS-MQMQ] 2.5.3."""
     _, admin, response = _names(view)
-    multi_queue = view.multi_queue_format()
+    multi_queue = view.multi_queue_format
     destinations = b"" if multi_queue is None else multi_queue.destination.format_name_list
     return b"".join((*_beginning(view), response, admin, view.extension, destinations, *_end(view)))
 

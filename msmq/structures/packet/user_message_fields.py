@@ -32,7 +32,8 @@ _LEVELS: Final = frozenset(AuthenticationLevel)
 class UserMessageFields:
     """The fields of a well-formed UserMessage packet; L{UserMessageView} validates it.
 
-    Values are not cached.
+    A property cannot fail, since the packet is well-formed.  Values are not cached: a property that is a header
+    or a name parses it at each access, so keep what is used more than once.  What may fail is a method.
     The attributes are those of L{UserMessageView}.
     """
 
@@ -123,6 +124,7 @@ class UserMessageFields:
             return b"\x03" + packet[32:48] + packet[NAMES : NAMES + 4]
         return kind.to_bytes(1, "little") + packet[NAMES : NAMES + SIZE_OF_NAME[kind]]
 
+    @property
     def destination(self) -> QueueName | None:
         """The name of the destination in the packet; C{None} if there is none."""
         return read_queue_name(self.destination_kind, self._reader(NAMES))
@@ -132,21 +134,21 @@ class UserMessageFields:
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, the text of a direct name names no queue.
         """
-        return self.user_header().resolve_destination()
+        return self.user_header.resolve_destination()
 
     def admin_format_name(self) -> FormatName | None:
         """The queue for acknowledgements; see L{UserHeader.resolve_admin_queue}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, the text of a direct name names no queue.
         """
-        return self.user_header().resolve_admin_queue()
+        return self.user_header.resolve_admin_queue()
 
     def response_format_name(self) -> FormatName | None:
         """The queue for responses; see L{UserHeader.resolve_response_queue}.
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME, the text of a direct name names no queue.
         """
-        return self.user_header().resolve_response_queue()
+        return self.user_header.resolve_response_queue()
 
     @property
     def connector_type(self) -> UUID | None:
@@ -155,6 +157,7 @@ class UserMessageFields:
             return None
         return guid_from_bytes(self.packet[self._names_end - 16 : self._names_end])
 
+    @property
     def user_header(self) -> UserHeader:
         """The whole UserHeader."""
         return UserHeader.read(self._reader(BaseHeader.SIZE))
@@ -166,6 +169,7 @@ class UserMessageFields:
 
     # TransactionHeader
 
+    @property
     def transaction(self) -> TransactionHeader | None:
         """The whole TransactionHeader."""
         return TransactionHeader.read(self._reader(self._names_end)) if self.is_transactional else None
@@ -209,6 +213,7 @@ class UserMessageFields:
 
     # SecurityHeader
 
+    @property
     def security(self) -> SecurityHeader | None:
         """The whole SecurityHeader."""
         if not self.flags & UserHeader.SH:
@@ -253,7 +258,7 @@ class UserMessageFields:
     @property
     def sender_id(self) -> str | None:
         """The sender: the text of a SID, a GUID in braces, or the hex digits of anything else."""
-        security = self.security()
+        security = self.security
         if security is None or not security.security_id:
             return None
         data = security.security_id
@@ -356,18 +361,21 @@ class UserMessageFields:
 
     # DebugHeader, SoapHeader, MultiQueueFormatHeader
 
+    @property
     def debug(self) -> DebugHeader | None:
         """The DebugHeader."""
         if not self.base_flags & BaseHeader.DH:
             return None
         return DebugHeader.read(self._reader(self._properties_end))
 
+    @property
     def soap(self) -> SoapHeader | None:
         """The SoapHeader."""
         if not self.flags & UserHeader.HH:
             return None
         return SoapHeader.read(self._after_debug())
 
+    @property
     def multi_queue_format(self) -> MultiQueueFormatHeader | None:
         """The MultiQueueFormatHeader."""
         if not self.flags & UserHeader.MQ:

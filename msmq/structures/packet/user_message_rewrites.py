@@ -59,7 +59,7 @@ def patch_security_header(
     packet = packet_of(view.packet)
     kept = view.packet[len(packet) :]
     if multi_queue_signature:
-        multi_queue = view.multi_queue_format()
+        multi_queue = view.multi_queue_format
         if multi_queue is None:
             raise LocalProtocolError("MultiQueueFormatHeader: the message has none")
         signed = attrs.evolve(multi_queue, signature=MQFSignatureHeader(multi_queue_signature))

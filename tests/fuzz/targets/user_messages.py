@@ -115,12 +115,12 @@ def _ask(view: UserMessageView, message: UserMessage | None) -> None:
     for name in (view.destination_format_name, view.admin_format_name, view.response_format_name):
         named(name)
     if message is not None:
-        expect(view.user_header() == message.user, "the same UserHeader")
-        expect(view.transaction() == message.transaction, "the same TransactionHeader")
-        expect(view.security() == message.security, "the same SecurityHeader")
-        expect(view.debug() == message.debug, "the same DebugHeader")
-        expect(view.soap() == message.soap, "the same SoapHeader")
-        expect(view.multi_queue_format() == message.multi_queue_format, "the same MultiQueueFormatHeader")
+        expect(view.user_header == message.user, "the same UserHeader")
+        expect(view.transaction == message.transaction, "the same TransactionHeader")
+        expect(view.security == message.security, "the same SecurityHeader")
+        expect(view.debug == message.debug, "the same DebugHeader")
+        expect(view.soap == message.soap, "the same SoapHeader")
+        expect(view.multi_queue_format == message.multi_queue_format, "the same MultiQueueFormatHeader")
         expect(bytes(view.body) == message.properties.message_body, "the same body")
         expect(view.label == message.properties.label, "the same label")
         expect(view.parse() == message, "the same message")

@@ -54,7 +54,7 @@ def message(body: bytes, level: int, algorithm: int, key: bytes) -> UserMessageV
 def outcome(view: UserMessageView, decryption: Decryption | None = None) -> Accepted | Refused:
     """The result of the step."""
     step = decryption or Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences(weak=True))
-    return step.check(NOBODY, NOWHERE, Accepted(view, view.security()))
+    return step.check(NOBODY, NOWHERE, Accepted(view, view.security))
 
 
 levels = st.sampled_from([0, 1, 2, 3, 5, 0xFFFFFFFF]) | st.integers(0, 0xFFFFFFFF)
@@ -97,7 +97,7 @@ class DecryptionTests(SynchronousTestCase):
             self.assertGreater(len(found.reason), 10)
         else:
             self.assertFalse(is_encrypted(found.view))
-            self.assertEqual(found.security, found.view.security())
+            self.assertEqual(found.security, found.view.security)
 
     def test_right_one(self) -> None:
         """It is accepted, and only as it is: every bit of the last two blocks counts."""

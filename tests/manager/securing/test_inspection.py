@@ -189,7 +189,7 @@ class ArrivalTests(ReceiverTestCase):
         self.assertEqual(message_json(lies)["sender_id"], "S-1-5-21-1-2-3-1001")
         packet = with_security(express(b"2"), SID)
         view = UserMessageView(packet)
-        found = attrs.evolve(Accepted(view, view.security()), authentication=AuthenticationLevel.SIG_2_0)
+        found = attrs.evolve(Accepted(view, view.security), authentication=AuthenticationLevel.SIG_2_0)
         self.step.answers[b"2"] = found
         self.say(packet)
         [true] = self.take(self.beta, self.plain)
@@ -201,7 +201,7 @@ class ArrivalTests(ReceiverTestCase):
         """A step may replace a message by another, and the steps behind it see that one."""
         packet = with_security(express(b"hidden"), SID)
         view = UserMessageView(with_security(express(b"clear"), SID))
-        self.step.answers[b"hidden"] = Accepted(view, view.security())
+        self.step.answers[b"hidden"] = Accepted(view, view.security)
         second = Asked()
         self.beta.service._parts.inspector.steps = (self.step, second)
         self.say(packet)

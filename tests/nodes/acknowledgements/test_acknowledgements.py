@@ -149,7 +149,7 @@ class AcknowledgementTests(NodesTestCase):
             (False, 0, False, False),
         )
         self.assertEqual((answer.time_to_reach_queue, answer.time_to_be_received), (0xFFFFFFFF, 0xFFFFFFFF))
-        self.assertEqual((bytes(answer.body), answer.privacy_level, answer.security()), (b"", 0, None))
+        self.assertEqual((bytes(answer.body), answer.privacy_level, answer.security), (b"", 0, None))
 
     def test_private_administration_queues_use_the_session(self) -> None:
         """AQ 2, a private queue of the sender: the answer takes the session that is there.

@@ -21,7 +21,7 @@ OTHERS = "DIRECT=OS:beta\\private$\\others"
 
 def listed(view: UserMessageView) -> list[str]:
     """The destinations that a message says it was sent to."""
-    header = view.multi_queue_format()
+    header = view.multi_queue_format
     assert header is not None
     return [str(element.resolve()) for element in header.destination.elements]
 
@@ -72,7 +72,7 @@ class SendTests(SeveralTestCase):
             self.assertEqual(listed(view), [OTHERS, TO_BETA, self.own])
             self.assertEqual(bytes(view.body), b"1")
         self.assertEqual(
-            [str(view.user_header().resolve_destination()) for view in views], [self.own, TO_BETA, OTHERS]
+            [str(view.user_header.resolve_destination()) for view in views], [self.own, TO_BETA, OTHERS]
         )
         self.assertEqual(len({view.identifier for view in views}), 1)
 
@@ -110,7 +110,7 @@ class SendTests(SeveralTestCase):
         self.send(self.alpha, f"{self.own},DIRECT=OS:.\\private$\\orders", b"3")
         local, orders, _ = self.arrived()
         self.assertEqual([bytes(view.body) for view in (*local, *orders)], [b"3", b"1", b"2"])
-        self.assertEqual([view.multi_queue_format() for view in (*local, *orders)], [None] * 3)
+        self.assertEqual([view.multi_queue_format for view in (*local, *orders)], [None] * 3)
 
     def test_a_list_in_a_list(self) -> None:
         """No element stands for several queues: a distribution list is refused, and nothing is sent.
@@ -127,7 +127,7 @@ class SendTests(SeveralTestCase):
         self.send(self.alpha, self.names, b"1", trace=GAMMA)
         self.assert_copies(copies := self.arrived())
         for [view] in copies:
-            debug = view.debug()
+            debug = view.debug
             assert debug is not None
             self.assertEqual(debug.queue_identifier, GAMMA)
 

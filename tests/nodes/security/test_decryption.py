@@ -47,7 +47,7 @@ class ReceivingTests(EncryptionTestCase):
         """MQQB-3.1.5.8.3-19: the blob, its head, its length, the body, its length."""
         packet = self.foreign()
         view = UserMessageView(packet)
-        security = view.security()
+        security = view.security
         assert security is not None
         blob, body = security.encryption_key, bytes(view.body)
         changes: list[tuple[bytes, bytes]] = [

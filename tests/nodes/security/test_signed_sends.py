@@ -60,7 +60,7 @@ class SendingTests(SigningTestCase):
             for view in found:
                 self.assertIs(view.authentication_level, level)
                 self.assertEqual(view.hash_algorithm, HashAlgorithm.SHA_512)
-                security = view.security()
+                security = view.security
                 assert security is not None
                 self.assertEqual(security.sender_cert, self.alice.certificate)
             self.send(
@@ -104,7 +104,7 @@ class SendingTests(SigningTestCase):
         for path in (self.strict, others):
             [view] = self.arrived_from_alpha(path)
             self.assertIs(view.authentication_level, AuthenticationLevel.SIG_3_0)
-            multi_queue, security = view.multi_queue_format(), view.security()
+            multi_queue, security = view.multi_queue_format, view.security
             assert multi_queue is not None
             assert security is not None
             self.assertEqual((bool(multi_queue.signature.signature), security.signature), (True, b""))
@@ -190,7 +190,7 @@ class SendingTests(SigningTestCase):
         self.clock.advance(5)
         for (each, kind), heard in zip(cases, self.peers[-1].messages, strict=True):
             expected = SenderIdType.SID if kind is None else kind
-            security = UserMessageView(heard.packet).security()
+            security = UserMessageView(heard.packet).security
             if not each and expected is SenderIdType.NONE:
                 self.assertIsNone(security)
                 continue

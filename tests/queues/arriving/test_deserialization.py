@@ -95,7 +95,7 @@ class GoldenTests(SynchronousTestCase):
         self.assertEqual(view.queue_manager_address, BETA.bytes_le)
         self.assertEqual((view.time_to_be_received, view.sent_time, view.message_id), (0x11, 0x22, 0x33))
         self.assertEqual((view.is_recoverable, view.journal, view.dead_letter), (True, True, True))
-        user = view.user_header()
+        user = view.user_header
         self.assertEqual(
             (user.destination_kind, user.admin_kind, user.response_kind),
             (QueueNameKind.PUBLIC, QueueNameKind.PRIVATE, QueueNameKind.PRIVATE_ON_ADMIN_QUEUE_HOST),
@@ -107,7 +107,7 @@ class GoldenTests(SynchronousTestCase):
 
     def test_transaction_header(self) -> None:
         """MQDMPR-3.1.7.1.31-06: flags, identifier, position in a sequence and the connector."""
-        header = self.view.transaction()
+        header = self.view.transaction
         assert header is not None
         self.assertEqual((header.is_final_ack_wanted, header.transaction_id), (True, 0x12345))
         self.assertEqual((header.is_first, header.is_last), (True, False))
@@ -117,7 +117,7 @@ class GoldenTests(SynchronousTestCase):
 
     def test_security_header(self) -> None:
         """MQDMPR-3.1.7.1.31-05: the sender, and what its signature and its cipher need (reading 62)."""
-        header = self.view.security()
+        header = self.view.security
         assert header is not None and header.provider_info is not None
         self.assertEqual((header.sender_id_type, header.security_id), (SenderIdType.SID, SID))
         self.assertEqual((header.encryption_key, header.signature), (b"key", b"signature"))
@@ -138,7 +138,7 @@ class GoldenTests(SynchronousTestCase):
 
     def test_other_headers(self) -> None:
         """MQDMPR-3.1.7.1.31-08: where reports go, and all the queues that it was sent to."""
-        debug, several = self.view.debug(), self.view.multi_queue_format()
+        debug, several = self.view.debug, self.view.multi_queue_format
         assert debug is not None and several is not None
         self.assertEqual(debug.queue_identifier, TRACE)
         lists = (several.destination, several.administration, several.response)
@@ -157,7 +157,7 @@ class GoldenTests(SynchronousTestCase):
 
         MQDMPR-3.1.7.1.32-06
         """
-        header = self.view.security()
+        header = self.view.security
         assert header is not None
         written = header.to_bytes()
         (flags,) = struct.unpack_from("<H", written)
@@ -169,7 +169,7 @@ class GoldenTests(SynchronousTestCase):
 
         MQDMPR-3.1.7.1.32-10
         """
-        header = self.view.security()
+        header = self.view.security
         assert header is not None
         written = header.to_bytes()
         certificate_size, provider_size = struct.unpack_from("<II", written, 8)
@@ -182,8 +182,8 @@ class GoldenTests(SynchronousTestCase):
     def test_headers_that_are_not_there(self) -> None:
         """MQDMPR-3.1.7.1.31-01: what no header says stays unset."""
         view = UserMessageView(user_packet(b"body"))
-        self.assertEqual((view.transaction(), view.security(), view.debug()), (None,) * 3)
-        self.assertEqual((view.soap(), view.multi_queue_format(), view.connector_type), (None,) * 3)
+        self.assertEqual((view.transaction, view.security, view.debug), (None,) * 3)
+        self.assertEqual((view.soap, view.multi_queue_format, view.connector_type), (None,) * 3)
         self.assertEqual((view.admin_format_name(), view.response_format_name()), (None, None))
         self.assertEqual((view.sender_id, view.tx_sequence_id, view.tx_sequence_number), (None, None, 0))
         self.assertFalse(view.is_transactional or view.is_first or view.is_last or view.is_traced)
@@ -279,7 +279,7 @@ class CodeTests(SynchronousTestCase):
         direct = parse_format_name("DIRECT=OS:beta\\private$\\q")
         at_beta = PrivateFormatName(BETA, 1)
         for name, code in ((at_beta, 3), (PublicFormatName(GAMMA), 5), (direct, 7)):
-            self.assertEqual(int(self.built(name).user_header().destination_kind), code)
+            self.assertEqual(int(self.built(name).user_header.destination_kind), code)
         elsewhere = PrivateFormatName(GAMMA, 9)
         codes: tuple[tuple[FormatName | None, int], ...] = (
             (None, 0),
@@ -292,10 +292,10 @@ class CodeTests(SynchronousTestCase):
         for queue, code in codes:
             acknowledge = Acknowledge.POSITIVE_ARRIVAL if queue is not None else Acknowledge.NONE
             view = self.built(at_beta, admin_queue=queue, acknowledge=acknowledge)
-            self.assertEqual(int(view.user_header().admin_kind), code)
+            self.assertEqual(int(view.user_header.admin_kind), code)
             self.assertEqual(view.admin_format_name(), queue)
             view = self.built(at_beta, response_queue=queue)
-            self.assertEqual(int(view.user_header().response_kind), code)
+            self.assertEqual(int(view.user_header.response_kind), code)
             self.assertEqual(view.response_format_name(), queue)
         for response, code in ((elsewhere, 1), (PrivateFormatName(GAMMA, 10), 4)):
             view = self.built(
@@ -304,7 +304,7 @@ class CodeTests(SynchronousTestCase):
                 acknowledge=Acknowledge.POSITIVE_ARRIVAL,
                 response_queue=response,
             )
-            self.assertEqual(int(view.user_header().response_kind), code)
+            self.assertEqual(int(view.user_header.response_kind), code)
             self.assertEqual(view.response_format_name(), response)
 
 

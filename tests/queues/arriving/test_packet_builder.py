@@ -244,7 +244,7 @@ class SeveralDestinationsTests(SynchronousTestCase):
             ]
         )
         self.assertEqual(packet, attrs.evolve(alone, multi_queue_format=header).to_bytes())
-        self.assertEqual(UserMessageView(packet).multi_queue_format(), header)
+        self.assertEqual(UserMessageView(packet).multi_queue_format, header)
         self.assertFalse(alone.user.has_multi_queue_format_header)
 
     def test_names_that_nothing_is_sent_to(self) -> None:

@@ -220,7 +220,7 @@ class SendTests(TransactionCase):
         self.alpha.commit(transaction)
         places = []
         for position in (*self.queue.peek(9), *other.peek(9)):
-            header = self.alpha.view(position).transaction()
+            header = self.alpha.view(position).transaction
             assert header is not None
             places.append((header.tx_sequence_number, header.is_first, header.is_last))
         self.assertEqual(places, [(1, True, False), (2, False, False), (3, False, True), (1, True, True)])

@@ -75,7 +75,7 @@ class EncryptedTests(SynchronousTestCase):
         self.assertEqual(back.size, len(back.packet))
         self.assertEqual(encryption_input(back), encryption_input(before))
         self.assertEqual((back.privacy_level, back.encryption_algorithm), (5, 0x6610))
-        security = back.security()
+        security = back.security
         if security is not None:
             self.assertEqual(security.encryption_key, b"")
 
@@ -84,7 +84,7 @@ class EncryptedTests(SynchronousTestCase):
         view = UserMessageView(user_packet(b"twenty bytes of body"))
         packet = with_encrypted_body(view, encrypted(bytes(32), 3, 0x6801))
         after = UserMessageView(packet)
-        security = after.security()
+        security = after.security
         assert security is not None
         self.assertEqual((after.privacy_level, after.encryption_algorithm), (3, 0x6801))
         self.assertEqual(security.encryption_key, KEY)
@@ -106,7 +106,7 @@ class EncryptedTests(SynchronousTestCase):
         self.assertTrue(is_encrypted(there))
         clear = UserMessageView(with_clear_body(there, b"body"))
         self.assertFalse(is_encrypted(clear))
-        self.assertIsNone(clear.security())
+        self.assertIsNone(clear.security)
         self.assertEqual(clear.privacy_level, 5)
 
     def test_the_sender_stays(self) -> None:
@@ -122,9 +122,9 @@ class EncryptedTests(SynchronousTestCase):
         message = attrs.evolve(plain, security=security).completed()
         view = UserMessageView(packet_of(message))
         there = UserMessageView(with_encrypted_body(view, encrypted(b"ydob")))
-        self.assertEqual(there.security(), attrs.evolve(security, encryption_key=KEY, is_body_encrypted=True))
+        self.assertEqual(there.security, attrs.evolve(security, encryption_key=KEY, is_body_encrypted=True))
         back = UserMessageView(with_clear_body(there, b"body"))
-        self.assertEqual(back.security(), security)
+        self.assertEqual(back.security, security)
 
     def test_a_provider_that_is_not_announced(self) -> None:
         """A peer may set DE and name a provider all the same; its body comes in clear like any other."""
@@ -138,12 +138,12 @@ class EncryptedTests(SynchronousTestCase):
             2, "little"
         )
         odd = UserMessageView(bytes(packet))
-        found = odd.security()
+        found = odd.security
         assert found is not None
         self.assertTrue(found.is_default_provider)
         clear = UserMessageView(with_clear_body(odd, b"in clear"))
         self.assertEqual(bytes(clear.body), b"in clear")
-        kept = clear.security()
+        kept = clear.security
         assert kept is not None
         self.assertEqual((kept.provider_info, kept.signature), (provider, b"sign"))
 

@@ -280,7 +280,7 @@ class UserHeaderTests(SynchronousTestCase):
         data = vector("mqqb-4.1.7-user-message")
         junk = data[:60] + struct.pack("<I", 0x00281C00 | 0xED000080) + data[64:]
         self.assertEqual(read(junk[16:]), FRAME_7)
-        self.assertEqual(UserMessageView(junk).user_header(), FRAME_7)
+        self.assertEqual(UserMessageView(junk).user_header, FRAME_7)
 
     def test_a_name_of_another_kind_is_our_mistake(self) -> None:
         """A header says with its flags what its names are."""

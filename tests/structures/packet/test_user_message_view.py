@@ -77,10 +77,10 @@ class UserMessageViewTests(SynchronousTestCase):
             ),
         )
         self.assertEqual(
-            (view.destination_kind, view.destination(), view.connector_type, view.user_header()),
+            (view.destination_kind, view.destination, view.connector_type, view.user_header),
             (user.destination_kind, user.destination_queue, user.connector_type, user),
         )
-        self.assertEqual(view.transaction(), transaction)
+        self.assertEqual(view.transaction, transaction)
         if transaction is None:
             self.assertEqual((view.tx_sequence_id, view.tx_sequence_number), (None, 0))
             self.assertEqual(
@@ -119,7 +119,7 @@ class UserMessageViewTests(SynchronousTestCase):
             ),
         )
         self.assertEqual(
-            (view.security(), view.debug(), view.soap(), view.multi_queue_format()),
+            (view.security, view.debug, view.soap, view.multi_queue_format),
             (message.security, message.debug, message.soap, message.multi_queue_format),
         )
 
@@ -265,7 +265,7 @@ class UserMessageViewTests(SynchronousTestCase):
     def test_names_that_name_no_queue_are_found_out_late(self) -> None:
         """The packet is well formed; only its destination cannot be found."""
         view = UserMessageView(user_packet(b"body", destination="nonsense"))
-        self.assertEqual(view.destination(), DirectQueueFormatName("nonsense"))
+        self.assertEqual(view.destination, DirectQueueFormatName("nonsense"))
         self.assertRaises(MQError, view.destination_format_name)
 
     def test_a_provider_is_checked(self) -> None:
@@ -273,7 +273,7 @@ class UserMessageViewTests(SynchronousTestCase):
         security = SecurityHeader(signature=b"sign", provider_info=ProviderInfo(1, "p"))
         message = UserMessage(BaseHeader(), UserHeader(ALPHA), MessagePropertiesHeader(), security=security)
         packet = message.to_bytes()
-        self.assertEqual(UserMessageView(packet).security(), security)
+        self.assertEqual(UserMessageView(packet).security, security)
         place = packet.index(b"p\0\0\0")
         spoilt = packet[:place] + b"p\0p\0" + packet[place + 4 :]
         error = self.assertRaises(RemoteProtocolError, UserMessageView, spoilt)

@@ -40,7 +40,7 @@ _QUEUES: Final = (".\\system$;deadletter", ".\\system$;deadxact")
 
 
 def _destination(message: ReceivedMessage) -> str | None:
-    user = message.view.user_header()
+    user = message.view.user_header
     name = user.destination_queue
     if isinstance(name, DirectQueueFormatName):
         return direct_text(name)
