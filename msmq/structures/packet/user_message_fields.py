@@ -32,8 +32,8 @@ _LEVELS: Final = frozenset(AuthenticationLevel)
 class UserMessageFields:
     """The fields of a well-formed UserMessage packet; L{UserMessageView} validates it.
 
-    A property cannot fail, since the packet is well-formed.  Values are not cached: a property that is a header
-    or a name parses it at each access, so keep what is used more than once.  What may fail is a method.
+    A property cannot fail, since the packet is well-formed; what may fail is a method.
+    Values are not cached: a property that is a header or a name parses it at each access.
     The attributes are those of L{UserMessageView}.
     """
 
