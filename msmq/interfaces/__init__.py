@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     )
     from msmq.interfaces.summaries import (
         ManagerStatus,
+        MessageFlow,
         OutgoingQueueSummary,
         PublicQueueSummary,
         QueueSummary,
@@ -154,6 +155,7 @@ __all__ = [
     "LogEntry",
     "LogExtent",
     "ManagerStatus",
+    "MessageFlow",
     "MessageLocation",
     "MessageNotStored",
     "Moment",
@@ -257,6 +259,7 @@ _MODULES: Final = {
     ),
     "msmq.interfaces.summaries": (
         "ManagerStatus",
+        "MessageFlow",
         "OutgoingQueueSummary",
         "PublicQueueSummary",
         "QueueSummary",

@@ -21,6 +21,7 @@ from msmq.interfaces.received_messages import (
 from msmq.interfaces.storage import LogExtent, StoredEvent
 from msmq.interfaces.summaries import (
     ManagerStatus,
+    MessageFlow,
     OutgoingQueueSummary,
     PublicQueueSummary,
     QueueSummary,
@@ -280,6 +281,9 @@ class IInspection(Interface):
 
     def status() -> ManagerStatus:
         """The identity and state of the queue manager."""
+
+    def flow() -> MessageFlow:
+        """The figures of all local queues together, which change all the time."""
 
     def queues() -> Sequence[QueueSummary]:
         """Every local queue."""

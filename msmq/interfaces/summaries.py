@@ -236,6 +236,26 @@ class ManagerIdentity:
 
 
 @attrs.frozen
+class MessageFlow:
+    """The figures of all local queues together.
+
+    @ivar messages: messages that can be received; C{bytes} is the size of what is stored.
+    @ivar arrived: messages that arrived in a queue since the process began, without those of deleted queues;
+        so is C{received}, messages that were received.
+    @ivar sessions: sessions with other queue managers.
+    @ivar oldest_message_time: when the oldest message arrived that can be received; C{None} without one.
+    """
+
+    messages: int
+    bytes: int
+    arrived: int
+    received: int
+    dead_letters: int
+    sessions: int
+    oldest_message_time: float | None = attrs.field(metadata=TIME)
+
+
+@attrs.frozen
 class ManagerStatus:
     """Identity and state of a queue manager.
 

@@ -110,6 +110,20 @@ class WebSite(Site):
         """See L{WebAccess.admit}."""
         return self._access.admit(request)
 
+    def is_current(self, identity: Identity) -> bool:
+        """See L{WebAccess.is_current}."""
+        return self._access.is_current(identity)
+
+    def startFactory(self) -> None:
+        """Record the figures of the last hour from now on."""
+        Site.startFactory(self)
+        self._control.figures.start()
+
+    def stopFactory(self) -> None:
+        """Record them no longer."""
+        self._control.figures.stop()
+        Site.stopFactory(self)
+
     def connected(self, channel: ControlChannel) -> None:
         """Register a connection; beyond L{CONNECTIONS} one is closed for it."""
         if len(self._connections) >= CONNECTIONS:

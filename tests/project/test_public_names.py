@@ -126,6 +126,7 @@ INTERFACES = [
     "LogEntry",
     "LogExtent",
     "ManagerStatus",
+    "MessageFlow",
     "MessageLocation",
     "MessageNotStored",
     "Moment",

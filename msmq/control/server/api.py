@@ -23,6 +23,7 @@ from msmq.control.protocol.refusals import (
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import json_answer
+from msmq.control.server.live.figures import LiveFigures
 from msmq.control.server.resources.acl import AccessResources
 from msmq.control.server.resources.browsing import BrowsingResources
 from msmq.control.server.resources.certificates import CertificateResources
@@ -31,6 +32,7 @@ from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.events import EventResources
+from msmq.control.server.resources.live_stream import LiveResources
 from msmq.control.server.resources.message_changes import MessageChangeResources
 from msmq.control.server.resources.messages import MessageResources
 from msmq.control.server.resources.outgoing import OutgoingResources
@@ -50,6 +52,7 @@ def make_api(
     clock: IReactorTime,
     members: EstateMembers,
     reload: Reload,
+    figures: LiveFigures,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     context = ResourceContext(manager, limits, clock, Audit(manager))
@@ -67,6 +70,7 @@ def make_api(
         DeadLetterGroups(context),
         DeadLetterResources(context),
         TransferResources(context),
+        LiveResources(context, figures),
     ]
     tree = Klein()
     add_resources(tree, families, _admit)

@@ -15,6 +15,7 @@ from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.requests import ControlRequest
+from msmq.control.server.live.figures import LiveFigures
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.server import Reload
 from msmq.control.server.sending.pipeline import PausableSource
@@ -27,7 +28,10 @@ _log: Final = Logger()
 
 
 class ControlSite(Site):
-    """HTTP factory of the control API for any stream transport, usually a unix socket; no access log."""
+    """HTTP factory of the control API for any stream transport, usually a unix socket; no access log.
+
+    @ivar figures: the live figures of the queue manager.
+    """
 
     # HTTP/1.1 only, without negotiation of HTTP/2.
     protocol = ControlChannel  # type: ignore[assignment]
@@ -41,7 +45,9 @@ class ControlSite(Site):
         members: EstateMembers,
         reload: Reload,
     ) -> None:
-        resource = make_api(manager, limits, clock, members, reload).resource()
+        # The web endpoint starts the recording of its history.
+        self.figures = LiveFigures(manager.inspection, clock)
+        resource = make_api(manager, limits, clock, members, reload, self.figures).resource()
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
         self._clock = clock

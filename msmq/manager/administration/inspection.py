@@ -23,6 +23,7 @@ from msmq.interfaces.storage import LogExtent, StorageError, StoredEvent
 from msmq.interfaces.summaries import (
     ManagerIdentity,
     ManagerStatus,
+    MessageFlow,
     OutgoingQueueSummary,
     PublicQueueSummary,
     QueueSummary,
@@ -151,6 +152,21 @@ class ManagerInspection:
             queues_paused=sum(queue.is_paused for queue in parts.model.queues()),
             directory=None if integration is None else integration.health.status,
             directory_differences=None if integration is None else parts.divergences.described(),
+        )
+
+    def flow(self) -> MessageFlow:
+        """See L{IInspection.flow}."""
+        model = self._model
+        queues = list(model.queues())
+        oldest = (queue.oldest_arrival for queue in queues)
+        return MessageFlow(
+            messages=max(0, model.message_count - uncommitted_messages(model)),
+            bytes=model.storage.used,
+            arrived=sum(queue.arrived_count for queue in queues),
+            received=sum(queue.received_count for queue in queues),
+            dead_letters=dead_letter_count(model),
+            sessions=len(self._parts.sessions.connections),
+            oldest_message_time=min((each for each in oldest if each is not None), default=None),
         )
 
     def queues(self) -> list[QueueSummary]:

@@ -35,6 +35,9 @@ class AdmittingSite(RequestSite, Protocol):
         @raise MQError: the request is refused.
         """
 
+    def is_current(self, identity: Identity) -> bool:
+        """Whether a caller still has its role."""
+
 
 class WebRequest(ControlRequest):
     """A request to the web endpoint.
@@ -117,6 +120,11 @@ class WebRequest(ControlRequest):
             return identity.role
         self.token_name = f"{identity.name}, in a request without its X-CSRF-Token,"
         return min(identity.role, Role.READER)
+
+    def is_current(self) -> bool:
+        """See L{ControlRequest.is_current}."""
+        site: AdmittingSite = vars(self.channel)["site"]
+        return self.identity is not None and site.is_current(self.identity)
 
     def header(self, name: str) -> str:
         """The value of a header; empty without it."""

@@ -29,7 +29,7 @@ class BrowserSession:
     @ivar csrf: the token that its forms repeat.
     """
 
-    token: bytes
+    token: bytes = attrs.field(repr=False)
     csrf: str = attrs.field(repr=False)
     _began: float
     _used: float

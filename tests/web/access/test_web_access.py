@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from msmq.control.authentication.roles import ROUTE_ROLES, Role
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
+from msmq.control.server.resources.live_stream import PERIOD
 from msmq.web import site
 from msmq.web.access.request import WebRequest
 from msmq.web.access.sessions import IDLE
@@ -288,6 +289,19 @@ class SessionTests(WebTestCase):
         cookie = self.log_in()
         self.clock.advance(IDLE)
         self.assertEqual(self.get("/v1/queues", headers={"Cookie": cookie}).status, 401)
+
+    def test_stream_of_removed_token(self) -> None:
+        """The live figures of a session end when its token is removed, or has another role."""
+        headers = {"Cookie": self.log_in()}
+        protocol, transport = self.connect()
+        lines = ["GET /v1/stream?topics=overview HTTP/1.1", "Host: 127.0.0.2:15801"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        protocol.dataReceived("\r\n".join([*lines, "", ""]).encode())
+        self.clock.advance(PERIOD)
+        self.assertFalse(Answer(transport.value()).is_whole)
+        token_file(self, f"night reader {TOKENS[Role.OPERATOR]}").rename(self.token_file)
+        self.clock.advance(PERIOD)
+        self.assertTrue(Answer(transport.value()).is_whole)
 
     def test_bad_forms(self) -> None:
         """A form that is none is refused with its fault, and logs nobody in."""

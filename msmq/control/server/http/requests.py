@@ -117,6 +117,10 @@ class ControlRequest(Request):
         """Whether the role of the caller suffices for a route of the API."""
         return self.role is not None and self.role >= required_role(method, route)
 
+    def is_current(self) -> bool:
+        """Whether the caller still has its role; for a response that lasts."""
+        return self.role is not None
+
     def finish(self) -> None:
         """The response is complete: the body is no longer needed."""
         # A request that has lost its connection has no channel, and has released it then.

@@ -16,6 +16,7 @@ from msmq.control.server.messages.queued_messages_json import event_of
 from msmq.control.server.resources.context import ResourceContext
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import json_line
+from msmq.interfaces.queue_manager import IInspection
 from msmq.interfaces.storage import StoredEvent
 from msmq.structures.status import MQError
 
@@ -52,7 +53,7 @@ class EventResources:
             raise too_many("clients that follow the event log", FOLLOWERS)
         first = 0 if after is None else after
         if tail is not None:
-            first = max(0, await self._last() - tail)
+            first = max(0, await last_sequence(self._inspection) - tail)
         stream = ResponseStream(request, JSON_LINES)
         self._followers += follow
         try:
@@ -72,7 +73,7 @@ class EventResources:
             page = await running(self._inspection.events(after, _PAGE))
             for entry in page:
                 after = entry.sequence
-                value = _described(entry)
+                value = described_event(entry)
                 if wanted.matches(value):
                     stream.write(json_line(value))
             await next_reactor_turn(self._clock)
@@ -85,21 +86,23 @@ class EventResources:
             await deferLater(self._clock, _POLL)
             stream.check()
 
-    async def _last(self) -> int:
-        """The sequence number of the newest entry, found by bisection of reads."""
-        low, high = 0, 1
-        while await running(self._inspection.events(high, 1)):
-            low, high = high, high * 2
-        # There is an entry after low, unless low is 0, and none after high.
-        while low < high:
-            middle = (low + high) // 2
-            found = await running(self._inspection.events(middle, 1))
-            if found:
-                low = found[0].sequence
-            else:
-                high = middle
-        return low
+
+async def last_sequence(inspection: IInspection) -> int:
+    """The sequence number of the newest entry of the event log, found by bisection of reads."""
+    low, high = 0, 1
+    while await running(inspection.events(high, 1)):
+        low, high = high, high * 2
+    # There is an entry after low, unless low is 0, and none after high.
+    while low < high:
+        middle = (low + high) // 2
+        found = await running(inspection.events(middle, 1))
+        if found:
+            low = found[0].sequence
+        else:
+            high = middle
+    return low
 
 
-def _described(entry: StoredEvent) -> dict[str, Any]:
+def described_event(entry: StoredEvent) -> dict[str, Any]:
+    """An entry of the event log as JSON."""
     return {"sequence": entry.sequence, **event_of(entry.event)}
