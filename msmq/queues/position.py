@@ -11,9 +11,9 @@ class PositionState(enum.Enum):
     ARRIVING: in the queue, not yet in the store; invisible.
     AVAILABLE: can be received.
     LOCKED_READER: locked by a reader that has neither confirmed nor released it.
-    PURGE_PENDING: was locked by a reader when the queue was purged; it is removed whatever the reader
-    decides. REMOVING: confirmed, and its removal is not yet stored. LEAVING: removed unread, and its removal
-    is not yet stored. DELETED: no longer in the queue.
+    PURGE_PENDING: was locked by a reader when the queue was purged; it is received if its reader confirms
+    it, and removed as purged otherwise. REMOVING: confirmed, and its removal is not yet stored. LEAVING:
+    removed unread, and its removal is not yet stored. DELETED: no longer in the queue.
     PACKED: available, and this object stands for it no longer.
     """
 

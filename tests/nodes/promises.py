@@ -195,8 +195,7 @@ class PromiseChecker:
                 if lookup_id in receipt.views
             ]
             # A receiver that lost its power does not know; then it was received if nothing else is told.
-            # What is purged while a reader has it leaves for that reason, whatever the reader decides.
-            if (True in states and "purged" not in fates) or (None in states and not fates & _ARRIVED):
+            if True in states or (None in states and not fates & _ARRIVED):
                 fates.add("received")
             _check(bool(fates & _ARRIVED), f"{number}: was in its queue, and is nowhere")
         return fates

@@ -64,9 +64,8 @@ class PurgeTests(ManagingTestCase):
         self.assertEqual(self.run_to_end(self.alpha.service.purge_queue(self.path)), 0)
 
     def test_messages_that_a_reader_holds(self) -> None:
-        """Its acknowledgement says purged, whether the reader confirms it or returns it.
-
-        MQDMPR-3.1.7.1.12-05.
+        """What the reader confirms was received, and its sender need not send it again; what it returns was
+        purged (reading 27).
         """
         asked = Acknowledge.NEGATIVE_RECEIVE | Acknowledge.POSITIVE_RECEIVE
         self.put(b"confirmed", b"given back", acknowledge=asked)
@@ -78,7 +77,10 @@ class PurgeTests(ManagingTestCase):
         second.release()
         self.assertEqual(self.alpha.service.inspection.queue(self.path).messages, 0)
         answers = self.take(self.alpha, self.admin)
-        self.assertEqual([view.message_class for view in answers], [MessageClass.NACK_Q_PURGED] * 2)
+        self.assertEqual(
+            [(bytes(view.body), view.message_class) for view in answers],
+            [(b"", MessageClass.ACK_RECEIVE), (b"given back", MessageClass.NACK_Q_PURGED)],
+        )
 
     def test_very_many(self) -> None:
         """They leave in slices, between which messages come in, and those stay."""

@@ -50,7 +50,7 @@ class Reservation:
     async def confirm(self) -> None:
         """Remove the messages; done once the removal is stored.
 
-        Those whose queue was purged meanwhile are removed as purged.
+        Those whose queue was purged meanwhile were received all the same (reading 27).
         Cancelling it undoes nothing: the messages are removed all the same.
 
         @raise msmq.structures.status.MQError: it could not be stored; the messages are back in the
@@ -58,7 +58,6 @@ class Reservation:
         """
         positions, self._positions = self._positions, ()
         removal = self._performer.model.remove(positions)
-        self._performer.perform(removal.departures)
         answers = self._answers(removal.positions)
         changes = [*removal.changes, *answers.prepare()]
         if changes:

@@ -262,7 +262,6 @@ class MessageTransfer:
             self._sequences.kept(plain(messages))
             positions = [message for message in plain(messages) if isinstance(message, MessagePosition)]
         removal = performer.model.remove(self._source_journal.keep_aside(positions))
-        performer.perform(removal.departures)
         if not removal.changes:
             performer.perform(performer.model.removed(removal, performer.clock.now()))
             return

@@ -61,7 +61,7 @@ class MessageCopies:
     find: Callable[[PathName], Queue | None]
     dropped: int = 0
 
-    def receive(self, positions: list[MessagePosition], departures: list[Departure]) -> Removal:
+    def receive(self, positions: list[MessagePosition], departures: Sequence[Departure] = ()) -> Removal:
         """Remove received messages. [MS-MQDMPR] 3.1.7.2.1.
 
         Where the queue keeps a journal, and there is room in it, the store moves the message there.

@@ -44,15 +44,17 @@ class DepartureCommit:
 class Removal:
     """Received messages, which leave their queues when the changes are stored.
 
-    @ivar departures: messages whose queue was purged while readers had locked them; they are removed for
-        that reason.
+    @ivar departures: messages that a transaction was to move and whose queue was purged meanwhile; they are
+        removed for that reason.
     @ivar copies: the journal copies, still invisible.
+    @ivar purged: those of the messages whose queue was purged while their reader had locked them.
     """
 
     positions: Sequence[MessagePosition] = attrs.field(repr=False)
     changes: Sequence[Change]
     departures: Sequence[Departure] = attrs.field(default=(), repr=False)
     copies: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
+    purged: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
 
 
 def departure(

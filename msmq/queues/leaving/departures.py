@@ -45,7 +45,8 @@ class Departures:
 
         Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are not
         locked (any more), because their queue was deleted for example, are skipped; but they are removed from
-        the store at once as well, since their reader gets an error.
+        the store at once as well, since their reader gets an error. A message whose queue was purged
+        meanwhile was received, as by the commit of a transaction (reading 27).
         """
         removing = PositionState.REMOVING
         leaving: list[MessagePosition] = []
@@ -58,13 +59,14 @@ class Departures:
                 position.state = removing
                 leaving.append(position)
             elif position.state is PositionState.PURGE_PENDING:
+                position.state = removing
+                leaving.append(position)
                 purged.append(position)
-        forgotten = removals((*gone, *purged))
-        removal = self._copying.receive(leaving, finish_purge(purged))
-        if not forgotten:
+        removal = self._copying.receive(leaving)
+        if not gone and not purged:
             return removal
-        changes = [*removal.changes, *forgotten]
-        return Removal(removal.positions, changes, removal.departures, removal.copies)
+        changes = [*removal.changes, *removals(gone)]
+        return Removal(removal.positions, changes, copies=removal.copies, purged=purged)
 
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of a removal are stored: the messages are removed, and the copies become available."""
@@ -76,7 +78,13 @@ class Departures:
         return self._showing.show(removal.copies, now) if removal.copies else []
 
     def restored(self, removal: Removal, now: Moment) -> list[Effect]:
-        """The changes of a removal were not stored: its messages return to their queues."""
+        """The changes of a removal were not stored: its messages return to their queues.
+
+        Those whose queue was purged before they were confirmed are removed as purged.
+        """
+        for position in removal.purged:
+            if not position.queue.is_deleted:
+                position.state = PositionState.PURGE_PENDING
         self._copying.withdraw(removal.copies)
         forget_queues(removal.changes, (copy.queue for copy in removal.copies))
         return self.release(removal.positions, now)

@@ -83,7 +83,7 @@ def purge_available(queue: Queue, through: int, count: int) -> Departure | None:
 
 
 def purge_locked(queue: Queue, through: int) -> None:
-    """Mark the messages that readers have locked: they are removed whatever the readers decide.
+    """Mark the messages that readers have locked: those that are not confirmed are removed as purged.
 
     Messages that are being stored are not affected and remain.
     """
@@ -93,7 +93,7 @@ def purge_locked(queue: Queue, through: int) -> None:
 
 
 def finish_purge(purged: Sequence[MessagePosition]) -> list[Departure]:
-    """The readers of these have decided: they are removed."""
+    """The readers of these have not received them: they are removed."""
     for position in purged:
         position.state = PositionState.LEAVING
     return [departure(positions, _reason(queue)) for queue, positions in by_queue(purged).items()]

@@ -46,7 +46,7 @@ def dequeue_end(
 ) -> DequeueEnd:
     """[MS-MQDMPR] 3.1.7.1.12 Dequeue Message End.
 
-    If its queue was purged meanwhile, the message leaves as purged in any case.
+    If its queue was purged meanwhile, a message that was not received leaves as purged (reading 27).
 
     @param owner: the owner of the lock: by default the tag of the read.
     @param delete: whether it was received; otherwise it is returned to the queue.
@@ -65,6 +65,6 @@ def dequeue_end(
         return DequeueEnd(Status.MQ_OK)
     if position.owner != owner:
         return DequeueEnd(Status.MQ_ERROR_TRANSACTION_SEQUENCE)
-    if delete or position.state is PositionState.PURGE_PENDING:
+    if delete:
         return DequeueEnd(Status.MQ_OK, model.remove([position]))
     return DequeueEnd(Status.MQ_OK, effects=model.release([position], now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.position import PositionState
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.queues.reading.operations import WaitingReader
@@ -62,7 +63,8 @@ class DequeueTests(HandleTestCase):
         while self.model.purge(self.queue, self.model.last_sequential, 9):
             pass
         states.append(message.state)
-        [departure] = self.model.remove([message]).departures
+        [departure] = self.model.release([message], self.now)
+        assert isinstance(departure, Departure)
         self.model.settled(self.model.settle(departure, self.now), self.now)
         states.append(message.state)
         available, locked = PositionState.AVAILABLE, PositionState.LOCKED_READER
