@@ -185,7 +185,11 @@ class IAdministration(Interface):
         """End L{pause_queue}: waiting receives get the messages that are there."""
 
     def delete_queue(path: str) -> Awaitable[None]:
-        """Delete a queue and all messages in it."""
+        """Delete a queue and all messages in it.
+
+        @raise msmq.structures.status.DeletionPending: the queue is deleted, and the store has not removed it
+            yet; the removal is retried.
+        """
 
     def abort_transaction(identifier: UUID) -> Awaitable[None]:
         """Abort any transaction."""

@@ -80,3 +80,4 @@ class FlowControl:
         self._calm_since = self._reactor.seconds()
         self._performer.model.storage.throttled = False
         self.log.info("the store has space again")
+        self._performer.retry_now()

@@ -169,8 +169,13 @@ class Performer:
                 lambda failure: self.log.failure("not stored: {what}", failure, what=what)
             )
 
+    def retry_now(self) -> None:
+        """The store has space again: end all waits of L{pause}, so that what failed is tried again."""
+        for waiting in list(self._pauses):
+            waiting.callback(None)
+
     async def pause(self, seconds: float) -> None:
-        """Wait for some seconds, or until L{stop}."""
+        """Wait for some seconds, or until L{stop} or L{retry_now}."""
         waiting: Deferred[None] = Deferred()
         call = self._reactor.callLater(seconds, waiting.callback, None)
         self._pauses.add(waiting)
@@ -306,8 +311,7 @@ class Performer:
         """End all waits, and refuse new ones."""
         self.is_stopped = True
         self._set_timer(None)
-        for waiting in list(self._pauses):
-            waiting.callback(None)
+        self.retry_now()
         readers, self._readers = self._readers, {}
         for tag, reader in readers.items():
             self.model.cancel(tag)

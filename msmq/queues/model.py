@@ -327,6 +327,14 @@ class QueueManagerModel:
         """
         return self._deleting.delete_messages(positions, now, in_bulk=in_bulk)
 
+    def deletion_failed(self, removal: Removal) -> None:
+        """The changes of L{delete_messages} are not stored: L{renew_deletion} has to follow."""
+        self._deleting.withdraw(removal)
+
+    def renew_deletion(self, removal: Removal, now: Moment, *, in_bulk: bool) -> Removal:
+        """The changes of L{delete_messages} once more, after L{deletion_failed}."""
+        return self._deleting.renew(removal, now, in_bulk=in_bulk)
+
     def messages_deleted(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of L{delete_messages} are stored: their dead letters become available."""
         self.stored(removal.changes)

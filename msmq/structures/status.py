@@ -179,3 +179,14 @@ class MQError(MsmqError):
 
     def __str__(self) -> str:
         return f"{self.status.name}: {self.detail}"
+
+
+class DeletionPending(MQError):
+    """A queue is deleted for its users, and the store, which failed, has not removed it yet.
+
+    The deletion is retried until it is stored, within seconds once a full store has space. A server that
+    stops before that has the queue again at its next start, with the messages that were not removed.
+
+    @ivar status: how the store failed: MQ_ERROR_INSUFFICIENT_RESOURCES if it is full, else
+        MQ_ERROR_MESSAGE_STORAGE_FAILED.
+    """

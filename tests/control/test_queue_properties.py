@@ -21,6 +21,20 @@ class ShowTests(ControlTestCase):
         self.assertEqual(answer.status, 200, answer.body)
         return answer.json
 
+    def test_pending_deletion(self) -> None:
+        """A deletion that the store has not taken yet is accepted: the queue is gone, and the answer says
+        that its removal is pending. It is not refused, since it is completed later.
+        """
+        self.put(b"1", delivery=Delivery.RECOVERABLE)
+        self.disk.is_broken = True
+        answer = self.call("DELETE", resource("queues", ORDERS))
+        self.assertEqual((answer.status, answer.json["deleted"]), (202, ORDERS))
+        self.assertIn("pending: the disk is on fire", answer.json["pending"])
+        self.assertEqual(self.call("GET", resource("queues", ORDERS)).status, 404)
+        self.disk.is_broken = False
+        self.clock.advance(60)
+        self.post("/v1/queues", {"path": ORDERS})
+
     def test_journal(self) -> None:
         """Received messages of a queue with a journal are counted in it, by number and bytes."""
         path = self.make_queue("kept", journal=True)

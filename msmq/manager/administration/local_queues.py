@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 from twisted.internet.defer import Deferred, DeferredLock
@@ -18,15 +18,20 @@ from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
 from msmq.queues.creation import Deletion
 from msmq.queues.leaving.copies import removed_in_bulk
+from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.queue import MessagePosition, Queue
+from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.status import MQError
+from msmq.structures.status import DeletionPending, MQError
 
 SLICE = 200
 """Messages that are processed in one iteration of the reactor when a queue is deleted."""
 
 SLICE_IN_BULK = 500
 """The same with a store that removes messages without their packets; those that need them take longer."""
+
+DELETION: Final = "the deletion of a queue"
+"""What is retried, for the log."""
 
 UNDECIDED = 0.1
 """Seconds between checks for pending enqueues and removals of a deleted queue."""
@@ -65,6 +70,7 @@ class LocalQueues:
         """Delete a queue with all that is in it. [MS-MQDMPR] 3.1.7.1.4.
 
         @param also: changes to store in the same commit.
+        @raise DeletionPending: the store failed; the queue is deleted all the same, and the store is retried.
         """
         deletion = self._performer.model.delete_queue(queue)
         deletion = attrs.evolve(deletion, changes=[*deletion.changes, *also])
@@ -100,26 +106,20 @@ class LocalQueues:
             # Messages whose removal has begun meanwhile are reported by that removal.
             resting = [position for position in resting if position.is_at_rest]
             removal = performer.model.delete_messages(slice_of_it, performer.clock.now(), in_bulk=in_bulk)
-            answers = self._outbox.answers()
-            views = (position.view for position in resting if position.view is not None)
-            answers.add(views, MessageClass.NACK_Q_DELETED)
-            if not await self._commit_or_retry(
-                [*self._events.trim(removal.changes), *answers.prepare()], stored
-            ):
+            if not await self._remove_slice(deletion.queue, removal, resting, stored, in_bulk=in_bulk):
                 return
-            performer.perform(performer.model.messages_deleted(removal, performer.clock.now()))
-            answers.show()
             for position in resting:
                 position.view = None
             if gone:
                 await deferLater(self._reactor, 0)
-        while await self._commit_or_retry(deletion.fence, stored):
+        queue = deletion.queue
+        while await self._commit_or_retry(queue, deletion.fence, stored):
             if deletion.is_decided:
                 break
             await deferLater(self._reactor, UNDECIDED)
         else:
             return
-        if await self._commit_or_retry(deletion.changes, stored):
+        if await self._commit_or_retry(queue, deletion.changes, stored):
             performer.model.deleted(deletion)
             if not stored.called:
                 stored.callback(None)
@@ -140,11 +140,62 @@ class LocalQueues:
         for position, view in zip(positions, views, strict=True):
             position.view = view
 
-    async def _commit_or_retry(self, changes: Sequence[Change], stored: Deferred[None]) -> bool:
-        try:
-            await self._performer.commit(changes)
-            return True
-        except MQError as error:
-            if not stored.called:
-                stored.errback(error)
-        return await self._performer.insist(changes, "the deletion of a queue")
+    async def _remove_slice(
+        self,
+        queue: Queue,
+        removal: Removal,
+        resting: Sequence[MessagePosition],
+        stored: Deferred[None],
+        *,
+        in_bulk: bool,
+    ) -> bool:
+        """Store the removal of some messages with their dead letters and acknowledgements, with retries.
+
+        Between two attempts these copies are withdrawn, so that no count includes what is not stored.
+
+        @return: false if the queue manager stopped before that.
+        """
+        performer, model = self._performer, self._performer.model
+
+        async def attempt(number: int) -> None:
+            nonlocal removal
+            if number > 1:
+                removal = model.renew_deletion(removal, performer.clock.now(), in_bulk=in_bulk)
+            answers = self._outbox.answers()
+            views = (position.view for position in resting if position.view is not None)
+            answers.add(views, MessageClass.NACK_Q_DELETED)
+            # The events of the slice count once, and make the log be trimmed once.
+            changes = self._events.trim(removal.changes) if number == 1 else removal.changes
+            try:
+                await performer.commit([*changes, *answers.prepare()])
+            except MQError as error:
+                answers.withdraw()
+                model.deletion_failed(removal)
+                _report(queue, stored, error)
+                raise
+            performer.perform(model.messages_deleted(removal, performer.clock.now()))
+            answers.show()
+
+        return await performer.retry(attempt, DELETION)
+
+    async def _commit_or_retry(self, queue: Queue, changes: Sequence[Change], stored: Deferred[None]) -> bool:
+        async def attempt(number: int) -> None:
+            try:
+                await self._performer.commit(changes)
+            except MQError as error:
+                _report(queue, stored, error)
+                raise
+
+        return await self._performer.retry(attempt, DELETION)
+
+
+def _report(queue: Queue, stored: Deferred[None], error: MQError) -> None:
+    """Report to the caller of a deletion, once, that the store failed."""
+    if not stored.called:
+        stored.errback(
+            DeletionPending(
+                error.status,
+                f"queue {shown(queue.definition.path)} is deleted, and its removal from the store is "
+                f"pending: {error.detail}; it is retried until it is stored",
+            )
+        )

@@ -259,8 +259,9 @@ class Administration:
     async def delete(self, path: str) -> None:
         """Delete Queue, with all that is in it; its waiting readers fail. [MS-MQDMPR] 3.1.7.1.4.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, that the name is malformed, or that the store failed: the
-        queue is deleted all the same, and the store is retried until it has removed it.
+        @raise DeletionPending: the store failed; the queue is deleted all the same, and the store is retried
+            until it has removed it.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
         """
         queue = own_queue(self._performer.model, path)
         if self._needs_directory(queue):

@@ -11,7 +11,7 @@ from msmq.persistence.changes import RemoveMessages
 from msmq.queues.collection import QueueCollection, deletion_of
 from msmq.queues.creation import Deletion
 from msmq.queues.effects import Effect
-from msmq.queues.holdings import Holdings
+from msmq.queues.holdings import Holdings, forget_queues
 from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.leaving.expiry import Expiry
@@ -80,6 +80,15 @@ class QueueDeletion:
             self._holdings.link(position)
         self._expiry.forget(positions)
         return removal
+
+    def withdraw(self, removal: Removal) -> None:
+        """The changes of a removal are not stored: its dead letters do not exist until L{renew}."""
+        self._copying.withdraw(removal.copies)
+        forget_queues(removal.changes, (copy.queue for copy in removal.copies))
+
+    def renew(self, removal: Removal, now: Moment, *, in_bulk: bool) -> Removal:
+        """The changes of a removal again, after L{withdraw}, with new dead letters."""
+        return self._copying.delete(removal.positions, now.wall, in_bulk=in_bulk)
 
     def _uncount(self, positions: Iterable[MessagePosition]) -> None:
         for position in positions:

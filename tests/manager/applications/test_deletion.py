@@ -9,8 +9,9 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
-from tests.manager.support import ASK_ALL, BROKEN, ManagerTestCase
+from tests.manager.support import ASK_ALL, BROKEN, FULL, ManagerTestCase
 
+FULL_STATUS = Status.MQ_ERROR_INSUFFICIENT_RESOURCES
 MANY = 1000
 
 
@@ -60,6 +61,25 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(
             [queue.path for queue in self.service.inspection.queues()], [self.payments, self.admin]
         )
+
+    def test_a_full_store(self) -> None:
+        """The caller gets that the deletion is pending; no dead letter or acknowledgement is counted that is
+        not stored, and the deletion completes within seconds once there is space, not after a minute.
+        """
+        self.put(self.payments, *[b"1"] * 300, dead_letter=True, transactional=True, acknowledge=ASK_ALL)
+        self.answers()
+        self.store.break_down(FULL)
+        failure = self.refused(self.service.delete_queue(self.payments), FULL_STATUS)
+        self.assertIn("is deleted, and its removal from the store is pending", str(failure))
+        self.clock.advance(30)
+        status = self.service.inspection.status()
+        self.assertEqual((status.dead_letters, status.messages), (0, 0))
+        self.store.recover()
+        self.clock.advance(6)
+        self.assertEqual(self.service.inspection.status().dead_letters, 300)
+        self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 300)
+        self.assertEqual([event.event for event in self.events()], ["deleted"] * 300)
+        self.queue(self.alpha, "payments", transactional=True)
 
     def test_the_name_is_taken_until_it_is_gone(self) -> None:
         """Two queues of one name are never in the store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import http
 from itertools import chain
 from typing import Any
 
@@ -18,7 +18,7 @@ from msmq.control.server.messages.properties import flag, guid, text
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.control.server.resources.queue_properties import read_log_range, read_new_queue, read_properties
 from msmq.interfaces.summaries import QueueSummary
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import DeletionPending, MQError, Status
 
 
 def check_empty(queue: QueueSummary) -> None:
@@ -154,15 +154,25 @@ class QueueResources:
 
     @app.route("/v1/queues/<path:path>", methods=["DELETE"])
     async def delete_queue(self, request: ControlRequest, path: str) -> bytes:
-        """Delete one queue and its messages; with C{if_empty} only a queue without messages."""
+        """Delete one queue and its messages; with C{if_empty} only a queue without messages.
+
+        While the store fails the answer is 202 with C{pending}, the reason: the queue is deleted, and its
+        removal from the store is retried.
+        """
         found = parameters(request)
         if_empty = flag("if_empty", found.pop("if_empty", "false"))
         refuse_rest(found, "if_empty")
 
-        def delete() -> Awaitable[None]:
+        async def delete() -> str | None:
             if if_empty:
                 check_empty(self._inspection.queue(path))
-            return self._manager.delete_queue(path)
+            try:
+                await self._manager.delete_queue(path)
+            except DeletionPending as error:
+                return error.detail
+            return None
 
-        await self._context.change(request, AuditedOperation("queue delete", path), delete)
-        return json_answer(request, {"deleted": path})
+        pending = await self._context.change(request, AuditedOperation("queue delete", path), delete)
+        if pending is None:
+            return json_answer(request, {"deleted": path})
+        return json_answer(request, {"deleted": path, "pending": pending}, http.HTTPStatus.ACCEPTED)
