@@ -120,8 +120,10 @@ class WebSite(Site):
         self._control.figures.start()
 
     def stopFactory(self) -> None:
-        """Record them no longer."""
+        """Record them no longer, and close the connections, which would outlive the server otherwise."""
         self._control.figures.stop()
+        for channel in list(self._connections):
+            channel.cut()
         Site.stopFactory(self)
 
     def connected(self, channel: ControlChannel) -> None:

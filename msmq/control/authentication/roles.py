@@ -39,6 +39,7 @@ _OUTGOING: Final = "/v1/outgoing/<path:name>"
 
 ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/status"): Role.MONITOR,
+    ("GET", "/v1/openapi.json"): Role.MONITOR,
     ("GET", "/v1/quotas"): Role.MONITOR,
     # Of some topics only; the resource checks the others.
     ("GET", "/v1/stream"): Role.MONITOR,

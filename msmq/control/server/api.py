@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -30,6 +32,7 @@ from msmq.control.server.resources.certificates import CertificateResources
 from msmq.control.server.resources.context import ResourceContext, ResourceFamily, add_resources
 from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
+from msmq.control.server.resources.description import DescriptionResources
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.events import EventResources
 from msmq.control.server.resources.live_stream import LiveResources
@@ -72,11 +75,19 @@ def make_api(
         TransferResources(context),
         LiveResources(context, figures),
     ]
+    families.append(DescriptionResources(families, _describe))
     tree = Klein()
     add_resources(tree, families, _admit)
     tree.handle_errors(HTTPException)(_unknown)
     tree.handle_errors(Exception)(_refused)
     return tree
+
+
+def _describe(families: Iterable[ResourceFamily]) -> object:
+    # The schemas are made by the first request for them.
+    from msmq.control.server.description.openapi import describe_api
+
+    return describe_api(families)
 
 
 def _admit(request: IRequest, route: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from twisted.python.failure import Failure
@@ -10,8 +11,10 @@ from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
 
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, WITH_RUNS, StreamRecord
-from msmq.control.server.http.responses import ResponseStream
+from msmq.control.protocol.refusals import ControlError, refusal
+from msmq.control.server.http.responses import JSON, ResponseStream, to_json
 from msmq.direct_write import write_now
+from msmq.structures.status import Status
 
 if TYPE_CHECKING:
     from msmq.control.server.http.requests import ControlRequest
@@ -21,6 +24,17 @@ _SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\
 
 _READ: Final = 0x40000
 """Read buffer of a connection with much input, in bytes."""
+
+
+def _too_long(limit: int) -> bytes:
+    status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    detail = f"the request line or a header is longer than {limit} bytes"
+    body = to_json(refusal(ControlError(Status.MQ_ERROR_INVALID_PARAMETER, detail, status))) + b"\n"
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {JSON}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body
 
 
 class ChannelList(Protocol):
@@ -65,6 +79,11 @@ class ControlChannel(HTTPChannel):
     def cut(self) -> None:
         """Close at once and discard unwritten bytes."""
         cast(Any, self.transport).abortConnection()
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        """Refuse a request line or a header that is longer than the limit, and close the connection."""
+        HTTPChannel.write(self, _too_long(self.MAX_LENGTH))
+        HTTPChannel.loseConnection(self)
 
     def switch(self, protocol: str, take: Callable[[bytes], None]) -> None:
         """Accept the upgrade; all further input goes to the consumer and is no longer HTTP.

@@ -1,0 +1,1 @@
+"""The description of the control API in OpenAPI 3.1, generated from its routes and types."""
