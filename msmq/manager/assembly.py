@@ -192,7 +192,7 @@ class Parts:
             self.deliveries,
         )
         self.departures = UnreadRemovals(performer, outbox, self.events, self.sequences)
-        self.flow = FlowControl(performer, reactor)
+        self.flow = FlowControl(performer, reactor, self._note)
         moved = MovedSenders(self.peers, router, trusted_peers, self._note)
         acks = AckSessions(self.peers, self.redirects)
         self.order_acks = OrderAcks(performer, outbox, streams, acks, reactor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
@@ -27,16 +28,37 @@ CALM_SECONDS: Final = 5.0
 PROBE_BYTES: Final = 1024 * 1024
 """Bytes that a probe writes to find out whether the store has space again."""
 
+FULL: Final = "store_full"
+"""The event of a store without space, stored once it has some."""
+
+SPACE: Final = "store_has_space"
+"""The event of its end, with the number of copies that were not made."""
+
+BETWEEN_EVENTS: Final = 60.0
+"""Seconds between two events L{FULL}: a store that fills again and again does not fill the event log. Copies
+that were not made in between are in the next event L{SPACE}."""
+
 _NAME: Final = "space_probe"
 
 
 class FlowControl:
-    """Sets and clears QueueManager.Throttled when the store is full (reading 54)."""
+    """Sets and clears QueueManager.Throttled when the store is full (reading 54).
+
+    The event log has both, since messages that are received meanwhile leave no copies in journals.
+
+    @param note: records an event of the queue manager, with its reason.
+    """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, reactor: IReactorTime) -> None:
+    def __init__(self, performer: Performer, reactor: IReactorTime, note: Callable[[str, str], None]) -> None:
         self._performer = performer
+        self._note = note
+        self._copies_dropped = 0
+        self._unreported = 0
+        self._full_since = 0.0
+        self._noted_at: float | None = None
+        self._is_noted = False
         self._reactor = reactor
         self._timer: IDelayedCall | None = None
         self._interval = FIRST_INTERVAL
@@ -55,6 +77,12 @@ class FlowControl:
         storage = self._performer.model.storage
         if isinstance(error, StorageFull) and not storage.throttled and not self._is_stopped:
             storage.throttled = True
+            self._copies_dropped = self._performer.model.copying.dropped
+            self._full_since = now = self._reactor.seconds()
+            self._is_noted = self._noted_at is None or now - self._noted_at >= BETWEEN_EVENTS
+            if self._is_noted:
+                self._noted_at = now
+                self._note(FULL, f"no messages are accepted, and no journal copies are made: {error}")
             self.log.error("the store is full, no messages are accepted: {error}", error=error)
             if self._reactor.seconds() - self._calm_since >= CALM_SECONDS:
                 self._interval = FIRST_INTERVAL
@@ -78,6 +106,15 @@ class FlowControl:
                 self._wait()
             return
         self._calm_since = self._reactor.seconds()
-        self._performer.model.storage.throttled = False
+        model = self._performer.model
+        model.storage.throttled = False
+        self._unreported += model.copying.dropped - self._copies_dropped
         self.log.info("the store has space again")
+        if self._is_noted:
+            seconds, dropped = self._calm_since - self._full_since, self._unreported
+            self._unreported = 0
+            self._note(
+                SPACE,
+                f"it was full for {seconds:.1f} s; {dropped} journal copies and dead letters were not made",
+            )
         self._performer.retry_now()

@@ -263,6 +263,8 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "rejected": "a message was rejected by its reader, or could not stay in its queue",
     "requeued": "a dead letter was sent again",
     "restored": "the store was restored from a backup",
+    "store_full": "the store became full: no messages are accepted, and no journal copies are made",
+    "store_has_space": "a full store has space again; the reason has the number of copies that were not made",
     "unacknowledged": "no acknowledgement arrived for a message whose journal copy waited for it",
     "unencrypted": "a message could not be encrypted for its receiver",
 }

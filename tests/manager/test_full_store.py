@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.persistence.changes import AppendEvent, Change, PutState, RemoveState
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
@@ -52,6 +52,24 @@ class FullStoreTests(ManagerTestCase):
         self.successResultOf(self.service.stopService())
         snapshot = self.successResultOf(self.store.open())
         self.assertNotIn("space_probe", snapshot.state)
+
+    def test_copies_that_are_not_made(self) -> None:
+        """The event log has when the store was full and when no longer, and how many journal copies of
+        messages that were received meanwhile were not made; both are there after a restart.
+        """
+        self.run_to_end(self.service.set_queue(self.orders, {"journal": True}))
+        self.put(self.orders, b"1", b"2")
+        self.fill()
+        self.store.is_hit = lambda changes: any(isinstance(each, PutState | AppendEvent) for each in changes)
+        self.take(self.alpha, self.orders)
+        self.clock.advance(10)
+        self.store.recover()
+        self.clock.advance(5)
+        self.restart(crash=True)
+        full, space = self.events()
+        self.assertEqual((full.event, space.event), ("store_full", "store_has_space"))
+        self.assertIn("there is no space", full.reason)
+        self.assertIn("2 journal copies and dead letters were not made", space.reason)
 
     def test_receiving_goes_on(self) -> None:
         """Stored messages are received, moved and purged, since that frees space."""
