@@ -15,6 +15,7 @@ from twisted.web.resource import IResource
 from twisted.web.server import Request
 from werkzeug.exceptions import HTTPException
 
+from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
 from msmq.control.server.resources.context import ResourceFamily, add_resources
 from msmq.interfaces.queue_manager import IQueueManager
@@ -23,13 +24,17 @@ from msmq.web.access.request import WebRequest
 from msmq.web.access.web_access import WebAccess
 from msmq.web.console.page_roles import page_role
 from msmq.web.console.pages.context import PageContext
+from msmq.web.console.pages.dead_letter_changes import DeadLetterChanges
 from msmq.web.console.pages.dead_letters import DeadLetterPage
 from msmq.web.console.pages.history import HistoryPages
 from msmq.web.console.pages.login import LoginPage
+from msmq.web.console.pages.message_changes import MessageChanges
 from msmq.web.console.pages.messages import MessagePages
 from msmq.web.console.pages.overview import OverviewPage
+from msmq.web.console.pages.queue_changes import QueueChanges
 from msmq.web.console.pages.queues import QueuePages
 from msmq.web.console.pages.transfer import TransferPages
+from msmq.web.console.pages.transfer_changes import TransferChanges
 from msmq.web.console.rendering import STYLE_SHEET, PageRenderer, protect
 from msmq.web.readiness import Readiness
 
@@ -49,9 +54,8 @@ def make_console(
     @param access: identifies the callers, whose roles are checked before the handler of a page.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
-    context = PageContext(
-        manager, PageRenderer(manager.inspection.status().name, zone), clock, readiness, access
-    )
+    renderer = PageRenderer(manager.inspection.status().name, zone)
+    context = PageContext(manager, renderer, clock, readiness, access, Audit(manager))
     families: list[ResourceFamily] = [
         OverviewPage(context),
         QueuePages(context),
@@ -59,6 +63,10 @@ def make_console(
         DeadLetterPage(context),
         TransferPages(context),
         HistoryPages(context),
+        QueueChanges(context),
+        MessageChanges(context),
+        DeadLetterChanges(context),
+        TransferChanges(context),
         LoginPage(context),
         ConsoleAssets(),
     ]

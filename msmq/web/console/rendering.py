@@ -12,6 +12,7 @@ from twisted.web.server import Request
 
 from msmq.decoding.values import unix_time
 from msmq.web.console import presentation
+from msmq.web.console.page_roles import offers
 
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
@@ -54,7 +55,7 @@ class PageRenderer:
             lstrip_blocks=True,
             finalize=_finalized,
         )
-        self._environment.globals["manager_name"] = name
+        self._environment.globals |= {"manager_name": name, "offers": offers}
         self._environment.filters |= {
             "count": presentation.count,
             "size": presentation.size,

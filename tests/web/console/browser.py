@@ -27,6 +27,7 @@ from tests.servers.prepared import PROGRAMS, PreparedProcess, run
 CHROMIUM: Final = Path("/usr/bin/chromium")
 ORDERS: Final = ".\\private$\\orders"
 ABSENT: Final = f"DIRECT=TCP:{own_address(66)}\\private$\\billing"
+TOKEN: Final = "console-browser-tests-0123456789abcdef"
 HOSTILE: Final = (
     "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\u202egnp"
 )
@@ -48,7 +49,12 @@ class ConsoleServer:
         self.base = f"http://{address}:15801"
         self.data = self.directory / "alpha"
         configuration = self.directory / "alpha.toml"
-        configuration.write_text(f'[listen]\nweb = "tcp:15801:interface={address}"\n')
+        tokens = self.directory / "tokens"
+        tokens.touch(0o600)
+        tokens.write_text(f"desk admin {TOKEN}\n")
+        configuration.write_text(
+            f'[listen]\nweb = "tcp:15801:interface={address}"\n[security]\ncontrol_token_file = "{tokens}"\n'
+        )
         options = ("--config", configuration, "--name", "ALPHA", "--address", address, "--data", self.data)
         with (self.directory / "log").open("wb") as log:
             self._process = PreparedProcess(
@@ -79,9 +85,13 @@ class ConsoleServer:
         lines = [{"label": f"order {number}", "body": f"<order>{number}</order>"} for number in range(60)]
         self._send(ORDERS, lines)
         self._send(".\\private$\\hostile", [{"label": HOSTILE, "body": HOSTILE}])
-        self._send(ABSENT, [{"label": "lost", "body": "1", "dead_letter": True, "delivery": "recoverable"}])
-        self.msmq("outgoing", "purge", ABSENT, "--yes")
+        self.lose("lost")
         self._send(ABSENT, [{"label": "waiting", "body": "2", "delivery": "recoverable"}])
+
+    def lose(self, label: str) -> None:
+        """Make a dead letter."""
+        self._send(ABSENT, [{"label": label, "body": "1", "dead_letter": True, "delivery": "recoverable"}])
+        self.msmq("outgoing", "purge", ABSENT, "--yes")
 
     def _send(self, destination: str, messages: list[dict[str, Any]]) -> None:
         file = self.directory / "messages"
@@ -98,7 +108,8 @@ class ConsoleServer:
 
     def text(self, path: str) -> str:
         """A page as the server sends it."""
-        with urllib.request.urlopen(self.base + path, timeout=DEADLINE) as answer:
+        request = urllib.request.Request(self.base + path, headers={"Authorization": f"Bearer {TOKEN}"})
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             body: bytes = answer.read()
         return body.decode()
 

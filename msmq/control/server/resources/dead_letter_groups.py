@@ -36,7 +36,8 @@ GROUPS: Final = 10_000
 """Limit on groups; dead letters of further groups are counted together, with null keys."""
 
 _EVENTS: Final = 1_000
-_QUEUES: Final = (".\\system$;deadletter", ".\\system$;deadxact")
+DEAD_LETTER_QUEUES: Final = (".\\system$;deadletter", ".\\system$;deadxact")
+"""The dead-letter queues, for messages that are not transactional and for those that are."""
 
 
 def _destination(message: ReceivedMessage) -> str | None:
@@ -107,7 +108,7 @@ class DeadLetterGroups:
             try:
                 if "reason" in by:
                     await count.read_reasons()
-                for path in _QUEUES:
+                for path in DEAD_LETTER_QUEUES:
                     search = MessageSearch(self._describer, wanted, None, with_body=False, is_decoded=False)
                     await count.add(path, search)
                 for line in count.lines():

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import attrs
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
+from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.protocol.refusals import http_status, refusal
-from msmq.control.server.http.disconnection import next_reactor_turn
+from msmq.control.server.http.disconnection import next_reactor_turn, shielded
+from msmq.control.server.http.requests import parameters
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 from msmq.web.access.request import WebRequest
 from msmq.web.access.web_access import WebAccess
+from msmq.web.console.change_outcomes import take_outcome
 from msmq.web.console.rendering import PageRenderer
 from msmq.web.readiness import Readiness
 
@@ -24,12 +28,23 @@ TURN: Final = 0.005
 _T = TypeVar("_T")
 
 
+def page_parameters(request: Request) -> dict[str, str]:
+    """The query parameters of a page, without the outcome of the change that led to it.
+
+    @raise MQError: as of L{parameters}, or the outcome is not one.
+    """
+    found = parameters(request)
+    take_outcome(found)
+    return found
+
+
 @attrs.frozen
 class PageContext:
     """Shared context of the pages.
 
     @ivar readiness: the current readiness of the queue manager.
     @ivar access: identifies callers, and begins and ends their sessions.
+    @ivar audit: records changes with their callers.
     """
 
     manager: IQueueManager
@@ -37,14 +52,35 @@ class PageContext:
     clock: IReactorTime
     readiness: Callable[[], Readiness]
     access: WebAccess
+    audit: Audit
 
     def page(self, request: Request, template: str, **values: Any) -> bytes:
-        """Render a page; its navigation entry is the name of the template."""
-        return self._rendered(request, f"{template}.html", {"section": template, **values})
+        """Render a page; its navigation entry is the name of the template.
+
+        It begins with the outcome of the change that led to it, if there is one.
+        """
+        outcome = take_outcome(parameters(request))
+        return self._rendered(
+            request, f"{template}.html", {"section": template, "outcome": outcome, **values}
+        )
+
+    def change(
+        self, request: WebRequest, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
+    ) -> Deferred[_T]:
+        """Perform a change, even if the browser disconnects, and record its caller."""
+        return shielded(self.audit.change(request.caller, operation, work))
+
+    def redirect(self, request: WebRequest, address: str) -> bytes:
+        """Send the browser from a change to a page of this server, with GET."""
+        request.setResponseCode(303)
+        request.set_header("location", address)
+        return b""
 
     def refused(self, request: Request, error: MQError) -> bytes:
         """Render a refusal: its name and its detail."""
-        return self._rendered(request, "refused.html", {"section": "", **refusal(error)}, http_status(error))
+        is_change = request.method not in (b"GET", b"HEAD")
+        values = {"section": "", "outcome": None, "is_change": is_change, **refusal(error)}
+        return self._rendered(request, "refused.html", values, http_status(error))
 
     def _rendered(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> bytes:
         """Render a page with its caller, C{identity}."""

@@ -9,10 +9,10 @@ from klein import Klein
 from twisted.web.server import Request
 
 from msmq.control.server.http.disconnection import next_reactor_turn
-from msmq.control.server.http.requests import parameters, refuse_rest
+from msmq.control.server.http.requests import refuse_rest
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.web.console.dead_letter_reasons import DeadLetterReason, dead_letter_reason
-from msmq.web.console.pages.context import TURN, PageContext
+from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 
 LISTED: Final = 1000
 """Limit on dead letters of each queue that the page groups."""
@@ -28,8 +28,9 @@ class DeadLetterGroup:
     """
 
     queue: str
-    class_name: str
+    message_class: int
     destination: str | None
+    class_name: str
     reason: DeadLetterReason
     label: str
     lookup_id: int
@@ -51,7 +52,7 @@ class DeadLetterPage:
     @app.route("/deadletters", methods=["GET"])
     async def dead_letters(self, request: Request) -> bytes:
         """The groups, the largest first."""
-        refuse_rest(parameters(request), "none")
+        refuse_rest(page_parameters(request), "none")
         groups: dict[tuple[str, int, str | None], DeadLetterGroup] = {}
         looked_at = 0
         clock = self._context.clock
@@ -66,7 +67,7 @@ class DeadLetterPage:
                 reason = dead_letter_reason(value["class"])
                 label, lookup_id = value["label"], value["lookup_id"]
                 group = groups[key] = DeadLetterGroup(
-                    place.queue, value["class_name"], key[2], reason, label, lookup_id, arrived, arrived
+                    *key, value["class_name"], reason, label, lookup_id, arrived, arrived
                 )
             group.messages += 1
             group.bytes += value["body_size"]

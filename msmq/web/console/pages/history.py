@@ -9,14 +9,14 @@ from klein import Klein
 from twisted.web.server import Request
 
 from msmq.control.server.http.disconnection import next_reactor_turn, running
-from msmq.control.server.http.requests import parameters, refuse_rest, take
+from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import guid, number
 from msmq.control.server.messages.queued_messages_json import event_of, explanation_of
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.interfaces.summaries import TransactionSummary
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.web.console.pages.context import PageContext
+from msmq.web.console.pages.context import PageContext, page_parameters
 
 LISTED: Final = 100
 """Events on one page."""
@@ -40,7 +40,7 @@ class HistoryPages:
     @app.route("/events", methods=["GET"])
     async def events(self, request: Request) -> bytes:
         """Entries after C{after} that match C{where}, the oldest first."""
-        found = parameters(request)
+        found = page_parameters(request)
         after = number("after", found.pop("after")) if found.get("after") else 0
         where = found.pop("where", "")
         found.pop("after", None)
@@ -74,7 +74,7 @@ class HistoryPages:
     @app.route("/explain", methods=["GET"])
     async def explain(self, request: Request) -> bytes:
         """Everything known about C{message}."""
-        found = parameters(request)
+        found = page_parameters(request)
         wanted = found.pop("message", "").strip()
         refuse_rest(found, "message")
         explanation = None
@@ -86,7 +86,7 @@ class HistoryPages:
     @app.route("/transactions", methods=["GET"])
     async def transactions(self, request: Request) -> bytes:
         """All open transactions, up to a page's number."""
-        refuse_rest(parameters(request), "none")
+        refuse_rest(page_parameters(request), "none")
         listed: Sequence[TransactionSummary] = self._inspection.transactions()
         return self._context.page(
             request,
@@ -98,7 +98,7 @@ class HistoryPages:
     @app.route("/transaction", methods=["GET"])
     def transaction(self, request: Request) -> bytes:
         """One transaction, with its messages."""
-        found = parameters(request)
+        found = page_parameters(request)
         identifier = guid("the transaction", take(found, "id"))
         refuse_rest(found, "id")
         details = json_record(self._inspection.transaction(identifier))

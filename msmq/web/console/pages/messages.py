@@ -11,13 +11,14 @@ from klein import Klein
 from twisted.web.server import Request
 
 from msmq.control.server.http.disconnection import next_reactor_turn, running
-from msmq.control.server.http.requests import parameters, refuse_rest, take
+from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.properties import number
 from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.control.server.resources.dead_letter_groups import DEAD_LETTER_QUEUES
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import PAGE, MessageDescriber, MessageSearch
 from msmq.interfaces.received_messages import ReceivedMessage
-from msmq.web.console.pages.context import TURN, PageContext
+from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 from msmq.web.console.presentation import HexRow, hex_rows
 from msmq.web.console.rendering import protect
 
@@ -79,7 +80,7 @@ class MessagePages:
     @app.route("/messages", methods=["GET"])
     async def messages(self, request: Request) -> bytes:
         """A page of messages of C{queue}, filtered by C{where} and C{body}; with C{id} also that message."""
-        found = parameters(request)
+        found = page_parameters(request)
         path = take(found, "queue")
         after = number("after", found.pop("after")) if "after" in found else -1
         where, body = found.pop("where", ""), found.pop("body", "")
@@ -100,12 +101,13 @@ class MessagePages:
             listed=listed,
             selected=selected,
             message=message,
+            is_dead_letter=path.casefold() in DEAD_LETTER_QUEUES,
         )
 
     @app.route("/body", methods=["GET"])
     async def body(self, request: Request) -> bytes:
         """The body of the message C{id} in C{queue}, as a file."""
-        found = parameters(request)
+        found = page_parameters(request)
         path, lookup_id = take(found, "queue"), number("id", take(found, "id"))
         refuse_rest(found, "queue and id")
         message = await running(self._inspection.read_message(path, lookup_id))

@@ -10,11 +10,11 @@ import attrs
 from klein import Klein
 from twisted.web.server import Request
 
-from msmq.control.server.http.requests import parameters, refuse_rest
+from msmq.control.server.http.requests import refuse_rest
 from msmq.control.server.messages.json_records import json_record
 from msmq.decoding.values import unix_time
 from msmq.interfaces.summaries import OutgoingQueueSummary, QueueSummary
-from msmq.web.console.pages.context import PageContext
+from msmq.web.console.pages.context import PageContext, page_parameters
 
 FULLEST: Final = 10
 """Queues of each kind that the overview lists."""
@@ -84,7 +84,7 @@ class OverviewPage:
     @app.route("/", methods=["GET"])
     async def overview(self, request: Request) -> bytes:
         """The overview."""
-        refuse_rest(parameters(request), "none")
+        refuse_rest(page_parameters(request), "none")
         totals = QueueTotals()
         waiting: FullestQueues[OutgoingQueueSummary] = FullestQueues()
         await self._context.each(self._inspection.each_queue(), totals.add)

@@ -10,13 +10,14 @@ from klein import Klein
 from twisted.web.server import Request
 
 from msmq.control.server.http.disconnection import running
-from msmq.control.server.http.requests import parameters, refuse_rest, take
+from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import flag
 from msmq.interfaces.access_summaries import AccessList
 from msmq.interfaces.summaries import QueueSummary
 from msmq.structures.status import MQError
-from msmq.web.console.pages.context import PageContext
+from msmq.web.console.pages.context import PageContext, page_parameters
+from msmq.web.console.pages.queue_changes import held
 from msmq.web.console.rows import TableRows, read_query
 
 COLUMNS: Final[Mapping[str, Callable[[QueueSummary], Any]]] = {
@@ -43,7 +44,7 @@ class QueuePages:
     @app.route("/queues", methods=["GET"])
     async def queues(self, request: Request) -> bytes:
         """One page of the table; with C{system} those of the system too."""
-        found = parameters(request)
+        found = page_parameters(request)
         query = read_query(found, COLUMNS, "path")
         with_system = flag("system", found.pop("system", "false"))
         refuse_rest(found, "filter, sort, order, page and system")
@@ -61,7 +62,7 @@ class QueuePages:
     @app.route("/queue", methods=["GET"])
     async def queue(self, request: Request) -> bytes:
         """One queue; with C{principal} and C{right} also why that access is granted or denied."""
-        found = parameters(request)
+        found = page_parameters(request)
         path = take(found, "path")
         principal, right = found.pop("principal", ""), found.pop("right", "")
         refuse_rest(found, "path, principal and right")
@@ -80,6 +81,7 @@ class QueuePages:
             request,
             "queue",
             queue=json_record(queue),
+            held=held(queue),
             extent=extent,
             acl=acl,
             verdict=verdict,

@@ -9,12 +9,12 @@ from klein import Klein
 from twisted.web.server import Request
 
 from msmq.control.server.http.disconnection import running
-from msmq.control.server.http.requests import parameters, refuse_rest, take
+from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
 from msmq.interfaces.summaries import OutgoingQueueSummary, SessionSummary
 from msmq.routing.topology_description import describe_route, describe_topology
 from msmq.structures.status import MQError
-from msmq.web.console.pages.context import PageContext
+from msmq.web.console.pages.context import PageContext, page_parameters
 from msmq.web.console.rows import TableRows, read_query
 
 OUTGOING_COLUMNS: Final[Mapping[str, Callable[[OutgoingQueueSummary], Any]]] = {
@@ -48,7 +48,7 @@ class TransferPages:
     @app.route("/outgoing", methods=["GET"])
     async def outgoing(self, request: Request) -> bytes:
         """One page of the outgoing queues."""
-        found = parameters(request)
+        found = page_parameters(request)
         query = read_query(found, OUTGOING_COLUMNS, "name")
         refuse_rest(found, "filter, sort, order and page")
         rows = TableRows(
@@ -60,7 +60,7 @@ class TransferPages:
     @app.route("/outgoing_queue", methods=["GET"])
     def outgoing_queue(self, request: Request) -> bytes:
         """One outgoing queue, with its connection history."""
-        found = parameters(request)
+        found = page_parameters(request)
         name = take(found, "name")
         refuse_rest(found, "name")
         return self._context.page(
@@ -70,7 +70,7 @@ class TransferPages:
     @app.route("/sessions", methods=["GET"])
     async def sessions(self, request: Request) -> bytes:
         """One page of the sessions."""
-        found = parameters(request)
+        found = page_parameters(request)
         query = read_query(found, SESSION_COLUMNS, "address")
         refuse_rest(found, "filter, sort, order and page")
         rows = TableRows(
@@ -82,7 +82,7 @@ class TransferPages:
     @app.route("/enterprise", methods=["GET"])
     async def enterprise(self, request: Request) -> bytes:
         """Sites, links and queue managers; with C{source} and C{destination} also the route between them."""
-        found = parameters(request)
+        found = page_parameters(request)
         source, destination = found.pop("source", ""), found.pop("destination", "")
         refuse_rest(found, "source and destination")
         topology, route, problem = None, None, ""

@@ -1,0 +1,266 @@
+"""Changes through forms of the console: what each does, who may make it, and what is refused."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote, urlencode
+
+from msmq.control.authentication.roles import Role
+from msmq.web.console.page_roles import PAGE_ROLES
+from tests.control.callers.test_roles import TOKENS
+from tests.control.support import Answer
+from tests.web.console.test_pages import ELSEWHERE, ConsoleTestCase, Elements
+from tests.web.support import ORDERS
+
+NEW = ".\\private$\\new"
+DEAD = ".\\system$;deadletter"
+FORM = "application/x-www-form-urlencoded"
+
+
+class ChangeTestCase(ConsoleTestCase):
+    """A token of each role, and a queue with three messages."""
+
+    tokens = tuple(f"{role}'s {role} {token}" for role, token in TOKENS.items())
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.make_queue(label="from the shop")
+        self.put(ORDERS, b"one", b"two", b"three", label="order")
+
+    def headers(self, role: Role = Role.ADMIN) -> dict[str, str]:
+        """The token of a role."""
+        return {"Authorization": f"Bearer {TOKENS[role]}"}
+
+    def post(self, page: str, *fields: tuple[str, object], role: Role = Role.ADMIN) -> Answer:
+        """A form that is sent."""
+        headers = {**self.headers(role), "Content-Type": FORM}
+        return self.get(page, "POST", headers, urlencode(fields).encode())
+
+    def done(self, page: str, *fields: tuple[str, object], role: Role = Role.ADMIN) -> str:
+        """The text of the page that follows a form."""
+        answer = self.post(page, *fields, role=role)
+        self.assertEqual(answer.status, 303, answer.body.decode())
+        return self.shown(str(answer.headers["Location"]), role).text
+
+    def refused(self, page: str, status: int, text: str, *fields: tuple[str, object]) -> None:
+        """A form that is refused with a text."""
+        answer = self.post(page, *fields)
+        self.assertEqual(answer.status, status, answer.body.decode())
+        self.assertIn(text, Elements(answer.body.decode()).text)
+
+    def shown(self, path: str, role: Role = Role.ADMIN) -> Elements:
+        """A page as a role sees it."""
+        answer = self.get(path, headers=self.headers(role))
+        self.assertEqual(answer.status, 200, answer.body.decode())
+        return Elements(answer.body.decode())
+
+    def bodies_of(self, path: str) -> list[bytes]:
+        """The bodies of the messages in a queue."""
+        page = self.run_now(self.alpha.service.inspection.browse(path))
+        return [bytes(message.view.body) for message in page.messages]
+
+
+class QueueChangeTests(ChangeTestCase):
+    """Queues."""
+
+    here = f"path={quote(ORDERS)}"
+
+    def test_create(self) -> None:
+        """A queue is created with its properties; a number may have spaces."""
+        fields = (("path", NEW), ("label", "fresh"), ("quota", "1 000"), ("transactional", "true"))
+        self.assertIn("The queue is created.", self.done("/queue/create", *fields))
+        queue = self.alpha.service.inspection.queue(NEW)
+        self.assertEqual((queue.label, queue.quota, queue.transactional), ("fresh", 1000, True))
+        self.refused("/queue/create", 409, "MQ_ERROR_QUEUE_EXISTS", *fields)
+
+    def test_set(self) -> None:
+        """Only the properties that differ are set, and the audit log has the name of the token."""
+        self.make_queue("new", label="fresh", quota=1000)
+        page = f"/queue/set?path={quote(NEW)}"
+        same = {"label": "fresh", "privacy": "optional", "quota": "1000", "journal_quota": ""}
+        self.assertIn("Nothing is changed", self.done(page, *same.items()))
+        changed = {**same, "quota": "", "journal": "true"}
+        self.assertIn("The properties are set.", self.done(page, *changed.items()))
+        queue = self.alpha.service.inspection.queue(NEW)
+        self.assertEqual((queue.label, queue.quota, queue.journal), ("fresh", None, True))
+        events = [each.event.reason for each in self.run_now(self.alpha.service.inspection.events())]
+        [entry] = [reason for reason in events if "queue set" in reason]
+        self.assertIn("admin's", entry)
+        self.assertNotIn("label", entry)
+
+    def test_pause_and_resume(self) -> None:
+        """A paused queue offers to be resumed."""
+        self.assertIn("paused", self.done(f"/queue/pause?{self.here}", role=Role.OPERATOR))
+        self.assertIn("Resume", self.shown(f"/queue?{self.here}").text)
+        self.assertIn("It is resumed.", self.done(f"/queue/resume?{self.here}", role=Role.OPERATOR))
+
+    def test_purge_is_confirmed(self) -> None:
+        """A purge needs the number on the page, and removes no more messages than that."""
+        page = f"/queue/purge?{self.here}"
+        self.refused(page, 400, "2 was typed in, and the page has 3", ("messages", "2"), ("listed", "3"))
+        self.put(ORDERS, b"late")
+        fields = ("messages", "3"), ("listed", "3")
+        self.refused(page, 400, "there are 4 messages now, and 3 on the page", *fields)
+        self.assertEqual(len(self.bodies_of(ORDERS)), 4)
+        self.assertIn("4 messages were purged.", self.done(page, ("messages", "4"), ("listed", "4")))
+        self.assertEqual(self.bodies_of(ORDERS), [])
+
+    def test_delete_is_confirmed(self) -> None:
+        """A queue is deleted when its path was typed in, and not when messages arrived after the page."""
+        page = f"/queue/delete?{self.here}"
+        self.refused(page, 400, "the path that was typed in is not", ("confirmed", "orders"), ("listed", "3"))
+        self.refused(page, 400, "3 messages now, and 0 on the page", ("confirmed", ORDERS), ("listed", "0"))
+        path = self.alpha.service.inspection.queue(ORDERS).path
+        self.assertIn("The queue is deleted.", self.done(page, ("confirmed", path.upper()), ("listed", "3")))
+        self.refused(page, 404, "MQ_ERROR_QUEUE_NOT_FOUND", ("confirmed", path), ("listed", "3"))
+
+    def test_replay(self) -> None:
+        """Entries of the message log are sent again."""
+        self.run_now(self.alpha.service.set_queue(ORDERS, {"log": True}))
+        self.put(ORDERS, b"logged")
+        self.make_queue("copies")
+        text = self.done(f"/queue/replay?{self.here}", ("into", ".\\private$\\copies"))
+        self.assertIn("1 message was sent from the log.", text)
+        self.assertEqual(self.bodies_of(".\\private$\\copies"), [b"logged"])
+
+
+class MessageChangeTests(ChangeTestCase):
+    """Selected messages."""
+
+    here = f"queue={quote(ORDERS)}"
+
+    def test_remove_selected(self) -> None:
+        """The selected messages are removed, the others stay; one that is gone is counted."""
+        first, _, third = self.lookup_ids()
+        ids = [("id", first), ("id", third), ("id", 9999)]
+        text = self.done(f"/messages/remove?{self.here}&where=&body=", *ids, ("to", ""))
+        self.assertIn("2 messages were removed. 1 selected were received or removed before that.", text)
+        self.assertEqual(self.bodies_of(ORDERS), [b"two"])
+
+    def test_move_and_copy(self) -> None:
+        """The browser returns to the list that was searched."""
+        self.make_queue("other")
+        first, second, _ = self.lookup_ids()
+        to = ("to", ".\\private$\\other")
+        answer = self.post(f"/messages/move?{self.here}&body=o", ("id", first), to)
+        self.assertIn("body=o", str(answer.headers["Location"]))
+        self.assertIn("1 message was copied.", self.done(f"/messages/copy?{self.here}", ("id", second), to))
+        self.assertEqual(sorted(self.bodies_of(".\\private$\\other")), [b"one", b"two"])
+        self.assertEqual(self.bodies_of(ORDERS), [b"two", b"three"])
+
+    def test_stale_selection(self) -> None:
+        """A form without a selection, or whose messages are all gone, is refused in words."""
+        self.refused(f"/messages/remove?{self.here}", 400, "no message is selected")
+        fields = [("id", 9999)]
+        self.refused(f"/messages/remove?{self.here}", 404, "no selected message is there", *fields)
+        self.refused(f"/messages/move?{self.here}", 400, "the field to is empty", *fields)
+        self.refused(f"/messages/move?{self.here}", 400, "whole number", ("id", "x"), ("to", "y"))
+
+
+class DeadLetterChangeTests(ChangeTestCase):
+    """Dead letters."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.put(ELSEWHERE, b"1", b"2", dead_letter=True, label="lost")
+        self.run_now(self.alpha.service.purge_outgoing(ELSEWHERE))
+        page = self.shown("/deadletters")
+        [self.group] = [link for link in page.values("href") if link.startswith("/deadletters/requeue")]
+
+    def test_group(self) -> None:
+        """The preview has the messages; those that arrive after it stay."""
+        preview = self.shown(self.group)
+        self.assertIn("Send 2 dead letters again", preview.text)
+        last = preview.attributes[preview.attributes.index(("name", "last")) + 1][1]
+        self.put(ELSEWHERE, b"3", dead_letter=True)
+        self.run_now(self.alpha.service.purge_outgoing(ELSEWHERE))
+        text = self.done(self.group, ("last", last), ("to", ORDERS))
+        self.assertIn("2 messages were sent again.", text)
+        self.assertEqual(self.bodies_of(DEAD), [b"3"])
+        self.assertEqual(self.bodies_of(ORDERS)[-2:], [b"1", b"2"])
+        self.assertIn("Send 1 dead letter again", self.shown(self.group).text)
+
+    def test_edited(self) -> None:
+        """A dead letter is sent with another label and body, and keeps what was not edited."""
+        [first, _] = [
+            each.lookup_id for each in self.run_now(self.alpha.service.inspection.browse(DEAD)).messages
+        ]
+        where = f"queue={quote(DEAD)}&id={first}"
+        links = [unquote(link) for link in self.shown(f"/messages?{where}").values("href")]
+        self.assertIn(f"/message/resend?{unquote(where)}", links)
+        self.assertIn("1", self.shown(f"/message/resend?{where}").text)
+        fields = ("to", ORDERS), ("label", "lost"), ("body", "corrected\r\nbody")
+        text = self.done(f"/message/resend?{where}", *fields)
+        self.assertIn("1 message was sent again.", text)
+        page = self.run_now(self.alpha.service.inspection.browse(ORDERS))
+        last = page.messages[-1].view
+        self.assertEqual((bytes(last.body), last.label), (b"corrected\nbody", "lost"))
+
+
+class TransferChangeTests(ChangeTestCase):
+    """Outgoing queues and transactions."""
+
+    def test_outgoing(self) -> None:
+        """Pause, resume, retry, redirect and purge."""
+        self.put(ELSEWHERE, b"1", b"2")
+        here = f"name={quote(ELSEWHERE)}"
+        inspection = self.alpha.service.inspection
+        self.assertIn("It is paused.", self.done(f"/outgoing_queue/pause?{here}"))
+        self.assertEqual(list(inspection.outgoing_queue(ELSEWHERE).paused_by), ["name"])
+        self.assertIn("It is resumed.", self.done(f"/outgoing_queue/resume?{here}"))
+        self.assertIn("attempted now", self.done(f"/outgoing_queue/retry?{here}"))
+        self.assertIn("attempted now", self.done("/outgoing/retry"))
+        self.assertIn("are redirected", self.done(f"/outgoing_queue/redirect?{here}", ("to", "192.0.2.9")))
+        self.assertEqual(inspection.outgoing_queue(ELSEWHERE).redirected_to, "192.0.2.9")
+        self.assertIn("has ended", self.done(f"/outgoing_queue/redirect?{here}", ("to", "")))
+        self.assertIsNone(inspection.outgoing_queue(ELSEWHERE).redirected_to)
+        text = self.done(f"/outgoing_queue/purge?{here}", ("messages", "2"), ("listed", "2"))
+        self.assertIn("2 messages were purged.", text)
+
+    def test_transaction(self) -> None:
+        """A transaction is aborted."""
+        transaction = self.alpha.service.begin()
+        self.assertIn("aborted", self.done(f"/transaction/abort?id={transaction.identifier}"))
+        self.assertEqual(list(self.alpha.service.inspection.transactions()), [])
+
+
+class RoleOfPagesTests(ChangeTestCase):
+    """What a role may not do is neither shown nor done."""
+
+    def test_buttons(self) -> None:
+        """A page has exactly the forms of the changes that its reader may make."""
+        self.put(ELSEWHERE, b"1")
+        orders, elsewhere = quote(ORDERS), quote(ELSEWHERE)
+        pages = ["/queues", f"/queue?path={orders}", f"/messages?queue={orders}"]
+        pages += ["/outgoing", f"/outgoing_queue?name={elsewhere}"]
+        for role in (Role.READER, Role.OPERATOR, Role.ADMIN):
+            found = [self.shown(page, role) for page in pages]
+            actions = [*(v for page in found for k, v in page.attributes if k in ("action", "formaction"))]
+            routes = {action.partition("?")[0] for action in actions}
+            changes = {route for method, route in PAGE_ROLES if method == "POST" and route in routes}
+            expected = {
+                "/queue/pause", "/queue/purge", "/messages/move", "/messages/copy", "/messages/remove",
+                "/outgoing/retry", "/outgoing_queue/pause", "/outgoing_queue/retry", "/outgoing_queue/purge",
+            }  # fmt: skip
+            if role is Role.ADMIN:
+                expected |= {"/queue/create", "/queue/set", "/queue/delete", "/outgoing_queue/redirect"}
+            self.assertEqual(changes, set() if role is Role.READER else expected, role)
+            self.assertEqual("read only" in found[0].text, role is Role.READER)
+
+    def test_refusals(self) -> None:
+        """Each change is refused to a role below its own, whatever the form has."""
+        for (method, route), least in PAGE_ROLES.items():
+            for role in Role:
+                if role < least and method == "POST":
+                    answer = self.post(route, role=role)
+                    self.assertEqual((route, answer.status), (route, 403))
+                    self.assertIn(f"{route} needs {least}", Elements(answer.body.decode()).text)
+
+    def test_unknown_fields(self) -> None:
+        """A field that a form does not have is refused by its name; so is an outcome that does not exist."""
+        here = f"path={quote(ORDERS)}"
+        self.refused(f"/queue/pause?{here}", 400, "there is no field", ("colour", "red"))
+        self.refused(f"/queue/set?{here}", 400, "journal is true or absent", ("journal", "maybe"))
+        answer = self.get("/queues?done=You+have+won", headers=self.headers())
+        self.assertEqual(answer.status, 400)
+        answer = self.get("/queues?done=purged&count=%3Cb%3E", headers=self.headers())
+        self.assertEqual(answer.status, 400)
