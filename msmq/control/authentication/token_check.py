@@ -100,6 +100,10 @@ class TokenCheck:
         request.requestHeaders.removeHeader(b"authorization")
         return self._tokens.bearer(list(shown), host)
 
+    def is_current(self, holder: TokenHolder) -> bool:
+        """Whether a token is still valid, with the same role."""
+        return self._tokens.still(holder.digest) == holder
+
     def refused(self, peer: str) -> None:
         """Log a caller without the token, at a limited rate."""
         self._refused += 1
@@ -116,6 +120,20 @@ class TokenCheck:
     def _out_of_time(self, channel: TokenChannel) -> None:
         del self._unauthenticated[channel]
         channel.cut()
+
+
+class TokenRequest(ControlRequest):
+    """Request with a token.
+
+    @ivar holder: the holder of the token.
+    """
+
+    holder: TokenHolder | None = None
+
+    def is_current(self) -> bool:
+        """See L{ControlRequest.is_current}."""
+        site: TokenSite = vars(self.channel)["site"]
+        return self.holder is not None and site.guard.is_current(self.holder)
 
 
 class TokenChannel(ControlChannel):
@@ -156,12 +174,13 @@ class TokenChannel(ControlChannel):
     def allHeadersReceived(self) -> None:
         """Check the token when the request head is complete, before any of it takes effect."""
         guard = self._guard
-        request = cast(ControlRequest, self.requests[-1])
+        request = cast(TokenRequest, self.requests[-1])
         try:
             holder = guard.shown_by(request, self.host)
         except ControlError as error:
             self._refuse(error)
             return
+        request.holder = holder
         request.token_name, request.role = holder.name, holder.role
         guard.leave(self)
         HTTPChannel.allHeadersReceived(self)
@@ -202,7 +221,7 @@ class TokenSite(Site):
     """The control API for remote callers, which authenticate with a token."""
 
     protocol = TokenChannel  # type: ignore[assignment]
-    requestFactory = ControlRequest
+    requestFactory = TokenRequest
 
     def __init__(
         self, site: ControlSite, tokens: TokenAuthentication, clock: IReactorTime, **bounds: Any

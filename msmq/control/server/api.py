@@ -98,9 +98,8 @@ def _admit(request: IRequest, route: str) -> None:
     assert isinstance(request, ControlRequest)
     method = request.method.decode("ascii", "replace")
     if not request.may(method, route):
-        raise role_too_low(
-            request.token_name, request.role, f"{method} {route}", required_role(method, route)
-        )
+        path = request.path.decode("utf-8", "replace")
+        raise role_too_low(request.token_name, request.role, f"{method} {path}", required_role(method, route))
 
 
 def _unknown(request: IRequest, failure: Failure) -> bytes:

@@ -23,6 +23,7 @@ class Identity:
         itself; empty for callers without a cookie.
     @ivar read_only: why the caller changes nothing, whatever its role; empty otherwise.
     @ivar digest: the digest of the token of the caller; C{None} for a local reader.
+    @ivar session: the key of its session; C{None} for a caller without a cookie.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Identity:
     csrf: str = attrs.field(default="", repr=False)
     read_only: str = ""
     digest: bytes | None = attrs.field(default=None, repr=False)
+    session: bytes | None = attrs.field(default=None, repr=False)
 
     def may(self, role: Role) -> bool:
         """Whether its role includes another one."""

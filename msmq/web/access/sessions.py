@@ -73,12 +73,12 @@ class BrowserSessions:
         elif len(self._sessions) >= SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         cookie = self._random_text()
-        self._sessions[_key(cookie)] = BrowserSession(token, self._random_text(), now, now)
+        self._sessions[session_key(cookie)] = BrowserSession(token, self._random_text(), now, now)
         return cookie
 
     def find(self, cookie: str) -> BrowserSession | None:
         """The session of a cookie, which is used now; C{None} if it has ended or never was."""
-        key, now = _key(cookie), self._seconds()
+        key, now = session_key(cookie), self._seconds()
         session = self._sessions.pop(key, None)
         if session is None or session.has_expired(now):
             return None
@@ -86,10 +86,19 @@ class BrowserSessions:
         self._sessions[key] = session
         return session
 
+    def is_open(self, key: bytes) -> bool:
+        """Whether a session has not ended, without using it.
+
+        @param key: as of L{session_key}.
+        """
+        session = self._sessions.get(key)
+        return session is not None and not session.has_expired(self._seconds())
+
     def close(self, cookie: str) -> None:
         """End the session of a cookie."""
-        self._sessions.pop(_key(cookie), None)
+        self._sessions.pop(session_key(cookie), None)
 
 
-def _key(cookie: str) -> bytes:
+def session_key(cookie: str) -> bytes:
+    """The key of the session of a cookie."""
     return sha256(cookie.encode("utf-8", "surrogateescape")).digest()

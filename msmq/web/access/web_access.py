@@ -9,13 +9,14 @@ from twisted.logger import Logger
 
 from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication, TokenRequired
+from msmq.control.authentication.token_file import TokenHolder
 from msmq.control.protocol.refusals import role_too_low
 from msmq.line_limit import LineLimit
 from msmq.moment import Moment
 from msmq.structures.status import MQError, Status
 from msmq.web.access.identity import LOCAL_READER, READ_ONLY, Identity
 from msmq.web.access.request import WebRequest
-from msmq.web.access.sessions import BrowserSessions
+from msmq.web.access.sessions import BrowserSession, BrowserSessions, session_key
 
 _CSRF: Final = "csrf"
 """The field of a form with the CSRF token."""
@@ -106,9 +107,13 @@ class WebAccess:
         return found
 
     def is_current(self, identity: Identity) -> bool:
-        """Whether the token of a caller is still valid with the same role; for requests that last."""
+        """Whether the token of a caller is still valid with the same role, and its session has not ended; for
+        requests that last.
+        """
         if identity.digest is None:
             return self._tokens is None
+        if identity.session is not None and not self._sessions.is_open(identity.session):
+            return False
         holder = None if self._tokens is None else self._tokens.still(identity.digest)
         return holder is not None and holder.role == identity.role
 
@@ -131,7 +136,7 @@ class WebAccess:
         session = self._sessions.find(cookie)
         self._log.info("web: {name} from {peer} has logged in", name=holder.name, peer=request.address)
         assert session is not None
-        return Identity(holder.name, holder.role, session.csrf, digest=holder.digest)
+        return _in_session(holder, session, cookie)
 
     def log_out(self, request: WebRequest) -> None:
         """End the session of a request, if it has one, and delete its cookie."""
@@ -149,7 +154,7 @@ class WebAccess:
         if holder is None:
             self._sessions.close(cookies[0])
             return None
-        return Identity(holder.name, holder.role, session.csrf, digest=holder.digest)
+        return _in_session(holder, session, cookies[0])
 
     def _cookies(self, request: WebRequest) -> list[str]:
         name = _cookie_name(request)
@@ -171,6 +176,10 @@ class WebAccess:
                 reason=error.detail,
                 others=others,
             )
+
+
+def _in_session(holder: TokenHolder, session: BrowserSession, cookie: str) -> Identity:
+    return Identity(holder.name, holder.role, session.csrf, digest=holder.digest, session=session_key(cookie))
 
 
 def _cookie_name(request: WebRequest) -> str:

@@ -10,6 +10,7 @@ from msmq.control.authentication.roles import ROUTE_ROLES, Role, may_change, req
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
 from msmq.control.server.factory import ControlSite
+from msmq.control.server.resources.live_stream import PERIOD
 from tests.control.callers.test_token_check import authentication, token_file
 from tests.control.support import ORDERS, Answer, Caller, ControlTestCase, resource
 
@@ -90,20 +91,22 @@ class RoleTests(ControlTestCase):
         return self.ask(role, method, path, body).answer
 
     def test_every_route(self) -> None:
-        """Each route is in the table, and refuses each role below the one that it has there."""
+        """Each route is in the table, and refuses exactly the roles below the one that it has there."""
         found = routes(self.site)
         self.assertEqual(set(found) ^ set(ROUTE_ROLES), set())
         for method, route in found:
             for role in Role:
-                if role >= ROUTE_ROLES[method, route]:
-                    continue
                 answer = self.answer(role, method, example_path(route), b"{}" if method != "GET" else None)
+                if role >= ROUTE_ROLES[method, route]:
+                    # What is asked for does not exist, or is asked for wrongly.
+                    self.assertNotIn(answer.status, (401, 403), route)
+                    continue
                 self.assert_refused(
                     answer,
                     403,
                     "MQ_ERROR_ACCESS_DENIED",
                     f"token {role}'s has the role {role}",
-                    f"{method} {route}",
+                    f"needs {ROUTE_ROLES[method, route]}",
                 )
 
     def test_sufficient(self) -> None:
@@ -137,6 +140,15 @@ class RoleTests(ControlTestCase):
             if bodies:
                 caller.feed(stream)
             self.assertEqual(self.bodies(), bodies)
+
+    def test_lasting_response(self) -> None:
+        """A stream of live figures ends when the role of its token changes."""
+        caller = self.ask(Role.OPERATOR, "GET", "/v1/stream?topics=overview")
+        self.clock.advance(PERIOD)
+        self.assertFalse(caller.answer.is_whole)
+        token_file(self, f"operator's reader {TOKENS[Role.OPERATOR]}").rename(self.file)
+        self.clock.advance(PERIOD)
+        self.assertTrue(caller.answer.is_whole)
 
     def test_changed_role(self) -> None:
         """A role that is changed in the file counts for the next request."""

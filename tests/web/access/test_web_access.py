@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
 from msmq.control.authentication.roles import ROUTE_ROLES, Role
@@ -233,7 +234,7 @@ class SessionTests(WebTestCase):
         answer = self.post("/login", token=WRONG)
         self.assertEqual(answer.status, 401)
         self.assertIsNone(answer.headers["Set-Cookie"])
-        self.assertIn(b"unknown", answer.body)
+        self.assertIn(b"not in the token file", answer.body)
         self.assertNotIn(WRONG.encode(), answer.body)
         self.assertEqual(self.post("/login", token="x" * 5000).status, 400)
 
@@ -290,14 +291,30 @@ class SessionTests(WebTestCase):
         self.clock.advance(IDLE)
         self.assertEqual(self.get("/v1/queues", headers={"Cookie": cookie}).status, 401)
 
-    def test_stream_of_removed_token(self) -> None:
-        """The live figures of a session end when its token is removed, or has another role."""
-        headers = {"Cookie": self.log_in()}
+    def stream(self, cookie: str) -> StringTransport:
+        """The connection of a stream of live figures, which has begun."""
         protocol, transport = self.connect()
-        lines = ["GET /v1/stream?topics=overview HTTP/1.1", "Host: 127.0.0.2:15801"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
+        lines = ["GET /v1/stream?topics=overview HTTP/1.1", "Host: 127.0.0.2:15801", f"Cookie: {cookie}"]
         protocol.dataReceived("\r\n".join([*lines, "", ""]).encode())
         self.clock.advance(PERIOD)
+        return transport
+
+    def test_stream_of_ended_session(self) -> None:
+        """The live figures of a session end with its logout, and do not prolong it."""
+        cookie = self.log_in()
+        transport = self.stream(cookie)
+        self.post("/logout", cookie, csrf=self.csrf(cookie))
+        self.clock.advance(PERIOD)
+        self.assertTrue(Answer(transport.value()).is_whole)
+        transport = self.stream(self.log_in())
+        self.clock.advance(IDLE - 2 * PERIOD)
+        self.assertFalse(Answer(transport.value()).is_whole)
+        self.clock.advance(2 * PERIOD)
+        self.assertTrue(Answer(transport.value()).is_whole)
+
+    def test_stream_of_removed_token(self) -> None:
+        """The live figures of a session end when its token is removed, or has another role."""
+        transport = self.stream(self.log_in())
         self.assertFalse(Answer(transport.value()).is_whole)
         token_file(self, f"night reader {TOKENS[Role.OPERATOR]}").rename(self.token_file)
         self.clock.advance(PERIOD)

@@ -54,11 +54,21 @@ class LoginPage:
             {
                 "section": "login",
                 "following": following,
-                "problem": "" if error is None else error.detail,
+                "problem": _problem(error),
                 "has_login": self._context.access.has_login,
             },
             200 if error is None else http_status(error),
         )
+
+
+def _problem(error: MQError | None) -> str:
+    if error is None:
+        return ""
+    return (
+        "the token is not in the token file of this server"
+        if isinstance(error, TokenRequired)
+        else error.detail
+    )
 
 
 def _redirect(request: WebRequest, address: str) -> bytes:
