@@ -83,6 +83,8 @@ def _security_data(header: SecurityHeader) -> Record:
             "ProviderType": header.provider_info.provider_type,
             "ProviderName": header.provider_info.provider_name,
         }
+        if header.provider_info.surplus:
+            fields["ProviderInfo"]["Surplus_base64"] = base64_text(header.provider_info.surplus)
     return fields
 
 

@@ -137,6 +137,7 @@ class Authentication:
             has_certificate=bool(security.sender_cert),
             is_default_provider=security.is_default_provider,
             provider_name=None if info is None else info.provider_name,
+            provider_surplus=0 if info is None else len(info.surplus),
             hash_algorithm=view.hash_algorithm,
         )
         if fault is None:

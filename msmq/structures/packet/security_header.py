@@ -28,10 +28,13 @@ class ProviderInfo:
 
     @ivar provider_type: 32 bits.
     @ivar provider_name: without its NUL.
+    @ivar surplus: bytes behind the NUL, which the document does not provide for; a signed message that has
+        any is refused alone, since they do not make its packet ambiguous.
     """
 
     provider_type: int
     provider_name: str
+    surplus: bytes = b""
 
     @classmethod
     def read(cls, reader: Reader, size: int) -> ProviderInfo:
@@ -41,17 +44,25 @@ class ProviderInfo:
         """
         with reader.confined(size, "ProviderInfoSize"):
             provider_type = reader.u32("ProviderType")
-            return cls(provider_type, reader.utf16(reader.remaining, "ProviderName"))
+            data = reader.bytes(reader.remaining, "ProviderName")
+            units = len(data) // 2
+            end = next((at for at in range(units) if not data[2 * at] | data[2 * at + 1]), None)
+            if end is None:
+                raise reader.malformed(
+                    "ProviderName", f"{len(data)} bytes are not NUL-terminated UTF-16 text"
+                )
+            name = data[: 2 * end].decode("utf-16-le", "surrogatepass")
+            return cls(provider_type, name, data[2 * end + 2 :])
 
     def to_bytes(self) -> bytes:
-        """Number and text.
+        """Number, text and surplus.
 
         @raise LocalProtocolError: the number does not fit 32 bits, or the text contains a NUL.
         """
         writer = Writer()
         writer.u32(self.provider_type, "ProviderType")
         writer.utf16(self.provider_name, "ProviderName")
-        return writer.getvalue()
+        return writer.getvalue() + self.surplus
 
 
 @attrs.frozen

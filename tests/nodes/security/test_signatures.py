@@ -199,16 +199,19 @@ class ArrivingTests(SigningTestCase):
         )
         signature = self.signing.sign(self.alice, HashAlgorithm.SHA_512, message.signed_over(3))
         assert isinstance(signature, bytes)
-        for name, expected in (
-            ("Provider of Nobody", ["NACK_UNSUPPORTED_CRYPTO_PROVIDER"]),
-            ("Microsoft Enhanced Cryptographic Provider v1.0", []),
+        known = "Microsoft Enhanced Cryptographic Provider v1.0"
+        for info, expected in (
+            (ProviderInfo(1, "Provider of Nobody"), ["NACK_UNSUPPORTED_CRYPTO_PROVIDER"]),
+            # A message like that is refused alone, and the session goes on.
+            (ProviderInfo(1, known, bytes(4)), ["NACK_BAD_SIGNATURE"]),
+            (ProviderInfo(1, known), []),
         ):
             header = SecurityHeader(
                 sender_id_type=SenderIdType.SID,
                 security_id=SID,
                 signature=signature,
                 sender_cert=self.alice.certificate,
-                provider_info=ProviderInfo(1, name),
+                provider_info=info,
             )
             self.say(patch_security_header(UserMessageView(message.packet()), header).packet)
             self.assertEqual([reason.partition(" ")[0] for reason in self.reasons()], expected)

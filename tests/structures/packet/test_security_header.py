@@ -150,6 +150,14 @@ class SecurityHeaderTests(SynchronousTestCase):
         for info in (b"\1\0", b"\1\0\0\0", b"\1\0\0\0p\0\0", b"\1\0\0\0p\0"):
             self.assertRaises(RemoteProtocolError, read, fixed(provider=len(info)) + info + bytes(3))
 
+    def test_bytes_behind_the_name_of_a_provider_are_kept(self) -> None:
+        """They are no fault of the packet, so its session goes on; the header is written as it came."""
+        for surplus in (b"\0\0\0\0", b"x\0", b"odd"):
+            info = ProviderInfo(1, "p", surplus)
+            header = SecurityHeader(signature=b"sign", provider_info=info)
+            self.assertEqual(read(header.to_bytes()), header)
+            self.assertEqual(int.from_bytes(header.to_bytes()[12:16], "little"), 8 + len(surplus))
+
     def test_a_type_beyond_4_bits_is_our_mistake(self) -> None:
         """It is refused instead of being cut."""
         self.assertRaises(LocalProtocolError, SecurityHeader(16, SID).to_bytes)

@@ -275,7 +275,7 @@ class UserMessageViewTests(SynchronousTestCase):
         packet = message.to_bytes()
         self.assertEqual(UserMessageView(packet).security, security)
         place = packet.index(b"p\0\0\0")
-        spoilt = packet[:place] + b"p\0p\0" + packet[place + 4 :]
+        spoilt = packet[:place] + b"p\0p\1" + packet[place + 4 :]
         error = self.assertRaises(RemoteProtocolError, UserMessageView, spoilt)
         self.assertEqual((error.header, error.field), ("SecurityHeader", "ProviderName"))
 
