@@ -79,12 +79,13 @@ def _security_data(header: SecurityHeader) -> Record:
         if item:
             fields[key] = base64_text(item)
     if header.provider_info is not None:
-        fields["ProviderInfo"] = {
+        provider: Record = {
             "ProviderType": header.provider_info.provider_type,
             "ProviderName": header.provider_info.provider_name,
         }
         if header.provider_info.surplus:
-            fields["ProviderInfo"]["Surplus_base64"] = base64_text(header.provider_info.surplus)
+            provider["Surplus_base64"] = base64_text(header.provider_info.surplus)
+        fields["ProviderInfo"] = provider
     return fields
 
 

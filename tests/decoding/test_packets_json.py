@@ -80,7 +80,7 @@ def whole_message() -> UserMessage:
             sender_id_type=SenderIdType.QUEUE_MANAGER,
             security_id=ALPHA.bytes_le,
             signature=b"signed",
-            provider_info=ProviderInfo(1, "other"),
+            provider_info=ProviderInfo(1, "other", b"\0\0"),
         ),
         debug=DebugHeader(BETA),
         soap=SoapHeader("<h/>", "<b/>"),
@@ -174,7 +174,7 @@ class PacketRecordTests(SynchronousTestCase):
             {
                 "SecurityID": "{557358D1-9150-9595-4997-B6E611EA26C6}",
                 "Signature_base64": "c2lnbmVk",
-                "ProviderInfo": {"ProviderType": 1, "ProviderName": "other"},
+                "ProviderInfo": {"ProviderType": 1, "ProviderName": "other", "Surplus_base64": "AAA="},
             },
         )
         self.assertEqual(

@@ -55,7 +55,7 @@ class SignatureRuleTests(SynchronousTestCase):
             ({"is_default_provider": False, "provider_name": "Acme"}, "provider 'Acme'", unknown),
             (
                 {"is_default_provider": False, "provider_name": min(PROVIDERS), "provider_surplus": 4},
-                "4 b",
+                "4 bytes follow the NUL of its ProviderName",
                 None,
             ),
             ({"provider_name": "Acme"}, "", None),
