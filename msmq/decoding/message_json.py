@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msmq.decoding.records import Record
@@ -33,6 +33,12 @@ _ACKNOWLEDGE: Final = (
 )
 """Names of acknowledgement requests, each before those that it includes."""
 
+_SIGNATURE_VERSIONS: Final[Mapping[AuthenticationLevel, str]] = {
+    AuthenticationLevel.SIG_1_0: "1.0",
+    AuthenticationLevel.SIG_2_0: "2.0",
+    AuthenticationLevel.SIG_3_0: "3.0",
+}
+
 
 def message_json(
     view: UserMessageView,
@@ -50,7 +56,8 @@ def message_json(
     C{sent_time}, C{arrived_time}, C{source_queue_manager}, C{destination_queue}, C{admin_queue},
     C{response_queue}, C{correlation_id}, C{application_tag}, C{hops}, C{journal}, C{dead_letter},
     C{dead_letter_queue} (a path, of what was sent here), C{acknowledge}, C{extension_base64},
-    C{authenticated}, C{sender_id} and C{transaction}.
+    C{authenticated}, C{signature_version} (C{1.0}, C{2.0} or C{3.0}; null unless authenticated), C{sender_id}
+    and C{transaction}.
 
     Times are in ISO 8601, UTC; queues are format names.
     Missing properties are C{None}.
@@ -90,6 +97,7 @@ def message_json(
         "acknowledge": acknowledge_names(view.acknowledge),
         "extension_base64": base64_text(view.extension),
         "authenticated": is_kept and view.authentication_level is not AuthenticationLevel.NONE,
+        "signature_version": _SIGNATURE_VERSIONS.get(view.authentication_level) if is_kept else None,
         "sender_id": view.sender_id,
         "transaction": transaction_json(view),
     }

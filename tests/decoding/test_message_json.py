@@ -28,7 +28,7 @@ KEYS = (
     "id lookup_id label body body_size body_type priority class class_name delivery transactional sent_time"
     " arrived_time source_queue_manager destination_queue admin_queue response_queue correlation_id"
     " application_tag hops journal dead_letter dead_letter_queue acknowledge extension_base64"
-    " authenticated sender_id"
+    " authenticated signature_version sender_id"
     " transaction"
 ).split()
 
@@ -94,6 +94,7 @@ class MessageJsonTests(SynchronousTestCase):
                 "acknowledge": [],
                 "extension_base64": "",
                 "authenticated": False,
+                "signature_version": None,
                 "sender_id": None,
                 "transaction": None,
             },

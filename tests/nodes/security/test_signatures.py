@@ -46,7 +46,11 @@ class ArrivingTests(SigningTestCase):
                 [view] = self.arrived()
                 self.assertIs(view.authentication_level, level)
                 record = message_json(view)
-                self.assertTrue(record["authenticated"])
+                versions = {1: "1.0", 3: "2.0", 5: "3.0"}
+                self.assertEqual(
+                    (record["authenticated"], record["signature_version"]), (True, versions[level])
+                )
+                self.assertIsNone(message_json(view, is_kept=False)["signature_version"])
                 self.assertEqual(record["sender_id"], "S-1-5-21-1-2-3-1001")
         self.assertEqual(self.reasons(), [])
 
