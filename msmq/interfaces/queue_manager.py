@@ -286,8 +286,12 @@ class IInspection(Interface):
     def status() -> ManagerStatus:
         """The identity and state of the queue manager."""
 
-    def flow() -> MessageFlow:
-        """The figures of all local queues together, which change all the time."""
+    def flow() -> Iterator[MessageFlow | None]:
+        """The figures of all local queues together, for a caller that pauses in between.
+
+        @return: yields C{None} after each slice of the queues, and the figures last. Queues that are created
+            meanwhile are left out.
+        """
 
     def queues() -> Sequence[QueueSummary]:
         """Every local queue."""

@@ -217,8 +217,13 @@ class Queue:
 
         Messages that a reader has locked are not considered.
         """
-        heads = (next(iter(level), None) for level in self._levels if level is not None)
-        return min((head.arrived for head in heads if head is not None), default=None)
+        oldest: float | None = None
+        for level in self._levels:
+            if level is None or (head := next(iter(level), None)) is None:
+                continue
+            if oldest is None or head.arrived < oldest:
+                oldest = head.arrived
+        return oldest
 
     @property
     def is_active(self) -> bool:

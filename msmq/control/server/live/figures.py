@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.control.server.live.history import INTERVAL, FigureHistory
 from msmq.control.server.messages.json_records import json_record
 from msmq.interfaces.queue_manager import IInspection
+from msmq.interfaces.summaries import MessageFlow
 from msmq.structures.status import MQError
 
 _FRESH: Final = 1.0
@@ -17,7 +20,8 @@ _FRESH: Final = 1.0
 class LiveFigures:
     """The figures of one queue manager.
 
-    Nothing is sampled before L{start}; nothing is computed while no stream is open.
+    Nothing is sampled before L{start}; nothing is computed while no stream is open. With many queues the
+    computation is divided over several iterations of the reactor.
 
     @ivar history: the samples of the last hour.
     """
@@ -27,7 +31,7 @@ class LiveFigures:
         self._clock = clock
         self._call: IDelayedCall | None = None
         self._overview: dict[str, Any] = {}
-        self._computed: float | None = None
+        self._began: float | None = None
         self.history = FigureHistory()
 
     def start(self) -> None:
@@ -42,22 +46,36 @@ class LiveFigures:
             self._call = None
         self.history.pause()
 
-    def overview(self) -> dict[str, Any]:
-        """The figures now, at most a second old.
+    async def overview(self) -> dict[str, Any]:
+        """The figures now, at most a second old, or those before while others wait for these.
 
         @raise MQError: the queue manager does not run.
         """
         now = self._clock.seconds()
-        if self._computed is None or now - self._computed >= _FRESH:
-            flow = json_record(self._inspection.flow())
-            self._overview = {"state": self._inspection.status().state, **flow}
-            self._computed = now
+        if not self._overview or self._began is None or now - self._began >= _FRESH:
+            self._began = now
+            self._overview = json_record(await self._flow())
         return self._overview
+
+    async def _flow(self) -> MessageFlow:
+        """The figures, computed slice by slice."""
+        flow: MessageFlow | None = None
+        for flow in self._inspection.flow():
+            if flow is None:
+                await next_reactor_turn(self._clock)
+        assert flow is not None, "the figures come last"
+        return flow
 
     def _sample(self) -> None:
         self._call = self._clock.callLater(INTERVAL, self._sample)
+        Deferred.fromCoroutine(self._take_sample())
+
+    async def _take_sample(self) -> None:
         try:
-            self.history.add(self._inspection.flow())
+            flow = await self._flow()
         except MQError:
             # It is not open yet, or has stopped.
             self.history.pause()
+            return
+        if self._call is not None:
+            self.history.add(flow)

@@ -112,7 +112,7 @@ class LiveResources:
 
     async def _compare(self, encoder: EventStreamEncoder, wanted: LiveTopics, follower: _Follower) -> None:
         if "overview" in wanted.topics:
-            encoder.set("overview", self._figures.overview())
+            encoder.set("overview", await self._figures.overview())
         history = self._figures.history
         if "history" in wanted.topics and (follower.samples < history.taken or not history.taken):
             encoder.set("history", history.since(follower.samples))
