@@ -14,7 +14,9 @@ from msmq.queues.position import PacketHolder
 from msmq.queues.queue import Queue
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import QueueSuffix
+from msmq.structures.packet.kept_packet import kept_headers, packet_of
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_rewrites import patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import NOW, ORDERS, arriving
@@ -451,6 +453,48 @@ class WayTests(CopyCase):
         kept = self.alpha.bodies(self.system(QueueSuffix.JOURNAL))
         self.assertEqual((kept, outgoing.positions), ([b"1"], {}))
         self.assertEqual(self.letters(), [])
+
+    def test_arrived_in_a_local_queue(self) -> None:
+        """A message that was sent here and has arrived here is journaled; an acknowledgement, a message for
+        the order queue, and one in a system queue are not, whatever their flags say.
+        """
+        plain = asking(b"1", source=ALPHA, journal=True)
+        second = asking(b"2", source=ALPHA, journal=True)
+        answer = UserMessageView(packet_of(patch_message_class(second, MessageClass.ACK_RECEIVE)))
+        to_order = "DIRECT=OS:alpha\\private$\\order_queue$"
+        order = asking(b"3", source=ALPHA, journal=True, destination=to_order)
+        self.alpha.put(self.alpha.create("quiet"), plain, answer, order)
+        journal = self.system(QueueSuffix.JOURNAL)
+        self.assertEqual(self.alpha.bodies(journal), [b"1"])
+        [copy] = journal.peek(9)
+        copy.view = plain
+        self.assertIsNone(self.alpha.model.copying.arrive(copy, []))
+
+    def test_received_from_a_local_queue(self) -> None:
+        """A transactional message that was sent here is journaled when it is received; an acknowledgement is
+        not, and neither is the copy when it is received from the journal.
+        """
+        queue = self.alpha.create("t", transactional=True)
+        first, second = (
+            asking(body, source=ALPHA, journal=True, transactional=True) for body in (b"1", b"2")
+        )
+        answer = UserMessageView(packet_of(patch_message_class(second, MessageClass.ACK_RECEIVE)))
+        self.alpha.put(queue, first, answer)
+        self.receive(queue, 2)
+        journal = self.system(QueueSuffix.JOURNAL)
+        self.assertEqual(self.alpha.bodies(journal), [b"1"])
+        self.receive(journal)
+        self.assertEqual(journal.positions, {})
+
+    def test_application_dead_letter_queue_of_the_system(self) -> None:
+        """A system queue is not used for dead letters of an application: they go to the queue for all."""
+        for name in (".\\system$;journal", f"{self.queue.definition.path};journal"):
+            packet = asking(b"1", source=ALPHA).packet + kept_headers(name)
+            self.alpha.put(self.outgoing(), UserMessageView(packet))
+        self.alpha.later(SECONDS + 1)
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)] * 2)
+        for journal in (self.journal, self.system(QueueSuffix.JOURNAL)):
+            self.assertEqual(journal.positions, {})
 
     def test_delivered_over_quota(self) -> None:
         """Without room there is no copy, and the message is delivered.
