@@ -21,6 +21,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "A transaction could not be aborted": 1009,
     "The messages of a stream could not be sent": 1010,
     "A stream of messages could not be committed": 1011,
+    "{caller}: a request is refused: {reason}{others}": 1012,
     "{path} was reloaded": 1201,
     (
         "{path} does not have the public keys of {name}, so other queue managers cannot send it "

@@ -13,14 +13,12 @@ from twisted.web.iweb import IRequest
 from werkzeug.exceptions import HTTPException
 
 from msmq.control.authentication.audit import Audit
-from msmq.control.authentication.roles import required_role
 from msmq.control.protocol.refusals import (
     MethodNotAllowed,
     http_status,
     internal_error,
     no_such_resource,
     refusal,
-    role_too_low,
 )
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
@@ -43,6 +41,7 @@ from msmq.control.server.resources.queues import QueueResources
 from msmq.control.server.resources.server import Reload, ServerResources
 from msmq.control.server.resources.transactions import TransactionResources
 from msmq.control.server.resources.transfers import TransferResources
+from msmq.control.server.role_check import RoleCheck
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 
@@ -77,7 +76,7 @@ def make_api(
     ]
     families.append(DescriptionResources(families, _describe))
     tree = Klein()
-    add_resources(tree, families, _admit)
+    add_resources(tree, families, RoleCheck(clock).admit)
     tree.handle_errors(HTTPException)(_unknown)
     tree.handle_errors(Exception)(_refused)
     return tree
@@ -88,18 +87,6 @@ def _describe(families: Iterable[ResourceFamily]) -> object:
     from msmq.control.server.description.openapi import describe_api
 
     return describe_api(families)
-
-
-def _admit(request: IRequest, route: str) -> None:
-    """Check the role of the caller.
-
-    @raise MQError: it does not suffice.
-    """
-    assert isinstance(request, ControlRequest)
-    method = request.method.decode("ascii", "replace")
-    if not request.may(method, route):
-        path = request.path.decode("utf-8", "replace")
-        raise role_too_low(request.token_name, request.role, f"{method} {path}", required_role(method, route))
 
 
 def _unknown(request: IRequest, failure: Failure) -> bytes:

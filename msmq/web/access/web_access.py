@@ -13,6 +13,7 @@ from msmq.control.authentication.token_file import TokenHolder
 from msmq.control.protocol.refusals import role_too_low
 from msmq.line_limit import LineLimit
 from msmq.moment import Moment
+from msmq.quoting import shown
 from msmq.structures.status import MQError, Status
 from msmq.web.access.identity import LOCAL_READER, READ_ONLY, Identity
 from msmq.web.access.request import WebRequest
@@ -96,7 +97,9 @@ class WebAccess:
             raise TokenRequired("this page requires a token; log in at /login")
         method, path = request.method.decode("ascii", "replace"), request.path.decode("utf-8", "replace")
         if not found.may(role):
-            raise role_too_low(found.name, found.role, f"{method} {path}", role)
+            error = role_too_low(found.name, found.role, f"{method} {path}", role)
+            self._note(request, error)
+            raise error
         if method not in ("GET", "HEAD") and found.csrf:
             shown = request.header("x-csrf-token") or request.field(_CSRF)
             if not found.confirms(shown):
@@ -173,7 +176,7 @@ class WebAccess:
             self._log.warn(
                 "web: a request from {peer} is refused: {reason}{others}",
                 peer=request.address,
-                reason=error.detail,
+                reason=shown(error.detail),
                 others=others,
             )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from msmq.control.authentication.roles import ROUTE_ROLES, Role, may_change, required_role
 from msmq.control.authentication.token_check import TokenSite
@@ -123,6 +125,26 @@ class RoleTests(ControlTestCase):
                 status = self.ask(each, method, path).transport.value().split(b" ", 2)[1]
                 self.assertEqual(status, b"200" if each >= role else b"403", (each, path))
         self.assertEqual(self.call("POST", purge).status, 200)
+
+    def test_log(self) -> None:
+        """The log has refused callers with what they requested, in a few lines a minute."""
+        lines: list[str] = []
+
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+        for number in range(9):
+            self.ask(Role.READER, "POST", f"/v1/queues/a%E2%80%AEb{number}/purge")
+        self.clock.advance(30)
+        self.ask(Role.READER, "POST", "/v1/reload")
+        found = [line for line in lines if "is refused" in line]
+        self.assertEqual(len(found), 3, found)
+        self.assertIn("token reader's from ", found[0])
+        self.assertIn("has the role reader; POST /v1/queues/a%E2%80%AEb0/purge needs operator", found[0])
+        self.assertIn("7 more since the last such line", found[2])
 
     def test_unknown_paths(self) -> None:
         """A path or method that does not exist is reported as such, to every role."""
