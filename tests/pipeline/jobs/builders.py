@@ -51,7 +51,8 @@ def message(number: int, place: str, **facts: Any) -> Row:
 
 def event(number: int, what: str, **facts: Any) -> Row:
     """An event of a message of ALPHA."""
-    return {"store": "BETA", "id": name_of(number), "event": what, "reason": "", "time": SENT, **facts}
+    row = {"store": "BETA", "id": name_of(number), "event": what, "reason": "", "time": SENT}
+    return {**row, "class": 0, "queue": None, **facts}
 
 
 def messages(*rows: Row) -> DataFrame:

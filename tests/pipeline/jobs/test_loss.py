@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.spark.jobs.loss import FATES, fates, losses
+from msmq.pipeline.message_fates import FATES
+from msmq.pipeline.spark.jobs.loss import fates, losses
 from tests.pipeline.jobs.builders import QUEUE, SENT, SOURCE, TARGET, Row, event, message, messages, name_of
 from tests.pipeline.jobs.builders import events as event_table
 from tests.pipeline.local_spark import FEW, rows
@@ -43,30 +45,68 @@ def naive(held: list[Row], happened: list[Row]) -> dict[tuple[Any, Any], tuple[s
             if tells(row) and row["correlation_id"] == key[0] and row["place"] in ("queue", "log", "journal")
         ]
         dead = [row["class_name"] for row in same if row["place"] in DEAD]
-        refusals = [row["class_name"] for row in about if row["class"] & 0x8000]
+        refusals = [(row["class_name"], row["class"]) for row in about if row["class"] & 0x8000]
         receipts = [row["class_name"] for row in about if row["class"] in (2, 0x4000)]
-        lines = [
-            (row["time"], row["event"] + (f": {row['reason']}" if row["reason"] else ""))
-            for row in happened
-            if row["id"] == key[0] and row["event"] != "administered"
-        ]
+        lines = verdicts(row for row in happened if row["id"] == key[0])
         alike = [other for other in found if other[1] == key[1] and key[1] is not None and copies[other]]
         recorded = any(row["place"] in ("log", "journal") for other in alike for row in found[other])
         reason = None
-        if copies[key]:
-            word = "delivered" if copies[key] == 1 else "duplicated"
+        held_now = [row for row in same if row["place"] in ("queue", "journal")]
+        here = {(row["store"], row["queue"].removeprefix(".\\").lower()) for row in same}
+        ends = verdicts(
+            row
+            for row in happened
+            if row["id"] == key[0]
+            and row["event"] in ENDS
+            and row["class"] >= 0xC000
+            and (row["store"], (row["queue"] or "").lower()) in here
+        )
+        if copies[key] > 1:
+            word = "duplicated"
+        elif copies[key] and ends and not held_now:
+            word, reason = max(ends)[3], max(ends)[2]
+        elif copies[key]:
+            word = "delivered"
         elif dead:
             word, reason = "dead_letter", max(dead)
         elif refusals:
-            word, reason = "refused", max(refusals)
+            reason, refusal = max(refusals)
+            word = {0xC001: "purged", 0x8002: "expired", 0xC002: "expired_unread"}.get(refusal, "refused")
         elif receipts:
             word, reason = "acknowledged", max(receipts)
         elif lines:
-            word, reason = "explained", max(lines)[1]
+            word, reason = max(lines)[3], max(lines)[2]
         else:
-            word = ("lost" if recorded else "missing") if alike else "unseen"
+            word = ("lost" if recorded else "missing") if alike else "unknown"
         fate[key] = (word, reason, copies[key])
+    known = {row["id"] for row in held}
+    for identifier in {row["id"] for row in happened} - known:
+        rows_of = [row for row in happened if row["id"] == identifier]
+        if lines := verdicts(rows_of):
+            rank, time, line, word = max(lines)
+            latest = [row for row in rows_of if (rank, time) in {each[:2] for each in verdicts([row])}]
+            queue = max(row["queue"] or "" for row in latest)
+            fate[identifier, queue or None] = (word, line, 0)
     return fate
+
+
+ENDS = {"refused": "refused", "purged": "purged", "expired": "expired", "rejected": "refused"}
+REACHED = {"received": (2, "delivered"), "handed_over": (1, "acknowledged"), "moved": (0, "explained")}
+
+
+def verdicts(happened: Iterable[Row]) -> list[tuple[int, int, str, str]]:
+    """Rank, time, line and fate of the events that say what became of their message."""
+    found = []
+    for row in happened:
+        line = row["event"] + (f": {row['reason']}" if row["reason"] else "")
+        if row["event"] == "expired" and row["class"] == 0xC002:
+            found.append((3, row["time"], line, "expired_unread"))
+        elif row["event"] in ENDS:
+            found.append((3, row["time"], line, ENDS[row["event"]]))
+        elif row["event"] in REACHED:
+            rank, other = REACHED[row["event"]]
+            found.append((rank, row["time"], line, other))
+    return found
 
 
 ACK, NACK_LATE, NACK_PURGED = {"class": 0x4000}, {"class": 0x8002}, {"class": 0xC001}
@@ -100,20 +140,38 @@ CASES: dict[str, tuple[tuple[str, str | None], list[Row]]] = {
         [message(8, "source_journal"), receipt(101, 8, ACK)],
     ),
     "was purged elsewhere": (
-        ("refused", "MQMSG_CLASS_NACK_Q_PURGED"),
+        ("purged", "MQMSG_CLASS_NACK_Q_PURGED"),
         [message(9, "source_journal"), receipt(102, 9, ACK), receipt(103, 9, NACK_PURGED)],
     ),
-    "the event log tells": (("explained", "purged: by hand"), [message(10, "source_journal")]),
+    "the event log tells": (("purged", "purged: by hand"), [message(10, "source_journal")]),
+    "was not received in time": (("expired_unread", "expired: late"), [message(15, "log")]),
+    "was purged after it was logged": (("purged", "purged"), [message(16, "log")]),
+    "another message was purged": (("delivered", None), [message(17, "log"), message(17, "journal")]),
+    "was not in time": (
+        ("expired", "MQMSG_CLASS_NACK_REACH_QUEUE_TIMEOUT"),
+        [message(18, "source_journal"), receipt(104, 18, NACK_LATE)],
+    ),
+    "was handed over": (("acknowledged", "handed_over"), [message(19, "source_journal")]),
+    "was refused": (
+        ("refused", "MQMSG_CLASS_NACK_Q_EXCEED_QUOTA"),
+        [message(20, "source_journal"), receipt(105, 20, {"class": 0x8003})],
+    ),
+    "was moved away": (("explained", "moved: by hand"), [message(24, "wire")]),
     "the journal lacks it": (("lost", None), [message(11, "source_journal"), message(21, "journal")]),
     "the log lacks it": (("lost", None), [message(12, "source_journal"), message(22, "log")]),
     "no record is kept": (("missing", None), [message(13, "source_journal"), message(23, "queue")]),
-    "nothing came": (("unseen", None), [message(14, "source_journal")]),
+    "nothing came": (("unknown", None), [message(14, "source_journal")]),
 }
 HAPPENED = [
     event(10, "refused", time=SENT),
     event(10, "purged", reason="by hand", time=SENT + 1),
     event(10, "administered", reason="somebody: done", time=SENT + 2),
     event(11, "administered", reason="somebody: done"),
+    event(15, "expired", reason="late", queue=r"private$\orders", **{"class": 0xC002}),
+    event(16, "purged", queue=r"private$\Orders", **{"class": 0xC001}),
+    event(17, "purged", queue=r"private$\orders", **{"class": 0xC001}),
+    event(19, "handed_over", time=SENT + 1),
+    event(24, "moved", reason="by hand"),
 ]
 
 
@@ -137,6 +195,23 @@ class FateTests(SynchronousTestCase):
         by_hand = naive(held, HAPPENED)
         self.assertEqual({key: fate[:2] for key, fate in by_hand.items()}, found)
         self.assertEqual({fate for fate, _ in found.values()}, set(FATES))
+
+    def test_only_events_know(self) -> None:
+        """A message that was refused at once, and is nowhere, has a fate and is counted."""
+        happened = [event(number, "refused", queue=r"private$\orders", reason="full") for number in range(40)]
+        happened += [event(1, "administered"), event(50, "copied"), event(51, "acknowledged")]
+        held = [message(39, "source_journal"), receipt(60, 39, ACK)]
+        # An acknowledgement that was purged is no message of an application.
+        happened.append(event(60, "purged"))
+        counted = losses(fates(messages(*held), event_table(*happened))).collect()
+        self.assertEqual(
+            {(row["destination"], row["fate"], row["reason"], row["messages"]) for row in counted},
+            {
+                (r"private$\orders", "refused", "refused: full", 39),
+                (TARGET, "acknowledged", "MQMSG_CLASS_ACK_RECEIVE", 1),
+            },
+        )
+        self.assertEqual({row["source"] for row in counted}, {SOURCE})
 
     def test_counts(self) -> None:
         """Fates are counted by sender, destination and reason."""
@@ -170,10 +245,19 @@ class FateTests(SynchronousTestCase):
                     **{"class": data.draw(st.sampled_from([0, 0, 0, 2, 0x4000, 0x8002, 0xC001]))},
                 )
             )
+        words = ["expired", "purged", "received", "handed_over", "moved", "copied"]
         happened = [
-            event(number, data.draw(st.sampled_from(["expired", "purged"])), reason=reason, time=SENT + turn)
+            event(
+                number,
+                data.draw(st.sampled_from(words)),
+                reason=reason,
+                time=SENT + turn,
+                store=data.draw(st.sampled_from(["ALPHA", "BETA"])),
+                queue=data.draw(st.sampled_from([r"private$\orders", r"private$\other"])),
+                **{"class": data.draw(st.sampled_from([0, 0x8002, 0xC001, 0xC002]))},
+            )
             for turn, (number, reason) in enumerate(
-                data.draw(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["", "why", None]))))
+                data.draw(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["", "why", None]))))
             )
         ]
         table = fates(messages(*held), event_table(*happened))
@@ -182,3 +266,4 @@ class FateTests(SynchronousTestCase):
             for row in table.collect()
         }
         self.assertEqual(found, naive(held, happened))
+        self.assertEqual(table.count(), len(found))

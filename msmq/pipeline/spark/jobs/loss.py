@@ -1,5 +1,7 @@
-"""Result of each sent message: source journals compared with queues, journals and dead letters.
+"""Result of each sent message, from the union of all records: queues, journals, message logs, dead letters,
+captures and event logs.
 
+Every message that any of them names has one fate, so the fates sum to the number of messages.
 A sender that journals keeps a copy of each message that its peer has acknowledged.
 Such a message must be at its destination, or a record must explain why it is not.
 """
@@ -8,10 +10,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from msmq.persistence.changes import ADMINISTERED
+from msmq.pipeline.message_fates import (
+    ACKNOWLEDGED,
+    DEAD_LETTER,
+    DELIVERED,
+    DUPLICATED,
+    ENDED,
+    EVENT_RECORDS,
+    EXPIRED,
+    EXPIRED_UNREAD,
+    LOST,
+    MISSING,
+    PURGED,
+    REFUSED,
+    UNKNOWN,
+)
 from msmq.pipeline.spark.jobs.estate import (
     ARRIVED,
     DEAD,
@@ -22,38 +38,7 @@ from msmq.pipeline.spark.jobs.estate import (
     WIRE,
     is_about_another,
 )
-
-DELIVERED: Final = "delivered"
-"""Fate: it is, or was, once in a queue of the input."""
-DUPLICATED: Final = "duplicated"
-"""Fate: it arrived more than once."""
-DEAD_LETTER: Final = "dead_letter"
-"""Fate: it failed, and is in a dead-letter queue."""
-REFUSED: Final = "refused"
-"""Fate: a negative acknowledgement has the reason."""
-ACKNOWLEDGED: Final = "acknowledged"
-"""Fate: it is not in the input, but an acknowledgement reports its arrival."""
-EXPLAINED: Final = "explained"
-"""Fate: it was removed, and an event log has the reason."""
-LOST: Final = "lost"
-"""Fate: it is not found, although its queue has a journal or a message log with other messages."""
-MISSING: Final = "missing"
-"""Fate: it is not found, and its queue has neither journal nor message log: it may have been received."""
-UNSEEN: Final = "unseen"
-"""Fate: unknown, since the input has no data for its queue, and may lack that queue manager."""
-
-FATES: Final = (
-    DELIVERED,
-    DUPLICATED,
-    DEAD_LETTER,
-    REFUSED,
-    ACKNOWLEDGED,
-    EXPLAINED,
-    LOST,
-    MISSING,
-    UNSEEN,
-)
-"""All fates; the first that matches counts."""
+from msmq.structures.packet.message_class import MessageClass
 
 FATE_COLUMNS: Final = (
     "id STRING, source STRING, destination STRING, sent BIGINT, journaled BOOLEAN, copies BIGINT,"
@@ -61,15 +46,28 @@ FATE_COLUMNS: Final = (
 )
 
 
+_BY_HAND: Final = [
+    int(each) for each in (MessageClass.NACK_Q_PURGED, MessageClass.NACK_Q_DELETED, MessageClass.NACK_DELETED)
+]
+_REACHED: Final = 0xC000
+"""The bits of the classes that refuse a message after it has arrived."""
+
+
 def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
-    """Fate of each message, by C{id} and C{destination}.
+    """Fate of each message, by C{id} and C{destination}; one row for each message that a record names.
 
     The columns are L{FATE_COLUMNS}: C{journaled} says whether its sender has a copy in its journal,
-    C{copies} how often it arrived.
-    A message that was not journaled is included if it was captured, has arrived, or is a dead letter.
+    C{copies} how often it arrived. C{destination} is the queue of the event for a message that only an event
+    log names, and C{sent} the time of its first event.
     """
     place = F.col("place")
     is_own = place.isin(SOURCE_JOURNAL, *DEAD) | (place.isin(*ARRIVED, WIRE) & ~is_about_another())
+    told = _told(events)
+    ended = (
+        told.where((F.col("class").bitwiseAND(_REACHED) == _REACHED) & (F.col("rank") == ENDED))
+        .groupBy(F.col("of").alias("ended_id"), F.col("store").alias("ended_at"), "queue_key")
+        .agg(F.max(F.struct("rank", "time", "line", "fate")).alias("end"))
+    )
     # A moved message is in the logs of two queues, and arrived once.
     by_queue = (
         messages.where(is_own)
@@ -83,67 +81,147 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
             F.count_if(place == QUEUE).alias("waiting"),
             F.max(F.when(place.isin(*DEAD), F.col("class_name"))).alias("dead"),
         )
+        .withColumn("own_key", _queue_key("queue"))
     )
-    by_store = by_queue.groupBy("id", "destination", "store").agg(
-        F.min("source").alias("source"),
-        F.min("sent").alias("sent"),
-        F.max("journaled").alias("journaled"),
-        F.greatest(F.max("logged"), F.sum("kept")).alias("copies"),
-        F.sum(F.col("logged") + F.col("kept") - F.col("waiting")).alias("recorded"),
-        F.max("dead").alias("dead"),
+    is_end = (
+        (F.col("id") == F.col("ended_id"))
+        & (F.col("store") == F.col("ended_at"))
+        & (F.col("own_key") == F.col("queue_key"))
+    )
+    by_store = (
+        by_queue.join(ended, is_end, "left")
+        .groupBy("id", "destination", "store")
+        .agg(
+            F.min("source").alias("source"),
+            F.min("sent").alias("sent"),
+            F.max("journaled").alias("journaled"),
+            F.greatest(F.max("logged"), F.sum("kept")).alias("copies"),
+            F.sum("kept").alias("kept"),
+            F.sum(F.col("logged") + F.col("kept") - F.col("waiting")).alias("recorded"),
+            F.max("dead").alias("dead"),
+            F.max("end").alias("end"),
+        )
     )
     found = by_store.groupBy("id", "destination").agg(
         F.min("source").alias("source"),
         F.min("sent").alias("sent"),
         F.max("journaled").alias("journaled"),
         F.sum("copies").alias("copies"),
+        F.sum("kept").alias("kept"),
         F.sum("recorded").alias("recorded"),
         F.max("dead").alias("dead"),
+        F.max("end").alias("end"),
     )
     reached = (
         found.where("copies > 0")
         .groupBy(F.col("destination").alias("reached"))
         .agg((F.sum("recorded") > 0).alias("keeps_record"))
     )
-    events_of_loss = (
+    acknowledged = (
         messages.where(place.isin(*ARRIVED) & is_about_another() & F.col("correlation_id").isNotNull())
         .groupBy(F.col("correlation_id").alias("about"))
         .agg(
-            F.max(F.when(F.col("class").bitwiseAND(0x8000) != 0, F.col("class_name"))).alias("refusal"),
+            F.max(F.when(F.col("class").bitwiseAND(0x8000) != 0, F.struct("class_name", "class"))).alias(
+                "refusal"
+            ),
             F.max(F.when(F.col("class").isin(0x0002, 0x4000), F.col("class_name"))).alias("receipt"),
         )
     )
-    line = F.concat_ws(": ", "event", F.nullif(F.col("reason"), F.lit("")))
-    explained = (
-        events.where(F.col("id").isNotNull() & (F.col("event") != ADMINISTERED))
-        .groupBy(F.col("id").alias("of"))
-        .agg(F.max(F.struct(F.col("time"), line.alias("line")))["line"].alias("line"))
-    )
+    explained = told.groupBy("of").agg(F.max(F.struct("rank", "time", "line", "fate")).alias("record"))
     joined = (
-        found.join(events_of_loss, found["id"] == events_of_loss["about"], "left")
-        .join(explained, found["id"] == explained["of"], "left")
-        .join(reached, found["destination"] == reached["reached"], "left")
+        _with_those_of_events(found, messages, told)
+        .join(acknowledged, F.col("id") == F.col("about"), "left")
+        .join(explained, F.col("id") == F.col("of"), "left")
+        .join(reached, F.col("destination") == F.col("reached"), "left")
     )
+    has_ended = (F.col("copies") == 1) & (F.col("kept") == 0) & F.col("end").isNotNull()
     fate = (
         F.when(F.col("copies") > 1, DUPLICATED)
+        .when(has_ended, F.col("end")["fate"])
         .when(F.col("copies") == 1, DELIVERED)
         .when(F.col("dead").isNotNull(), DEAD_LETTER)
-        .when(F.col("refusal").isNotNull(), REFUSED)
+        .when(F.col("refusal").isNotNull(), _refused(F.col("refusal")["class"]))
         .when(F.col("receipt").isNotNull(), ACKNOWLEDGED)
-        .when(F.col("line").isNotNull(), EXPLAINED)
+        .when(F.col("record").isNotNull(), F.col("record")["fate"])
         .when(F.col("keeps_record"), LOST)
         .when(F.col("reached").isNotNull(), MISSING)
-        .otherwise(UNSEEN)
+        .otherwise(UNKNOWN)
     )
-    decided = joined.withColumn("fate", fate)
     reason = (
-        F.when(F.col("fate") == DEAD_LETTER, F.col("dead"))
-        .when(F.col("fate") == REFUSED, F.col("refusal"))
-        .when(F.col("fate") == ACKNOWLEDGED, F.col("receipt"))
-        .when(F.col("fate") == EXPLAINED, F.col("line"))
+        F.when(F.col("copies") > 1, None)
+        .when(has_ended, F.col("end")["line"])
+        .when(F.col("copies") == 1, None)
+        .otherwise(
+            F.coalesce(
+                F.col("dead"), F.col("refusal")["class_name"], F.col("receipt"), F.col("record")["line"]
+            )
+        )
     )
-    return decided.select(
-        "id", "source", "destination", "sent", "journaled", "copies", "fate", reason.alias("reason")
+    return joined.select(
+        "id",
+        "source",
+        "destination",
+        "sent",
+        "journaled",
+        "copies",
+        fate.alias("fate"),
+        reason.alias("reason"),
+    )
+
+
+def _told(events: DataFrame) -> DataFrame:
+    """The events that say what became of a message: C{of}, C{fate}, C{rank} and C{line}."""
+    fate, rank = F.lit(None).cast("string"), F.lit(None).cast("int")
+    for name, record in EVENT_RECORDS.items():
+        is_it = F.col("event") == name
+        fate, rank = F.when(is_it, record.fate).otherwise(fate), F.when(is_it, record.rank).otherwise(rank)
+    is_unread = (fate == EXPIRED) & (F.col("class") == int(MessageClass.NACK_RECEIVE_TIMEOUT))
+    fate = F.when(is_unread, EXPIRED_UNREAD).otherwise(fate)
+    line = F.concat_ws(": ", "event", F.nullif(F.col("reason"), F.lit("")))
+    return (
+        events.where(F.col("id").isNotNull())
+        .select(
+            F.col("id").alias("of"),
+            "store",
+            F.coalesce("class", F.lit(0)).alias("class"),
+            "queue",
+            _queue_key("queue").alias("queue_key"),
+            "time",
+            line.alias("line"),
+            fate.alias("fate"),
+            rank.alias("rank"),
+        )
+        .where(F.col("fate").isNotNull())
+    )
+
+
+def _with_those_of_events(found: DataFrame, messages: DataFrame, told: DataFrame) -> DataFrame:
+    """Add the messages that no queue, journal, log or capture has, and that events name."""
+    only = (
+        told.join(messages.select(F.col("id").alias("of")).distinct(), "of", "left_anti")
+        .groupBy(F.col("of").alias("id"))
+        .agg(
+            F.max(F.struct("rank", "time", "queue"))["queue"].alias("destination"),
+            F.min("time").alias("sent"),
+        )
+        .withColumn("source", F.nullif(F.regexp_extract("id", r"^\{([^}]*)\}", 1), F.lit("")))
+        .withColumns({"journaled": F.lit(False), "copies": F.lit(0), "kept": F.lit(0)})
+    )
+    return found.unionByName(only, allowMissingColumns=True)
+
+
+def _queue_key(column: str) -> Column:
+    r"""The path of a queue without C{.\} and regardless of case: events omit the computer."""
+    return F.lower(F.regexp_replace(column, r"^\.\\", ""))
+
+
+def _refused(message_class: Column) -> Column:
+    """The fate of a message by the class of its negative acknowledgement."""
+    return (
+        F.when(message_class == int(MessageClass.NACK_RECEIVE_TIMEOUT), EXPIRED_UNREAD)
+        .when(message_class == int(MessageClass.NACK_REACH_QUEUE_TIMEOUT), EXPIRED)
+        .when(message_class.isin(_BY_HAND), PURGED)
+        .otherwise(REFUSED)
     )
 
 

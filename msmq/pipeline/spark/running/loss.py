@@ -7,10 +7,11 @@ from argparse import ArgumentParser, Namespace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from msmq.pipeline.message_fates import DELIVERED, DUPLICATED, FATES, LOST, MISSING, UNKNOWN
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import JobInput
-from msmq.pipeline.spark.jobs.loss import DELIVERED, DUPLICATED, FATES, LOST, MISSING, fates, losses
+from msmq.pipeline.spark.jobs.loss import fates, losses
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 from msmq.pipeline.spark.running.times import add_times
 
@@ -50,6 +51,8 @@ def _run(setting: JobContext) -> JobOutcome:
     verdict = f"{total:,} messages: {lost:,} lost, {count.get(DUPLICATED, 0):,} arrived more than once"
     if count.get(MISSING):
         verdict += f", {count[MISSING]:,} are missing where no record is kept"
+    if count.get(UNKNOWN):
+        verdict += f", of {count[UNKNOWN]:,} the input knows nothing"
     names = QueueManagerNames.of(setting)
     flows = sorted(
         counted.collect(), key=lambda row: (row["destination"] or "", row["source"] or "", row["fate"])
@@ -67,7 +70,11 @@ def _run(setting: JobContext) -> JobOutcome:
     report = JobReport(
         "Results of messages",
         verdict,
-        [*setting.facts, *((f"messages {fate}", count[fate]) for fate in FATES if fate in count)],
+        [
+            *setting.facts,
+            *((f"messages {fate.replace('_', ' ')}", count[fate]) for fate in FATES if fate in count),
+            ("messages in all, the sum of the fates", total),
+        ],
         [
             Section(
                 "Fates",
