@@ -48,7 +48,7 @@ class HandshakeTests(NodesTestCase):
     def test_messages_that_waited_leave_in_order_once_it_is_open(self) -> None:
         """Queued before there was a connection, sent right after the handshake.
 
-        MQQB-3.1.5.4.2-04, MQQB-3.1.5.5.1-01.
+        MQQB-3.1.5.4.2-04.
         """
         path = self.queue(self.beta)
         self.beta.deaf()

@@ -185,7 +185,7 @@ class AcknowledgingTests(SynchronousTestCase):
     def test_a_message_carries_the_acknowledgement_late_in_the_timer(self) -> None:
         """After three quarters of the timer a message takes the acknowledgement along.
 
-        MQQB-2.2.6-08, MQQB-3.1.7.11-02, MQQB-3.1.7.11-03, MQQB-3.1.7.1.3-07, MQQB-3.1.7.1.3-08.
+        MQQB-2.2.6-08, MQQB-3.1.7.11-02, MQQB-3.1.7.11-03, MQQB-3.1.7.1.3-07.
         """
         driven = open_acceptor()
         driven.receive(user_packet())
@@ -199,6 +199,23 @@ class AcknowledgingTests(SynchronousTestCase):
         self.assertEqual(driven.take_written(), expected)
         driven.advance(30)
         self.assertEqual(driven.written, b"")
+
+    def test_a_message_names_the_stored_messages_once(self) -> None:
+        """A message carries the flags of the recoverable messages that are stored; no SessionAck repeats
+        them, and the next one names only what was stored since.
+
+        MQQB-3.1.7.1.3-08.
+        """
+        driven = open_acceptor()
+        driven.receive(user_packet(recoverable=True) * 4)
+        driven.perform(driven.session.persisted(3, driven.now))
+        driven.advance(0.4)
+        driven.send(user_packet())
+        taken = driven.take_written()
+        self.assertEqual(taken[-16:], session_header(4, 1, recoverable_base=1, recoverable_flags=7))
+        driven.perform(driven.session.persisted(4, driven.now))
+        driven.advance(30)
+        self.assertEqual(acks(driven.take_written()), [(4, 4, 1, 1, 0, 64)])
 
 
 class UnnamedTests(SynchronousTestCase):

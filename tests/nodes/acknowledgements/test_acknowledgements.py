@@ -75,15 +75,26 @@ class AcknowledgementTests(NodesTestCase):
         self.assertEqual(self.classes(), [MessageClass.ACK_RECEIVE])
 
     def test_failed_delivery_is_acknowledged(self) -> None:
-        """NA: the class says why it failed, and the body comes back.
+        """NA, 0x04 in Flags, alone requests it: the class says why it failed, and the body comes back, which
+        a positive acknowledgement does not have.
 
         MQMQ-2.2.19.3-05, MQQB-3.1.7.15-13.
         """
-        self.queue(self.beta, quota=0)
-        self.ask(Acknowledge.NEGATIVE_ARRIVAL, body=b"too much")
+        path = self.queue(self.beta, quota=0)
+        for flags in (0x01, 0x02, 0x08):
+            self.ask(Acknowledge(flags), body=b"too much")
+            self.assertEqual(self.classes(), [])
+        self.ask(Acknowledge(0x04), body=b"too much")
         [answer] = self.answers()
         self.assertEqual(answer.message_class, MessageClass.NACK_Q_EXCEED_QUOTA)
         self.assertEqual(bytes(answer.body), b"too much")
+        self.run_to_end(self.beta.service.set_queue(path, {"quota": 100}))
+        self.ask(Acknowledge.POSITIVE_ARRIVAL | Acknowledge.POSITIVE_RECEIVE, body=b"fits")
+        self.run_to_end(self.beta.service.receive(path, timeout=0))
+        self.assertEqual(
+            [(view.message_class, bytes(view.body)) for view in self.answers()],
+            [(MessageClass.ACK_REACH_QUEUE, b""), (MessageClass.ACK_RECEIVE, b"")],
+        )
 
     def test_an_unread_message_is_acknowledged(self) -> None:
         """NR: NACK_Q_DELETED when the queue goes with the message in it.

@@ -163,7 +163,7 @@ class AcknowledgementTests(SenderTestCase):
     def test_each_kind_leaves_by_its_own_acknowledgement(self) -> None:
         """Express and recoverable ones with that of the session, transactional ones with the OrderAck.
 
-        MQQB-3.1.1.6.1-03, MQQB-3.1.5.5.3-02, MQQB-3.1.5.5.3-03.
+        MQQB-3.1.1.6.1-03, MQQB-3.1.5.5.3-03.
         """
         self.put_others(b"e", recoverable=False)
         self.put_others(b"r")
@@ -177,7 +177,7 @@ class AcknowledgementTests(SenderTestCase):
     def test_a_recoverable_message_needs_its_bit(self) -> None:
         """The count releases nothing that has to be stored; a bit releases what it names.
 
-        MQQB-3.1.5.5.3-01, MQQB-3.1.1.1.1.5-01.
+        MQQB-3.1.5.5.3-01, MQQB-3.1.5.5.3-02, MQQB-3.1.1.1.1.5-01.
         """
         self.put_others(b"1", b"2", b"3", b"4", b"5")
         self.peer.say(session_ack(session_header(5, 0)))
@@ -185,7 +185,24 @@ class AcknowledgementTests(SenderTestCase):
         self.assertEqual(self.remaining(), 5)
         self.peer.say(session_ack(session_header(5, 0, recoverable_base=3, recoverable_flags=0b101)))
         self.clock.advance(0.1)
-        self.assertEqual(self.remaining(), 3)
+        # The third and the fifth were named; the others are sent again in the next session.
+        self.peer.hang_up()
+        self.clock.advance(30)
+        self.assertEqual(self.peer.bodies, [b"1", b"2", b"4"])
+
+    def test_an_acknowledgement_ends_what_was_sent(self) -> None:
+        """A count ends the wait of messages that were sent, and of none that is still to be sent.
+
+        MQQB-3.1.5.5.1-01.
+        """
+        self.deafen()
+        self.listen(window=2)
+        self.put_others(b"1", b"2", b"3", b"4", b"5", recoverable=False)
+        self.assertEqual(self.peer.bodies, [b"1", b"2"])
+        for count, left in ((1, 4), (2, 3)):
+            self.peer.say(session_ack(session_header(count, 0, window_size=1)))
+            self.clock.advance(0.1)
+            self.assertEqual(self.remaining(), left)
 
     def test_a_session_acknowledgement_alone_keeps_it(self) -> None:
         """It is pending until its OrderAck comes, also over a restart.

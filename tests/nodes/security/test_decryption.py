@@ -100,7 +100,7 @@ class ReceivingTests(EncryptionTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
     def test_acknowledgement_of_an_encrypted_message(self) -> None:
-        """MQMQ-2.2.20.6-05: it is sent after decryption, and names the message by its own identifier."""
+        """It is sent after decryption, and names the message by its own identifier."""
         admin = self.queue(self.alpha, "admin")
         self.encrypted(
             SECRET,

@@ -27,7 +27,8 @@ class CacheTests(SigningTestCase):
     def test_asked_once(self) -> None:
         """A certificate is asked for once in twenty minutes, and each with its own user.
 
-        MQQB-3.1.1.3-01, MQQB-3.1.1.3.4-01, MQQB-3.1.5.8.3-10, MQQB-3.1.2.13-01, MQQB-3.1.6.13-01.
+        MQQB-3.1.1.3-01, MQQB-3.1.1.3.4-01, MQQB-3.1.5.8.3-09, MQQB-3.1.5.8.3-10, MQQB-3.1.2.13-01,
+        MQQB-3.1.6.13-01.
         """
         self.asked()
         for _ in range(3):

@@ -127,7 +127,7 @@ class ArrivingTests(SigningTestCase):
     def test_whose_certificate_it_is(self) -> None:
         """The user of the SID must have just this certificate in the directory.
 
-        MQQB-3.1.5.8.3-09, MQQB-3.1.5.8.3-11.
+        MQQB-3.1.5.8.3-11.
         """
         message = self.fields()
         reason = self.refused(self.signed(message, by=self.bob))
