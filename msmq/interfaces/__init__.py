@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from msmq.interfaces.routing import IRouter, NoRoute
     from msmq.interfaces.server_program import IServerProgram
     from msmq.interfaces.session import IConnector, ISession
-    from msmq.interfaces.session_policy import ISessionPolicy, SessionPeer
+    from msmq.interfaces.session_policy import ISessionPolicy, MessageRefusal, SessionPeer
     from msmq.interfaces.sessions import ISessions
     from msmq.interfaces.storage import (
         IMessageStore,
@@ -158,6 +158,7 @@ __all__ = [
     "MessageFlow",
     "MessageLocation",
     "MessageNotStored",
+    "MessageRefusal",
     "Moment",
     "MoveMessage",
     "NoRoute",
@@ -240,7 +241,7 @@ _MODULES: Final = {
     ),
     "msmq.interfaces.routing": ("IRouter", "NoRoute"),
     "msmq.interfaces.session": ("IConnector", "ISession"),
-    "msmq.interfaces.session_policy": ("ISessionPolicy", "SessionPeer"),
+    "msmq.interfaces.session_policy": ("ISessionPolicy", "MessageRefusal", "SessionPeer"),
     "msmq.routing.route": ("Route", "RouteHop"),
     "msmq.routing.topology": ("QueueManager", "Topology"),
     "msmq.windows.access_check": ("AccessDecision",),

@@ -10,6 +10,7 @@ from zope.interface import Interface
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.session import ISession
+from msmq.interfaces.session_policy import MessageRefusal
 from msmq.session.effects import CloseReason, ConnectionProgress
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -74,7 +75,7 @@ class IRefusingBroker(IBroker):
         session: ISession,
         messages: Sequence[UserMessageView],
         first_recoverable: int,
-        refused: Mapping[UserMessageView, str],
+        refused: Mapping[UserMessageView, MessageRefusal],
     ) -> HookResult:
         """As L{messages_arrived}, when the session policy refuses some of these messages.
 

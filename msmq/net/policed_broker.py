@@ -13,8 +13,9 @@ from zope.interface import implementer
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import HookResult, IBroker, IRefusingBroker
 from msmq.interfaces.session import ISession
-from msmq.interfaces.session_policy import ISessionPolicy, SessionPeer
+from msmq.interfaces.session_policy import ISessionPolicy, MessageRefusal, SessionPeer
 from msmq.session.effects import CloseReason, ConnectionProgress
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 
@@ -23,10 +24,13 @@ from msmq.structures.packet.user_message_view import UserMessageView
 class PolicyRefusal:
     """A peer or a message that is refused.
 
+    @ivar message_class: of the negative acknowledgement of a message.
+
     @ivar is_failure: the policy has not decided: it raised an error, or its result has another type.
     """
 
     reason: str
+    message_class: MessageClass = MessageClass.NACK_ACCESS_DENIED
     is_failure: bool = False
 
 
@@ -60,6 +64,8 @@ class GuardedSessionPolicy:
         except Exception:
             self.log.failure("a session policy failed, and the peer is refused", Failure())
             return _FAILED
+        if isinstance(reason, MessageRefusal):
+            return PolicyRefusal(reason.reason, reason.message_class)
         if isinstance(reason, str):
             return PolicyRefusal(reason) if reason else None
         self.log.error(
@@ -105,7 +111,7 @@ class PolicedBroker:
         self, session: ISession, messages: Sequence[UserMessageView], first_recoverable: int
     ) -> HookResult:
         """See L{IBroker.messages_arrived}."""
-        refused: dict[UserMessageView, str] = {}
+        refused: dict[UserMessageView, MessageRefusal] = {}
         for message in messages:
             if (refusal := self._policy.message_refusal(session, message)) is None:
                 continue
@@ -113,7 +119,7 @@ class PolicedBroker:
                 session.report_rejection(message, refusal.reason)
                 self._refuse(session, refusal)
                 return None
-            refused[message] = refusal.reason
+            refused[message] = MessageRefusal(refusal.reason, refusal.message_class)
         if self._refusing is None or not refused:
             return self._broker.messages_arrived(session, messages, first_recoverable)
         return self._refusing.messages_arrived_with_refusals(session, messages, first_recoverable, refused)

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.interfaces.session import ISession
+from msmq.interfaces.session_policy import MessageRefusal
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.acknowledgements import Acknowledgements
 from msmq.manager.peers.arrival_batch import ArrivalBatch
@@ -112,7 +113,7 @@ class Arrivals:
         first_recoverable: int,
         peer: bytes | None,
         now: Moment,
-        refused: Mapping[UserMessageView, str],
+        refused: Mapping[UserMessageView, MessageRefusal],
     ) -> Deferred[None] | None:
         """Accept a batch of messages; a Deferred only while a check or commit is pending.
 
@@ -126,8 +127,8 @@ class Arrivals:
         batch = ArrivalBatch(session, first_recoverable, self._outbox.answers(), peer)
         if refused:
             batch.refused = {
-                message: Refused(MessageClass.NACK_ACCESS_DENIED, f"the session policy: {reason}")
-                for message, reason in refused.items()
+                message: Refused(refusal.message_class, f"the session policy: {refusal.reason}")
+                for message, refusal in refused.items()
             }
         free = self._performer.model.storage.free
         queues = self._locate(messages)

@@ -19,6 +19,7 @@ from zope.interface import implementer
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.broker import IRefusingBroker
 from msmq.interfaces.session import ISession
+from msmq.interfaces.session_policy import MessageRefusal
 from msmq.interfaces.sessions import ISessions
 from msmq.manager.peers.arrivals import Arrivals
 from msmq.manager.peers.delivery_log import DeliveryLog
@@ -243,7 +244,7 @@ class MessageTransfer:
         session: ISession,
         messages: Sequence[UserMessageView],
         first_recoverable: int,
-        refused: Mapping[UserMessageView, str],
+        refused: Mapping[UserMessageView, MessageRefusal],
     ) -> Deferred[None] | None:
         """Accept messages of the peer, except those that the session policy refuses."""
         now = self._performer.clock.now()

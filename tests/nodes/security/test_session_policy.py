@@ -7,7 +7,8 @@ from uuid import UUID
 
 from zope.interface import implementer
 
-from msmq.interfaces.session_policy import ISessionPolicy, SessionPeer
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.session_policy import ISessionPolicy, MessageRefusal, SessionPeer
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -31,9 +32,11 @@ class ForbiddenLabel:
     def session_refusal(self, peer: SessionPeer) -> str:
         return ""
 
-    def message_refusal(self, peer: SessionPeer, message: UserMessageView) -> str:
+    def message_refusal(self, peer: SessionPeer, message: UserMessageView) -> str | MessageRefusal:
         if self.is_broken:
             raise ZeroDivisionError("a mistake in a policy")
+        if message.label == "elsewhere":
+            return MessageRefusal("no such queue for this peer", MessageClass.NACK_BAD_DST_Q)
         return "the label drop is forbidden" if message.label == "drop" else ""
 
 
@@ -75,6 +78,16 @@ class RefusedMessageTests(TransferTestCase):
             {entry.event.reason for entry in stored if entry.event.event == "refused"},
             {"NACK_ACCESS_DENIED from 127.0.0.2: the session policy: the label drop is forbidden"},
         )
+
+    def test_another_class(self) -> None:
+        """A policy chooses the class of the negative acknowledgement, such as that of a missing queue."""
+        self.queue(self.beta)
+        self.run_to_end(self.alpha.service.send(TO_BETA, [Message(label="elsewhere")]))
+        self.clock.advance(5)
+        self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
+        for wrong in (MessageClass.NORMAL, MessageClass.NACK_RECEIVE_REJECTED, 0x8004):
+            with self.assertRaisesRegex(LocalProtocolError, "message_class"):
+                MessageRefusal("no", wrong)  # type: ignore[arg-type]
 
     def test_express(self) -> None:
         """Express messages around a refused one arrive."""
