@@ -66,6 +66,10 @@ VERBS: Final = {
     "discover": VerbEntry(
         "msmq.cli.enterprise.discover", "Find directory servers by broadcast on the networks of this host."
     ),
+    "double": VerbEntry(
+        "msmq.cli.server.double",
+        "Receive messages as a queue manager in memory, with the faults of a script, and print what happens.",
+    ),
     "enterprise": VerbEntry(
         "msmq.cli.enterprise.enterprise",
         "Set the members, roles, sites and links of an enterprise, and check the file that describes one.",

@@ -1,4 +1,4 @@
-"""Test doubles for programs that build on msmq: clock, network, store, accounts, packets, contract tests.
+"""Test doubles for programs that build on msmq: clock, network, store, receiver with faults, contract tests.
 
 L{msmq.testing.contracts} has the contract tests of stores, directories, routers and access controls.
 The names are imported lazily.
@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from msmq.directory.memory import MemoryDirectory
+    from msmq.double.double import FaultInjectingDouble
+    from msmq.double.events import DoubleEvent
+    from msmq.double.script import DoubleScript, Fault, FaultAction, MessageKind, PeerAnswer, PeerRule
+    from msmq.double.script_file import ScriptError, parse_script, read_script
     from msmq.storage.memory import MemoryMessageStore
     from msmq.testing.access_control import MemoryAccessControl
     from msmq.testing.ciphers import MemoryCiphers
@@ -20,6 +24,17 @@ if TYPE_CHECKING:
     from msmq.testing.streams import Conditions
 
 _HOMES = {
+    "DoubleEvent": "msmq.double.events",
+    "DoubleScript": "msmq.double.script",
+    "Fault": "msmq.double.script",
+    "FaultAction": "msmq.double.script",
+    "FaultInjectingDouble": "msmq.double.double",
+    "MessageKind": "msmq.double.script",
+    "PeerAnswer": "msmq.double.script",
+    "PeerRule": "msmq.double.script",
+    "ScriptError": "msmq.double.script_file",
+    "parse_script": "msmq.double.script_file",
+    "read_script": "msmq.double.script_file",
     "Conditions": "msmq.testing.streams",
     "ManualClock": "msmq.testing.clock",
     "MemoryAccessControl": "msmq.testing.access_control",
@@ -33,14 +48,25 @@ _HOMES = {
 
 __all__ = [
     "Conditions",
+    "DoubleEvent",
+    "DoubleScript",
+    "Fault",
+    "FaultAction",
+    "FaultInjectingDouble",
     "ManualClock",
     "MemoryAccessControl",
     "MemoryCiphers",
     "MemoryDirectory",
     "MemoryMessageStore",
+    "MessageKind",
     "Network",
+    "PeerAnswer",
+    "PeerRule",
+    "ScriptError",
     "message_packet",
     "message_view",
+    "parse_script",
+    "read_script",
 ]
 
 

@@ -129,6 +129,7 @@ INTERFACES = [
     "MessageFlow",
     "MessageLocation",
     "MessageNotStored",
+    "MessageRefusal",
     "Moment",
     "MoveMessage",
     "NoRoute",
@@ -182,14 +183,25 @@ CLIENT = [
 
 TESTING = [
     "Conditions",
+    "DoubleEvent",
+    "DoubleScript",
+    "Fault",
+    "FaultAction",
+    "FaultInjectingDouble",
     "ManualClock",
     "MemoryAccessControl",
     "MemoryCiphers",
     "MemoryDirectory",
     "MemoryMessageStore",
+    "MessageKind",
     "Network",
+    "PeerAnswer",
+    "PeerRule",
+    "ScriptError",
     "message_packet",
     "message_view",
+    "parse_script",
+    "read_script",
 ]
 
 CONTRACTS = [

@@ -97,18 +97,24 @@ ROOMS = {
             "control",
             "service",
             "pipeline",
+            "double",
             "toml",
             "version",
         ),
     ),
     "broker": Room(6, (*BELOW_PROVIDERS, "net", "storage", "manager", "service")),
+    "double": Room(
+        6, (*BELOW_PROVIDERS, "decoding", "net", "storage", "manager", "service", "broker", "toml")
+    ),
     "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service")),
     "client": Room(6, (*BELOW_PROVIDERS, "control")),
     # The doors: what users import, and what their tests import.
     "msmq": Room(
         7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "sender", "version")
     ),
-    "testing": Room(7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "msmq")),
+    "testing": Room(
+        7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "double", "msmq")
+    ),
 }
 """Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""
 
@@ -128,6 +134,9 @@ SAME_LEVEL = {
     ("service", "web"),
     ("web", "control"),
     ("broker", "service"),
+    ("double", "broker"),
+    ("double", "service"),
+    ("cli", "double"),
     ("sender", "service"),
     ("pipeline", "control"),
     ("cli", "control"),

@@ -1,0 +1,229 @@
+"""A receiver of messages for tests of senders: a queue manager in memory that misbehaves as a script says."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+import attrs
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
+
+from msmq.broker.broker import Broker
+from msmq.broker.outcomes import Outcome, accept, reject
+from msmq.decoding.message_json import message_json
+from msmq.double.events import DoubleEvent
+from msmq.double.fault_plan import FaultPlan
+from msmq.double.script import DoubleScript
+from msmq.double.script_file import parse_script
+from msmq.double.session import DoublePingProtocol, DoublePlay, DoubleSession, ScriptedRefusals
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.net.clock import SystemClock
+from msmq.net.reactors import running_reactor
+from msmq.quoting import kind_of, quoted
+from msmq.service.configuration import Overrides, load
+from msmq.service.identity import load_identity
+from msmq.service.server import Server
+from msmq.service.settings import Configuration
+from msmq.storage.memory import MemoryMessageStore
+
+MOST_EVENTS: Final = 10_000
+"""Limit on the events that a double keeps; the oldest are removed."""
+
+
+class FaultInjectingDouble(Service):
+    """A queue manager in memory for tests of senders: it receives every message, and injects faults.
+
+    It is a receiver as the documents want one, with duplicates, streams, OrderAcks and FinalAcks, and queues
+    that the first message creates, except for what the script says ([MS-MQQB] 3.1.5.8). It accepts messages
+    from every address without authentication, and sends the negative acknowledgements that they request.
+    It is a Twisted service: C{startService}, then C{await double.started}.
+
+    @param script: a L{DoubleScript}, or its text in TOML; by default no faults.
+    @param address: the IP address at which it listens, at the ports 1801 and 3527; by default 127.0.0.1.
+    @param name: ComputerName.
+    @param reactor: by default the global one.
+    @raise LocalProtocolError: an argument cannot be used; the error names it.
+    @raise ScriptError: the text of the script has errors.
+    @ivar events: what happened, the latest L{MOST_EVENTS}.
+    @ivar started: fires when it listens, or with the reason why it cannot start; each start makes a new one.
+    """
+
+    def __init__(
+        self,
+        script: DoubleScript | str | None = None,
+        *,
+        address: str = "127.0.0.1",
+        name: str = "DOUBLE",
+        reactor: IReactorTime | None = None,
+    ) -> None:
+        self._script = _checked_script(script)
+        self._address = _checked_address(address)
+        given: object = name
+        if not isinstance(given, str) or not given:
+            raise LocalProtocolError(f"FaultInjectingDouble: name is {quoted(given)}; it has to be a text")
+        self._name = name
+        self._reactor = reactor
+        self._server: Server | None = None
+        self._home: Path | None = None
+        self._waiting: list[tuple[Callable[[DoubleEvent], object], Deferred[DoubleEvent]]] = []
+        self.events: deque[DoubleEvent] = deque(maxlen=MOST_EVENTS)
+        self.observers: list[Callable[[DoubleEvent], object]] = []
+        """Called with each event."""
+        self.started: Deferred[None] = Deferred()
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """The addresses on which it listens: C{TCP 127.0.0.1:1801}; empty before it has started."""
+        return () if self._server is None else self._server.addresses
+
+    @property
+    def received(self) -> Sequence[DoubleEvent]:
+        """The events of messages that were received from their queue, each once."""
+        return [event for event in self.events if event.kind == "received"]
+
+    def when(self, condition: Callable[[DoubleEvent], object]) -> Deferred[DoubleEvent]:
+        """Fires with the first event, of the past or the future, for which C{condition} is true."""
+        if not callable(condition):
+            raise LocalProtocolError(f"when: condition is {kind_of(condition)}; it has to be a callable")
+        waiting: Deferred[DoubleEvent] = Deferred(self._forget)
+        for event in self.events:
+            if condition(event):
+                waiting.callback(event)
+                return waiting
+        self._waiting.append((condition, waiting))
+        return waiting
+
+    def cut(self) -> int:
+        """Close every session at once, without what is still to be written; returns how many there were."""
+        if self._server is None or self._server.parts is None:
+            return 0
+        connections = self._server.parts.sessions.connections
+        for connection in connections:
+            connection.transport.abortConnection()  # type: ignore[union-attr]
+        return len(connections)
+
+    # Called by Twisted
+
+    def startService(self) -> None:
+        """Start; C{started} fires with the result."""
+        Service.startService(self)
+        self.started = ensureDeferred(self._start())
+
+    def stopService(self) -> Deferred[None]:
+        """Stop; what it has received is forgotten, its events are kept."""
+        Service.stopService(self)
+        self.started.addErrback(lambda _: None)
+        self.started.cancel()
+        return ensureDeferred(self._stop())
+
+    async def _start(self) -> None:
+        reactor = running_reactor() if self._reactor is None else self._reactor
+        clock = SystemClock()
+        play = DoublePlay(FaultPlan(self._script), ScriptedRefusals(), self._report, reactor, clock)
+        program = DoubleBroker(play).program(reactor, clock)
+        self._home = Path(tempfile.mkdtemp(prefix="msmq-double-"))
+        if self._script.identifier is not None:
+            identifier = self._script.identifier
+            load_identity(self._home, lambda: identifier)
+        self._server = Server(
+            self._configuration(self._home),
+            reactor,
+            session_protocol=partial(DoubleSession, intake=program, play=play),
+            ping_protocol=partial(DoublePingProtocol, play=play),
+            session_policy=play.refusals,
+            store=MemoryMessageStore(durable=True),
+            program=program,
+        )
+        self._server.startService()
+        try:
+            await self._server.started
+        except BaseException:
+            await self._stop()
+            raise
+
+    def _configuration(self, home: Path) -> Configuration:
+        found = load(
+            None, Overrides(name=self._name, data=str(home), address=self._address, storage="memory")
+        )
+        quota = min(found.limits.quota, found.limits.express_memory // 1024)
+        return attrs.evolve(
+            found,
+            listen=attrs.evolve(found.listen, control=None),
+            limits=attrs.evolve(found.limits, quota=quota),
+            security=attrs.evolve(found.security, unauthenticated="allow", permit_insecure_nacks=True),
+        )
+
+    async def _stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stopService()
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+            self._home = None
+
+    def _report(self, event: DoubleEvent) -> None:
+        self.events.append(event)
+        for observer in self.observers:
+            observer(event)
+        for condition, waiting in tuple(self._waiting):
+            if condition(event):
+                self._waiting.remove((condition, waiting))
+                waiting.callback(event)
+
+    def _forget(self, waiting: Deferred[DoubleEvent]) -> None:
+        self._waiting = [each for each in self._waiting if each[1] is not waiting]
+
+
+class DoubleBroker(Broker):
+    """Receives every message, and rejects those that the script refuses in their queue."""
+
+    def __init__(self, play: DoublePlay) -> None:
+        super().__init__(concurrency=16)
+        self._play = play
+
+    async def message_received(self, message: ReceivedMessage) -> Outcome:
+        fault = self._play.rejected.pop(message.view.identity, None)
+        described = message_json(message.view, lookup_id=message.lookup_id, is_kept=False)
+        action = "" if fault is None else fault.action.value
+        self._play.report(
+            DoubleEvent("received", self._play.clock.now().wall, action=action, message=described)
+        )
+        return accept() if fault is None else reject(fault.refusal_class, "the script of the double")
+
+
+def _checked_script(script: object) -> DoubleScript:
+    if script is None:
+        return DoubleScript()
+    if isinstance(script, str):
+        return parse_script(script)
+    if not isinstance(script, DoubleScript):
+        raise LocalProtocolError(
+            f"FaultInjectingDouble: script is {kind_of(script)}; it has to be a DoubleScript, or its"
+            " text in TOML"
+        )
+    return script
+
+
+def _checked_address(address: object) -> str:
+    try:
+        return str(ip_address(address if isinstance(address, str) else ""))
+    except ValueError as error:
+        raise LocalProtocolError(
+            f"FaultInjectingDouble: address is {quoted(address)}; it has to be an IP address as text, such as"
+            " 127.0.0.9"
+        ) from error
+
+
+def failure_text(failure: Failure) -> str:
+    """Why a double could not start, on one line."""
+    return " ".join(str(failure.value).split())
