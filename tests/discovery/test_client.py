@@ -380,7 +380,10 @@ class EndTests(SynchronousTestCase):
         self.assertEqual(discovery.connected_networks, NETS)
 
     def test_reply_of_a_network_before_the_last(self) -> None:
-        """MQSD-3.1.6.1-04 MQSD-3.1.5.1-02, readings 4 and 5: it succeeds, and only the networks count."""
+        """MQSD-3.1.6.1-04 MQSD-3.1.5.1-02, readings 4 and 5: it succeeds, and only the networks count.
+
+        MQSD-3.1.1.2-04: an answer of any network counts, also one of another site.
+        """
         discovery = client()
         begin(discovery)
         discovery.receive(foreign(), FIRST.address, at(1))

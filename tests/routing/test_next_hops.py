@@ -228,8 +228,11 @@ class SiteGateTests(SynchronousTestCase):
         """MQBR-3.1.5.3-05: of a destination's sites the cheapest to reach counts, then the smallest."""
         estate = Estate("A-B 2, A-C 1, A-D 2")
         estate.machine("both", "D C")
+        estate.machine("last", "C B")
         estate.machine("alike", "D B")
         self.assertEqual(hops(estate.sound(), "gA", "both"), ["gC"])
+        # Neither the last of its sites counts, nor the smallest of them if another is cheaper.
+        self.assertEqual(hops(estate.sound(), "gA", "last"), ["gC"])
         self.assertEqual(hops(estate.sound(), "gA", "alike"), ["gB"])
 
     def test_no_route(self) -> None:

@@ -58,9 +58,12 @@ class QueueFormatTests(SynchronousTestCase):
             self.assertEqual((error.section, error.header), ("[MS-MQMQ] 2.2.7", "QUEUE_FORMAT"))
 
     def accepted(self, number: int, suffix_and_flags: int) -> None:
-        """Assert that some name is carried with these two values."""
-        found = [encoded(text)[:2] for text in NAMES[number]]
-        self.assertIn(bytes((number, suffix_and_flags)), found)
+        """Assert that some name is carried with these two values, and read back from them."""
+        expected = bytes((number, suffix_and_flags))
+        found = [text for text in NAMES[number] if encoded(text)[:2] == expected]
+        self.assertNotEqual(found, [])
+        for text in found:
+            self.assertEqual(QueueFormat.from_bytes(encoded(text)), QueueFormat(parse_format_name(text)))
 
     @given(format_names(lenient=True))
     def test_any_name_is_read_back(self, name: FormatName) -> None:
