@@ -397,6 +397,7 @@ def _signing_policy(security: SecuritySettings) -> SigningPolicy:
         frozenset(algorithms[name] for name in security.hashes),
         security.smallest_key,
         frozenset(versions[name] for name in security.signatures),
+        security.expired_certificates,
     )
 
 

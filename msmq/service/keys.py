@@ -369,6 +369,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
             Array(_one_of(*VERSIONS), f"versions of MSMQ: {', '.join(VERSIONS)}"), _SECURITY["signatures"]
         ),
         "smallest_key": _counted(512, 16384, _SECURITY["smallest_key"], "bits"),
+        "expired_certificates": Key(Flag(), _SECURITY["expired_certificates"]),
         "sender": Key(Text(parse_sid, "a SID")),
         "send_sender": Key(Flag(), _SECURITY["send_sender"]),
     },

@@ -244,6 +244,9 @@ class SecuritySettings:
     smallest_key: int = 1024
     """Bits of the shortest RSA key of an accepted certificate."""
 
+    expired_certificates: bool = False
+    """Whether a signature is accepted whose certificate has expired."""
+
     sender: str | None = None
     """The SID of local senders; by default that of the server's user, as Samba has it."""
 

@@ -64,11 +64,14 @@ class SigningPolicy:
     @ivar smallest_key: bits of the shortest accepted RSA key.
     @ivar versions: the accepted signature formats.  Each covers concatenated fields, so a signature of 2.0
     for one queue can be converted into one of 1.0 for any, with a longer body, and sometimes into one of 3.0.
+    @ivar accepts_expired: whether a certificate that has expired is accepted. Windows does not look at its
+    dates; without this an estate whose certificates were never renewed cannot be served.
     """
 
     hashes: frozenset[HashAlgorithm] = STRONG_HASHES
     smallest_key: int = SMALLEST_KEY
     versions: frozenset[AuthenticationLevel] = frozenset(VERSION_NAMES)
+    accepts_expired: bool = False
 
 
 class SigningCertificate(Protocol):
@@ -158,8 +161,11 @@ def certificate_fault(
         )
     if now < certificate.not_before:
         return signature_fault(f"its certificate {shown} is not valid before {_time(certificate.not_before)}")
-    if now > certificate.not_after:
-        return signature_fault(f"its certificate {shown} expired at {_time(certificate.not_after)}")
+    if now > certificate.not_after and not policy.accepts_expired:
+        return signature_fault(
+            f"its certificate {shown} expired at {_time(certificate.not_after)},"
+            " and [security] expired_certificates is false"
+        )
     return None
 
 

@@ -93,6 +93,15 @@ class SignatureRuleTests(SynchronousTestCase):
             with self.subTest(facts=facts, now=now):
                 self.check(certificate_fault(Certificate(**facts), POLICY, now), text, None)
 
+    def test_expired_certificates(self) -> None:
+        """If the operator accepts expired certificates, one that is not valid yet is refused all the same,
+        and so is a short key.
+        """
+        lenient = SigningPolicy(accepts_expired=True)
+        self.check(certificate_fault(Certificate(), lenient, 1e9), "", None)
+        self.check(certificate_fault(Certificate(), lenient, 99.0), "is not valid before", None)
+        self.check(certificate_fault(Certificate(key_bits=1023), lenient, 1e9), "a key of 1023 bits", None)
+
     def test_versions(self) -> None:
         """A line for each result of the verification."""
         only_3 = SigningPolicy(versions=frozenset({AuthenticationLevel.SIG_3_0}))
