@@ -256,7 +256,7 @@ def _facts(message: UserMessageView, described: Mapping[str, Any]) -> MessageFac
 
 def _queue_path(message: UserMessageView) -> str:
     """The path of its queue in a direct name, without the computer; empty for other names."""
-    text = getattr(message.destination(), "text", None)
+    text = getattr(message.destination, "text", None)
     if text is None:
         return ""
     try:
