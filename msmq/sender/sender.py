@@ -329,6 +329,11 @@ def _direct(address: object) -> str:
     if not isinstance(address, str):
         raise LocalProtocolError(f"connect: address is {kind_of(address)}; it has to be a str")
     text = address
+    protocol, colon, _ = text.partition(":")
+    if colon and protocol.upper() in ("OS", "TCP"):
+        raise LocalProtocolError(
+            f"connect: address is {quoted(address)}; write DIRECT={text}, or only {text[len(protocol) + 1 :]}"
+        )
     if "=" not in text:
         text = f"DIRECT={'OS' if read_address(text) is None else 'TCP'}:{text}"
     try:

@@ -33,6 +33,7 @@ from msmq.service.directory_probe import try_directory
 from msmq.service.environment import environment_values
 from msmq.service.exposure import exposure
 from msmq.service.keys import TABLES, directory_backend, storage_backend
+from msmq.service.load_arguments import check_load_arguments
 from msmq.service.machine_check import machine_problems
 from msmq.service.settings import (
     Configuration,
@@ -156,7 +157,9 @@ def load(
     @param path: the file; C{None} for the defaults.
     @param environment: the variables; by default those of the process.
     @raise ConfigurationError: the configuration is invalid; lists every problem.
+    @raise LocalProtocolError: an argument has another type; names it.
     """
+    check_load_arguments(path, overrides, Overrides)
     variables = os.environ if environment is None else environment
     reading, configuration = _read(path, overrides or Overrides(), variables)
     if reading.problems:

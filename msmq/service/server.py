@@ -65,6 +65,7 @@ from msmq.service.log_output import LogOutput
 from msmq.service.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
+from msmq.service.server_arguments import check_server_arguments
 from msmq.service.settings import Configuration
 from msmq.service.store_conversion import convert_former_store
 from msmq.session.descriptor_shares import SMALL, DescriptorShares
@@ -97,19 +98,16 @@ class Server(Service):
     @param session_protocol: a subclass of L{SessionProtocol} with hooks of the application's own.
     @param session_factory: a subclass of L{DiallingSessionFactory
         <msmq.net.dialling_session_factory.DiallingSessionFactory>}, or a callable with its arguments.
-    @param ping_protocol: a subclass of L{ServerPingProtocol<msmq.service.replacements.ServerPingProtocol>},
-        or a callable with its arguments: it answers the pings of other queue managers.
+    @param ping_protocol: a subclass of C{ServerPingProtocol}, or a callable with its arguments.
     @param router: finds the next hops of messages.
     @param directory: not open yet; the server opens and closes it, as it does the store.
     @param store: not open yet; its C{open} is called at each start.
     @param access: decides on the rights of accounts. An error in it denies access.
     @param session_policy: which peers may open sessions, and which messages they may send. An error in it
         refuses.
-    @param gate: which addresses may send messages without a verified sender, in place of C{unauthenticated},
-        C{peers} and C{acknowledgers} of C{[security]}. An error in it refuses.
-    @param discovery: a subclass of L{DirectoryServerProtocol
-        <msmq.service.directory_servers.DirectoryServerProtocol>}, or a callable with its arguments: answers
-        discovery requests ([MS-MQSD] 3.2), where C{connected_networks} are configured.
+    @param gate: replaces the lists of trusted addresses in C{[security]}. An error in it refuses.
+    @param discovery: a subclass of C{DirectoryServerProtocol}, or a callable with its arguments: answers
+        discovery requests ([MS-MQSD] 3.2) where C{connected_networks} are configured.
     @param clock: the time; by default the machine's.
     @param program: works with the queue manager and stops with it, as a broker does; its C{session_protocol}
         has to be given as well.
@@ -117,7 +115,7 @@ class Server(Service):
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
     @param log_output: writes the log of the process and is configured by a reload; C{None} if another
     observer does.
-    @raise LocalProtocolError: a part lacks a member of its interface; names both.
+    @raise LocalProtocolError: an argument has another type or lacks a member of its interface; names both.
     @ivar configuration: its configuration.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
@@ -150,6 +148,7 @@ class Server(Service):
         log_output: LogOutput | None = None,
         accepts_loss: bool = False,
     ) -> None:
+        check_server_arguments(configuration, source, program, reactor, clock, log_output)
         self._accepts_loss = accepts_loss
         self._log_output = log_output
         self.configuration = configuration

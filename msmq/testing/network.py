@@ -43,7 +43,10 @@ from twisted.internet.interfaces import (
 from twisted.internet.protocol import DatagramProtocol, Protocol
 from zope.interface import implementer
 
+from msmq.errors import LocalProtocolError
+from msmq.quoting import kind_of, quoted
 from msmq.testing.streams import PERFECT, Conditions, Link
+from msmq.wire.addresses import read_address
 
 CONNECT_TIMEOUT = 30.0
 """Seconds after which a connection to an unreachable host fails."""
@@ -107,7 +110,17 @@ class Network:
         return [link for _, link in self._link_ends]
 
     def host(self, address: str) -> MemoryHost:
-        """The host with this IP address; the same one each time."""
+        """The host with this IP address; the same one each time.
+
+        @raise LocalProtocolError: C{address} is not an IP address.
+        """
+        given: object = address
+        if not isinstance(given, str) or read_address(given) is None:
+            words = quoted(given) if isinstance(given, str) else kind_of(given)
+            raise LocalProtocolError(
+                f"Network: the address of a host is {words}; it has to be an IP address as text, such as"
+                " 10.0.0.1"
+            )
         address = ip_address(address).compressed
         host = self._hosts.get(address)
         if host is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Iterable
@@ -22,6 +23,9 @@ from twisted.internet.interfaces import (
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from msmq.errors import LocalProtocolError
+from msmq.quoting import kind_of
+
 
 @attrs.frozen(kw_only=True)
 class Conditions:
@@ -40,6 +44,26 @@ class Conditions:
     largest_chunk: int | None = None
     loss: float = 0.0
     duplication: float = 0.0
+
+    def __attrs_post_init__(self) -> None:
+        for name, largest in (
+            ("delay", math.inf),
+            ("jitter", math.inf),
+            ("loss", 1.0),
+            ("duplication", 1.0),
+        ):
+            value: object = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise LocalProtocolError(f"Conditions: {name} is {kind_of(value)}; it has to be a number")
+            if not 0 <= value <= largest:
+                limit = "" if math.isinf(largest) else f" to {largest:g}"
+                raise LocalProtocolError(f"Conditions: {name} is {value:g}; it has to be from 0{limit}")
+        chunk: object = self.largest_chunk
+        if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
+            words = str(chunk) if type(chunk) is int else kind_of(chunk)
+            raise LocalProtocolError(
+                f"Conditions: largest_chunk is {words}; it has to be a whole number from 1, or None"
+            )
 
 
 PERFECT = Conditions()

@@ -1,0 +1,74 @@
+"""Wrong calls of the public interface: each is refused where it comes in, with the name of the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+import msmq
+import msmq.testing
+from msmq import load
+from msmq.errors import MsmqError
+
+_CONFIGURATION = load(None, msmq.Overrides(name="ALPHA"), {})
+_ANY: Any = msmq
+_TESTING: Any = msmq.testing
+
+
+WRONG: list[tuple[str, Callable[[], object]]] = [
+    ("address is an int", lambda: _ANY.connect(5)),
+    ("address is a bytes", lambda: _ANY.connect(b"BETA")),
+    ("address is ''", lambda: msmq.connect("")),
+    ("write DIRECT=TCP:127.0.0.1, or only 127.0.0.1", lambda: msmq.connect("TCP:127.0.0.1")),
+    ("write DIRECT=os:BETA, or only BETA", lambda: msmq.connect("os:BETA")),
+    ("body of a message is a str", lambda: _ANY.Message(body="text")),
+    ("label of a message is a bytes", lambda: _ANY.Message(label=b"x")),
+    ("time to be received -1", lambda: msmq.Message(time_to_be_received=-1)),
+    ("time_to_be_received of a message is a float", lambda: _ANY.Message(time_to_be_received=1.5)),
+    ("priority of a message is a str", lambda: _ANY.Message(priority="3")),
+    ("priority", lambda: msmq.Message(priority=8)),
+    ("admin_queue of a message is an int", lambda: _ANY.Message(admin_queue=5)),
+    ("correlation", lambda: msmq.Message(correlation_id=b"short")),
+    ("seconds is -1", lambda: msmq.later(-1)),
+    ("seconds is '1'", lambda: _ANY.later("1")),
+    ("message_class is an int", lambda: _ANY.reject(5)),
+    ("reason is an int", lambda: _ANY.reject(reason=5)),
+    ("configuration is a str", lambda: _ANY.Server("msmq.toml")),
+    ("configuration is a NoneType", lambda: _ANY.Server(None)),
+    ("reactor is an int", lambda: _ANY.Server(_CONFIGURATION, 5)),
+    ("clock is a float", lambda: _ANY.Server(_CONFIGURATION, clock=1.5)),
+    ("program cannot be used as an IServerProgram", lambda: _ANY.Server(_CONFIGURATION, program=5)),
+    ("source is a str", lambda: _ANY.Server(_CONFIGURATION, source="msmq.toml")),
+    ("gate cannot be used as an IGate", lambda: _ANY.Server(_CONFIGURATION, gate="10.0.0.1")),
+    ("discovery is an object of str", lambda: _ANY.Server(_CONFIGURATION, discovery="on")),
+    ("path is an int", lambda: _ANY.load(5)),
+    ("path is a bytes", lambda: _ANY.load(b"msmq.toml")),
+    ("overrides is a dict", lambda: _ANY.load(None, {"name": "ALPHA"})),
+    ("name of overrides is an int", lambda: _ANY.load(None, _ANY.Overrides(name=5))),
+    ("address of overrides is an int", lambda: _ANY.load(None, _ANY.Overrides(address=5))),
+    ("identifier is 'x'", lambda: _ANY.SessionFactory("x")),
+    ("packet is a str", lambda: _ANY.OutgoingPacket("x")),
+    ("delay is -1", lambda: msmq.testing.Conditions(delay=-1)),
+    ("delay is a str", lambda: _TESTING.Conditions(delay="1 s")),
+    ("loss is 5", lambda: msmq.testing.Conditions(loss=5)),
+    ("jitter is nan", lambda: msmq.testing.Conditions(jitter=float("nan"))),
+    ("largest_chunk is 0", lambda: msmq.testing.Conditions(largest_chunk=0)),
+    ("address of a host is an int", lambda: _TESTING.Network(None).host(5)),
+    ("address of a host is 'alpha'", lambda: _TESTING.Network(None).host("alpha")),
+    ("script is an int", lambda: _TESTING.FaultInjectingDouble(5)),
+]
+"""What each refusal says, and the call."""
+
+
+class WrongCallTests(SynchronousTestCase):
+    """Calls that a program makes by mistake."""
+
+    def test_each_is_refused_by_name(self) -> None:
+        """An error of msmq names the argument and what it has to be; nothing is accepted silently."""
+        for expected, call in WRONG:
+            with self.subTest(expected=expected):
+                error = self.assertRaises(MsmqError, call)
+                self.assertIn(expected, str(error))
+                self.assertNotIn("\n", str(error))
