@@ -133,14 +133,17 @@ class Visitor:
         return True
 
     def delete(self, queue: str) -> bool:
-        """Delete a queue; whether it was done."""
+        """Delete a queue; whether it was done, and not only accepted while the store fails."""
         messages = self._account.messages[queue]
         self._account.queues[queue] = ArrivalOutcome.OPEN
         self._remove(messages, messages, ArrivalOutcome.OPEN)
         try:
-            self._client.delete_queue(queue)
+            pending = self._client.delete_queue(queue).get("pending")
         except MQError as error:
             self._refused(error)
+            return False
+        if pending is not None:
+            self._refused(MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, pending))
             return False
         self._account.queues[queue] = ArrivalOutcome.GONE
         self._remove(messages, messages, ArrivalOutcome.GONE)
