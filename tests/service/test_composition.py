@@ -38,8 +38,8 @@ DEFAULTS = {
 }
 """The only parameters that the composition leaves out, but for those of L{CONSTANTS}."""
 
-CONSTANTS = {"ControlLimits": ("receives", "connections")}
-"""Settings of which a configuration decides about these; the others are the same for every server."""
+CONSTANTS = {"ControlLimits": ("receives", "connections"), "GatedPeers": ("gate",)}
+"""Parameters that are given; the others are the same for every server, or have no effect beside them."""
 
 
 REPLACED: Mapping[str, Any] = {"replacements.session_factory": DiallingSessionFactory}

@@ -22,6 +22,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "set": "The properties are set.",
     "unchanged": "Nothing is changed: every property has this value already.",
     "deleted": "The queue is deleted.",
+    "deletion-pending": "The queue is deleted; the store fails, and is retried until it has removed it.",
     "paused": "It is paused.",
     "resumed": "It is resumed.",
     "retried": "A connection is attempted now.",

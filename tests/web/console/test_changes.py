@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import quote, unquote, urlencode
 
 from msmq.control.authentication.roles import Role
+from msmq.queues.arriving.message import Delivery
 from msmq.web.console.page_roles import PAGE_ROLES
 from tests.control.callers.test_roles import TOKENS
 from tests.control.support import Answer
@@ -112,6 +113,15 @@ class QueueChangeTests(ChangeTestCase):
         path = self.alpha.service.inspection.queue(ORDERS).path
         self.assertIn("The queue is deleted.", self.done(page, ("confirmed", path.upper()), ("listed", "3")))
         self.refused(page, 404, "MQ_ERROR_QUEUE_NOT_FOUND", ("confirmed", path), ("listed", "3"))
+
+    def test_delete_with_a_failing_store(self) -> None:
+        """The queue is deleted, and the page says that the store is retried."""
+        self.put(ORDERS, b"kept", delivery=Delivery.RECOVERABLE)
+        self.disk.is_broken = True
+        fields = ("confirmed", ORDERS), ("listed", "4")
+        text = self.done(f"/queue/delete?{self.here}", *fields)
+        self.assertIn("the store fails, and is retried", text)
+        self.assertNotIn(ORDERS, self.shown("/queues").text.replace("Create", ""))
 
     def test_replay(self) -> None:
         """Entries of the message log are sent again."""

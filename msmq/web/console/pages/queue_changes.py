@@ -12,7 +12,7 @@ from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.resources.queue_properties import read_log_range, read_properties
 from msmq.interfaces.summaries import QueueSummary
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import DeletionPending, MQError, Status
 from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.forms import ChangeForm
@@ -112,15 +112,19 @@ class QueueChanges:
         typed, listed = form.text("confirmed"), form.number("listed")
         form.end()
 
-        def delete() -> Awaitable[None]:
+        async def delete() -> ChangeOutcome:
             queue = self._manager.inspection.queue(path)
             if typed.casefold() != queue.path.casefold():
                 raise _refused(f"the path that was typed in is not {queue.path}: nothing is deleted")
             check_not_more(held(queue), listed, "deleted")
-            return self._manager.delete_queue(path)
+            try:
+                await self._manager.delete_queue(path)
+            except DeletionPending:
+                return ChangeOutcome("deletion-pending")
+            return ChangeOutcome("deleted")
 
-        await self._context.change(request, AuditedOperation("queue delete", path), delete)
-        return self._context.redirect(request, ChangeOutcome("deleted").address("/queues"))
+        outcome = await self._context.change(request, AuditedOperation("queue delete", path), delete)
+        return self._context.redirect(request, outcome.address("/queues"))
 
     @app.route("/queue/replay", methods=["POST"])
     async def replay(self, request: WebRequest) -> bytes:
