@@ -16,11 +16,11 @@ VERSION = 1
 class Contexts:
     """Servers by their names.
 
-    @ivar places: the endpoint of each server, and its token file.
+    @ivar endpoints: the endpoint of each server, and its token file.
     @ivar current: the name of the context in use; C{None} for none.
     """
 
-    places: Mapping[str, tuple[str, str | None]]
+    endpoints: Mapping[str, tuple[str, str | None]]
     current: str | None
 
 
@@ -39,7 +39,7 @@ def read_contexts() -> Contexts:
     try:
         with open(path, encoding="utf-8") as file:
             value = json.load(file)
-        places = {
+        endpoints = {
             str(name): (str(each["place"]), each.get("token_file"))
             for name, each in value["contexts"].items()
         }
@@ -50,7 +50,7 @@ def read_contexts() -> Contexts:
         raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise click.UsageError(f"{path} is damaged: {error}; correct or remove it") from error
-    return Contexts(places, current if current in places else None)
+    return Contexts(endpoints, current if current in endpoints else None)
 
 
 def write_contexts(contexts: Contexts) -> None:
@@ -63,8 +63,8 @@ def write_contexts(contexts: Contexts) -> None:
         "version": VERSION,
         "current": contexts.current,
         "contexts": {
-            name: {"place": place, "token_file": token_file}
-            for name, (place, token_file) in contexts.places.items()
+            name: {"place": endpoint, "token_file": token_file}
+            for name, (endpoint, token_file) in contexts.endpoints.items()
         },
     }
     try:

@@ -66,8 +66,8 @@ class Settings:
         if host.partition(":")[0] in ("ssl", "tls", "tcp", "unix"):
             return self._client_at(host, f"--ask {host}")
         if "/" in host:
-            place = _socket_in(host) if os.path.isdir(host) else f"unix:{host}"
-            return self._client_at(place, f"--ask {host}")
+            endpoint = _socket_in(host) if os.path.isdir(host) else f"unix:{host}"
+            return self._client_at(endpoint, f"--ask {host}")
         return self._client_on(host, self._client_at(self._control_location, "--control"), "--ask")
 
     def _client_on(self, name: str, server: ControlClient, option: str = "--on") -> ControlClient:
@@ -80,15 +80,15 @@ class Settings:
             )
         return self._client_at(str(endpoint), f"{option} {name}")
 
-    def _client_at(self, place: str, option: str) -> ControlClient:
+    def _client_at(self, endpoint: str, option: str) -> ControlClient:
         from msmq.control.client.client import ControlClient
         from msmq.control.client.locations import LocationError, parse_location
 
         token_file = self.token_file or os.environ.get("MSMQ_TOKEN_FILE")
-        if token_file is None and (context := self._context) is not None and context[0] == place:
+        if token_file is None and (context := self._context) is not None and context[0] == endpoint:
             token_file = context[1]
         try:
-            return ControlClient(parse_location(place, token_file=token_file))
+            return ControlClient(parse_location(endpoint, token_file=token_file))
         except LocationError as error:
             hint = "; --token-file or MSMQ_TOKEN_FILE does" if "requires a token" in str(error) else ""
             raise click.UsageError(f"{option}: {error}{hint}") from error
@@ -163,9 +163,9 @@ class Settings:
         current = os.environ.get("MSMQ_CONTEXT") or contexts.current
         if current is None:
             return None
-        if current not in contexts.places:
+        if current not in contexts.endpoints:
             raise click.UsageError(f"MSMQ_CONTEXT: there is no context {current}; see msmq context list")
-        return contexts.places[current]
+        return contexts.endpoints[current]
 
 
 _NO_QUEUE: Final = frozenset(
@@ -232,7 +232,7 @@ def common_options(command: _C) -> _C:
         ),
         click.option(
             "--control",
-            metavar="PLACE",
+            metavar="ENDPOINT",
             expose_value=False,
             callback=_take_control,
             help="The control socket of the server, or ssl:HOST:PORT.  [env: MSMQ_CONTROL]",

@@ -20,17 +20,17 @@ Refuse = Callable[[KeyPath, str], None]
 class DeclaredAccount:
     """A C{[[user]]} or C{[[group]]} of an enterprise file.
 
-    @ivar place: its position in the file, for errors.
+    @ivar key_path: its position in the file, for errors.
     @ivar values: C{sid}, and optionally C{name} and C{groups}, which are names of groups or SIDs.
     """
 
-    place: KeyPath
+    key_path: KeyPath
     values: Mapping[str, Any]
 
     @property
     def is_user(self) -> bool:
         """Whether it is a user rather than a group."""
-        return self.place[0] == "user"
+        return self.key_path[0] == "user"
 
     @property
     def sid(self) -> bytes:
@@ -55,10 +55,10 @@ def gather(written: Iterable[DeclaredAccount], refuse: Refuse) -> tuple[Account,
     sids: set[bytes] = set()
     for row in rows:
         if row.sid in sids:
-            refuse((*row.place, "sid"), "is the SID of another account too")
+            refuse((*row.key_path, "sid"), "is the SID of another account too")
         sids.add(row.sid)
         if row.name.casefold() in names:
-            refuse((*row.place, "name"), "is the name of another account too")
+            refuse((*row.key_path, "name"), "is the name of another account too")
         names[row.name.casefold()] = row.sid
     groups = {row.name.casefold(): row.sid for row in rows if not row.is_user}
     direct = {row.sid: set(_groups(row, groups, refuse)) for row in rows}
@@ -76,7 +76,7 @@ def _groups(row: DeclaredAccount, groups: Mapping[str, bytes], refuse: Refuse) -
             except ValueError:
                 known = nearest(text.casefold(), groups)
                 refuse(
-                    (*row.place, "groups", index),
+                    (*row.key_path, "groups", index),
                     f"{quoted(text)} is not a group of this file, nor a SID{known}",
                 )
                 continue

@@ -94,12 +94,12 @@ class _Reading:
         return []
 
     def fault(self, index: int, entry: object) -> Fault | None:
-        place: KeyPath = ("fault", index)
-        values = self.table(place, entry, _FAULT)
+        key_path: KeyPath = ("fault", index)
+        values = self.table(key_path, entry, _FAULT)
         if values is None:
             return None
         if "action" not in values:
-            self.refuse(place, "needs its action, such as action = 'delay'")
+            self.refuse(key_path, "needs its action, such as action = 'delay'")
             return None
         if "class" in values:
             name = values.pop("class")
@@ -107,21 +107,21 @@ class _Reading:
             if found is None:
                 negative = [each for each in MessageClass.__members__ if each.startswith("NACK_")]
                 hint = nearest(name, negative) if isinstance(name, str) else ""
-                self.refuse((*place, "class"), f"{quoted(name)} is not a message class{hint}")
+                self.refuse((*key_path, "class"), f"{quoted(name)} is not a message class{hint}")
                 return None
             values["message_class"] = found
-        return self.made(place, Fault, values)
+        return self.made(key_path, Fault, values)
 
     def rule(self, name: str, entry: object) -> PeerRule:
         values = self.table((name,), entry, _RULE)
         return PeerRule() if values is None else self.made((name,), PeerRule, values) or PeerRule()
 
-    def made(self, place: KeyPath, make: Callable[..., T], values: Mapping[str, Any]) -> T | None:
+    def made(self, key_path: KeyPath, make: Callable[..., T], values: Mapping[str, Any]) -> T | None:
         try:
             return make(**values)
         except LocalProtocolError as error:
             key = str(error).partition(" ")[0]
-            self.refuse((*place, key) if (*place, key) in self.lines else place, str(error))
+            self.refuse((*key_path, key) if (*key_path, key) in self.lines else key_path, str(error))
             return None
 
     def identifier(self, value: object) -> UUID | None:
@@ -133,18 +133,18 @@ class _Reading:
             self.refuse(("identifier",), f"must be a GUID as text, not {quoted(value)}")
             return None
 
-    def table(self, place: KeyPath, entry: object, keys: tuple[str, ...]) -> dict[str, Any] | None:
+    def table(self, key_path: KeyPath, entry: object, keys: tuple[str, ...]) -> dict[str, Any] | None:
         if not isinstance(entry, dict):
-            self.refuse(place, f"must be a table, not {type_name(entry)}")
+            self.refuse(key_path, f"must be a table, not {type_name(entry)}")
             return None
         for key in entry:
             if key not in keys:
-                self.refuse((*place, key), f"is not a key here{nearest(key, keys)}")
+                self.refuse((*key_path, key), f"is not a key here{nearest(key, keys)}")
         return {key: value for key, value in entry.items() if key in keys}
 
-    def refuse(self, place: KeyPath, problem: str) -> None:
+    def refuse(self, key_path: KeyPath, problem: str) -> None:
         # A key that is missing has the line of its table.
-        starts = (place[:length] for length in range(len(place), 0, -1))
+        starts = (key_path[:length] for length in range(len(key_path), 0, -1))
         line = next((self.lines[start] for start in starts if start in self.lines), None)
-        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key_path)
         self.problems.append((line or 0, _line(self.path, line, key.removeprefix("."), problem)))

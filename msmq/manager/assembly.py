@@ -105,15 +105,15 @@ class Parts:
         sessions: ISessions,
         runtime: ManagerRuntime,
         policy: TransferPolicy,
-        place: EnterpriseSettings,
+        enterprise: EnterpriseSettings,
         security: ManagerSecurity,
         send_keys: SendKeys,
         transactions: TransactionListener,
     ) -> None:
         reactor, clock, new_identifier = runtime.reactor, runtime.clock, runtime.new_identifier
         directory, router, settings, trusted_peers = (
-            place.directory,
-            place.router,
+            enterprise.directory,
+            enterprise.router,
             policy.session,
             security.trusted_peers,
         )
@@ -131,7 +131,9 @@ class Parts:
         if directory is not None:
             client = DirectoryClient(
                 directory,
-                directory_access(model, place.host, place.changes, routing_server=place.routing_server),
+                directory_access(
+                    model, enterprise.host, enterprise.changes, routing_server=enterprise.routing_server
+                ),
                 DirectoryRunner(directory, clock, self.perform_in_directory),
                 DirectoryHealth(directory, clock, self._note),
             )
@@ -214,14 +216,14 @@ class Parts:
                 local,
                 client,
                 reactor,
-                place.host,
+                enterprise.host,
                 effects,
                 self.public,
                 directory_routes,
                 kept_topology,
                 self.divergences,
-                routing_server=place.routing_server,
-                site=place.site,
+                routing_server=enterprise.routing_server,
+                site=enterprise.site,
             )
             self.integration = integration
         self.descriptors = descriptors = (
@@ -231,7 +233,7 @@ class Parts:
                 security.access,
                 None
                 if self.integration is None
-                else PublicSecurity(self.integration, clock, place.changes, self.divergences),
+                else PublicSecurity(self.integration, clock, enterprise.changes, self.divergences),
             )
         )
         self.administration = Administration(
@@ -285,7 +287,7 @@ class Parts:
             refusals,
             policy.source_journaling,
         )
-        role = RoutingRole(place.routing_server, None if client is None else client.access)
+        role = RoutingRole(enterprise.routing_server, None if client is None else client.access)
         arrivals = Arrivals(
             performer,
             outbox,

@@ -56,7 +56,7 @@ class QueueManagerService(Service):
     @param sessions: creates the sessions; passed to the session endpoint.
     @param runtime: its reactor, clock and threads.
     @param policy: how messages are transferred, reported and recorded.
-    @param place: its names, and its membership in an enterprise.
+    @param enterprise: its names, and its membership in an enterprise.
     @param security: trusted peers, access control, signatures and encryption.
     @param send_keys: the stored message keys.
     @param addresses: the addresses at which it listens, for C{msmq status}.
@@ -77,7 +77,7 @@ class QueueManagerService(Service):
         sessions: ISessions,
         runtime: ManagerRuntime,
         policy: TransferPolicy,
-        place: EnterpriseSettings,
+        enterprise: EnterpriseSettings,
         security: ManagerSecurity,
         send_keys: SendKeys,
         addresses: Callable[[], Sequence[str]],
@@ -89,7 +89,7 @@ class QueueManagerService(Service):
             sessions=sessions,
             runtime=runtime,
             policy=policy,
-            place=place,
+            enterprise=enterprise,
             security=security,
             send_keys=send_keys,
             transactions=self._subscriptions,
@@ -97,7 +97,7 @@ class QueueManagerService(Service):
         self._parts = parts
         self._life = ManagerLifecycle(parts)
         self.access = AccessAdministration(parts)
-        self.inspection = ManagerInspection(parts, place.host, addresses, self)
+        self.inspection = ManagerInspection(parts, enterprise.host, addresses, self)
         self.message_administration = parts.message_administration
         self.model = model
         self.store = store

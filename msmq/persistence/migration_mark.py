@@ -42,12 +42,12 @@ class CopyPhase(enum.IntEnum):
 class CopyPosition:
     """Progress of a copy.
 
-    @ivar place: index of the next queue, among the queues of the source, from 0.
+    @ivar index: index of the next queue, among the queues of the source, from 0.
     @ivar begin: LookupIdentifier, sequence or index from which the copy continues there.
     """
 
     phase: CopyPhase = CopyPhase.QUEUES
-    place: int = 0
+    index: int = 0
     begin: int = 0
 
 
@@ -75,7 +75,7 @@ class MigrationMark:
                 "role": self.role.value,
                 "migration": str(self.identifier),
                 "other": self.other,
-                "position": [int(position.phase), position.place, position.begin],
+                "position": [int(position.phase), position.index, position.begin],
                 "finished": self.is_finished,
             }
         ).encode()
@@ -90,12 +90,12 @@ def read_mark(value: bytes | None) -> MigrationMark | None:
         return None
     try:
         found = json.loads(value)
-        phase, place, begin = found["position"]
+        phase, index, begin = found["position"]
         return MigrationMark(
             MigrationRole(found["role"]),
             UUID(found["migration"]),
             str(found["other"]),
-            CopyPosition(CopyPhase(phase), int(place), int(begin)),
+            CopyPosition(CopyPhase(phase), int(index), int(begin)),
             bool(found["finished"]),
         )
     except (ValueError, KeyError, TypeError) as error:

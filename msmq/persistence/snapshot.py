@@ -63,21 +63,21 @@ class MessageColumns(Sequence[StoredMessage]):
         return zip(self.lookup_ids, self.sizes, self.arrived, due, self.aborts, self.moves, strict=True)
 
     @overload
-    def __getitem__(self, place: int) -> StoredMessage: ...
+    def __getitem__(self, index: int) -> StoredMessage: ...
 
     @overload
-    def __getitem__(self, place: slice) -> MessageColumns: ...
+    def __getitem__(self, index: slice) -> MessageColumns: ...
 
-    def __getitem__(self, place: int | slice) -> StoredMessage | MessageColumns:
+    def __getitem__(self, index: int | slice) -> StoredMessage | MessageColumns:
         ids, sizes, arrived, due = self.lookup_ids, self.sizes, self.arrived, self.due
-        if isinstance(place, slice):
-            aborts, moves = self.aborts[place], self.moves[place]
-            event_only = self.event_only[place]
+        if isinstance(index, slice):
+            aborts, moves = self.aborts[index], self.moves[index]
+            event_only = self.event_only[index]
             return MessageColumns(
-                ids[place], sizes[place], arrived[place], due[place], aborts, moves, event_only
+                ids[index], sizes[index], arrived[index], due[index], aborts, moves, event_only
             )
-        limit = None if due[place] < 0 else due[place]
-        return ids[place], sizes[place], arrived[place], limit, self.aborts[place], self.moves[place]
+        limit = None if due[index] < 0 else due[index]
+        return ids[index], sizes[index], arrived[index], limit, self.aborts[index], self.moves[index]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

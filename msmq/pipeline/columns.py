@@ -87,30 +87,32 @@ class Columns:
         transaction = self._at(starts + ends, _TRANSACTION)
         is_transactional = flags & 0x00100000 != 0
         is_plain &= ~is_transactional | (_u32(transaction, 12) != 0)
-        places = ends + numpy.where(is_transactional, numpy.where(transaction[:, 0] & 1, 36, 20), 0)
-        is_plain &= places + _PROPERTIES <= sizes
-        places = numpy.where(is_plain, places, 0)
-        properties = self._at(starts + places, _PROPERTIES)
+        offsets = ends + numpy.where(is_transactional, numpy.where(transaction[:, 0] & 1, 36, 20), 0)
+        is_plain &= offsets + _PROPERTIES <= sizes
+        offsets = numpy.where(is_plain, offsets, 0)
+        properties = self._at(starts + offsets, _PROPERTIES)
         labels = properties[:, 1].astype(numpy.int64)
         extensions, bodies = _u32(properties, 52), _u32(properties, 32)
-        is_plain &= (places + _PROPERTIES + 2 * labels + extensions + bodies + 3 & ~3) == sizes
+        is_plain &= (offsets + _PROPERTIES + 2 * labels + extensions + bodies + 3 & ~3) == sizes
         is_plain &= labels <= 250
         self._names: dict[bytes, Names] = {}
         rows = [row for row in numpy.flatnonzero(is_plain).tolist()]
         found = [
             self._names_of(packets[row], end) for row, end in zip(rows, ends[is_plain].tolist(), strict=True)
         ]
-        label_places = places + _PROPERTIES
+        label_places = offsets + _PROPERTIES
         texts = [
             _label(packets[row], begin, length)
             for row, begin, length in zip(
                 rows, label_places[is_plain].tolist(), labels[is_plain].tolist(), strict=True
             )
         ]
-        kept = [place for place in range(len(rows)) if found[place] is not None and texts[place] is not None]
-        self.rows: Numbers = numpy.array([rows[place] for place in kept], numpy.int64)
-        self._queues = [found[place] for place in kept]
-        self._labels = [texts[place] for place in kept]
+        kept = [
+            offset for offset in range(len(rows)) if found[offset] is not None and texts[offset] is not None
+        ]
+        self.rows: Numbers = numpy.array([rows[offset] for offset in kept], numpy.int64)
+        self._queues = [found[offset] for offset in kept]
+        self._labels = [texts[offset] for offset in kept]
         self.packets = [stored[row] for row in self.rows.tolist()]
         self._fixed, self._transaction, self._properties = (
             part[self.rows] for part in (fixed, transaction, properties)
@@ -143,10 +145,10 @@ class Columns:
         take = _STORED.get(name)
         return [None] * len(packets) if take is None else [take(one) for one in packets]
 
-    def _at(self, places: Numbers, size: int) -> Numbers:
+    def _at(self, offsets: Numbers, size: int) -> Numbers:
         """This number of bytes at each of these offsets."""
         limit = len(self._data) - size
-        return self._data[numpy.minimum(places, limit)[:, None] + numpy.arange(size)]
+        return self._data[numpy.minimum(offsets, limit)[:, None] + numpy.arange(size)]
 
     def _names_of(self, packet: bytes, end: int) -> Names | None:
         """Queue names of a packet; C{None} if its fields are inconsistent."""
@@ -212,9 +214,9 @@ class Columns:
             arrays, list(fields), mask=pyarrow.array(self._flags & 0x00100000 == 0)
         )
 
-    def limits(self, place: int) -> pyarrow.Array:
+    def limits(self, offset: int) -> pyarrow.Array:
         """C{time_to_reach_queue} or C{time_to_be_received}."""
-        found = _u32(self._fixed, place)
+        found = _u32(self._fixed, offset)
         return pyarrow.array(found, pyarrow.int64(), mask=found == INFINITE)
 
     def bodies(self) -> list[bytes]:
@@ -235,9 +237,9 @@ class Columns:
             for one, begin, end in zip(self.packets, self._extensions.tolist(), ends, strict=True)
         ]
 
-    def queue(self, place: int) -> list[str | None]:
+    def queue(self, offset: int) -> list[str | None]:
         """The names of a queue."""
-        return [names[place] for names in self._queues if names is not None]
+        return [names[offset] for names in self._queues if names is not None]
 
     @property
     def labels(self) -> list[str | None]:
@@ -249,9 +251,9 @@ class Columns:
         found: Numbers = self._flags & mask != 0
         return found
 
-    def property_number(self, place: int) -> Numbers:
+    def property_number(self, offset: int) -> Numbers:
         """A number of MessagePropertiesHeader."""
-        return _u32(self._properties, place)
+        return _u32(self._properties, offset)
 
     def base_flags(self) -> Numbers:
         """BaseHeader.Flags."""
@@ -269,25 +271,25 @@ class Columns:
         whole = numpy.ascontiguousarray(found).view(numpy.dtype((numpy.void, width))).ravel()
         if len(whole) and (found == found[0]).all():
             return pyarrow.repeat(pyarrow.scalar(show(bytes(whole[0])), type_), len(whole))
-        unique, places = numpy.unique(whole, return_inverse=True)
+        unique, offsets = numpy.unique(whole, return_inverse=True)
         shown = pyarrow.array([show(bytes(one)) for one in unique], type_)
-        return shown.take(pyarrow.array(places.ravel()))
+        return shown.take(pyarrow.array(offsets.ravel()))
 
 
 def _typed(found: Any, type_: pyarrow.DataType) -> pyarrow.Array:
     return found.cast(type_) if isinstance(found, pyarrow.Array) else pyarrow.array(found, type_)
 
 
-def _u16(found: Numbers, place: int) -> Numbers:
-    return numpy.ascontiguousarray(found[:, place : place + 2]).view("<u2").ravel().astype(numpy.int64)
+def _u16(found: Numbers, offset: int) -> Numbers:
+    return numpy.ascontiguousarray(found[:, offset : offset + 2]).view("<u2").ravel().astype(numpy.int64)
 
 
-def _u32(found: Numbers, place: int) -> Numbers:
-    return numpy.ascontiguousarray(found[:, place : place + 4]).view("<u4").ravel().astype(numpy.int64)
+def _u32(found: Numbers, offset: int) -> Numbers:
+    return numpy.ascontiguousarray(found[:, offset : offset + 4]).view("<u4").ravel().astype(numpy.int64)
 
 
-def _u64(found: Numbers, place: int) -> Numbers:
-    return numpy.ascontiguousarray(found[:, place : place + 8]).view("<u8").ravel()
+def _u64(found: Numbers, offset: int) -> Numbers:
+    return numpy.ascontiguousarray(found[:, offset : offset + 8]).view("<u8").ravel()
 
 
 def _times(seconds: Sequence[float | None]) -> pyarrow.Array:

@@ -154,8 +154,8 @@ class OrderedPositions(Generic[P]):
     def __contains__(self, position: P) -> bool:
         """Whether this position is in the list, by identity."""
         chunk = self._open(self._chunk_of(position.lookup_id))
-        place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
-        return place < len(chunk) and chunk[place] is position
+        index = bisect_left(chunk, position.lookup_id, key=_lookup_id)
+        return index < len(chunk) and chunk[index] is position
 
     # Addition and removal
 
@@ -205,9 +205,9 @@ class OrderedPositions(Generic[P]):
         """Remove this position, if it is in the list."""
         number = self._chunk_of(position.lookup_id)
         chunk = self._open(number)
-        place = bisect_left(chunk, position.lookup_id, key=_lookup_id)
-        if place < len(chunk) and chunk[place] is position:
-            del chunk[place]
+        index = bisect_left(chunk, position.lookup_id, key=_lookup_id)
+        if index < len(chunk) and chunk[index] is position:
+            del chunk[index]
             if not chunk:
                 self._drop(number)
 
@@ -217,9 +217,9 @@ class OrderedPositions(Generic[P]):
         """The first with a greater LookupIdentifier."""
         number = self._chunk_of(lookup_id)
         chunk = self._open(number)
-        place = bisect_right(chunk, lookup_id, key=_lookup_id)
-        if place < len(chunk):
-            return chunk[place]
+        index = bisect_right(chunk, lookup_id, key=_lookup_id)
+        if index < len(chunk):
+            return chunk[index]
         return self._open(number + 1)[0] if number + 1 < len(self._chunks) else None
 
     def since(self, lookup_id: int) -> Iterator[P]:
@@ -233,8 +233,8 @@ class OrderedPositions(Generic[P]):
     def before(self, lookup_id: int) -> P | None:
         """The last with a smaller LookupIdentifier."""
         chunk = self._open(self._chunk_of(lookup_id - 1))
-        place = bisect_left(chunk, lookup_id, key=_lookup_id)
-        return chunk[place - 1] if place else None
+        index = bisect_left(chunk, lookup_id, key=_lookup_id)
+        return chunk[index - 1] if index else None
 
     # Insertion numbers
 

@@ -46,15 +46,15 @@ def _found(topology: Topology, text: str, rule: Rule) -> QueueManager:
     return found
 
 
-def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
+def describe_route(topology: Topology, path: Route) -> dict[str, Any]:
     """Describe a route, with the JSON keys of C{msmq route}."""
     return {
-        "source": topology.queue_manager_name(way.source),
-        "destination": topology.queue_manager_name(way.destination),
-        "cost": way.cost,
-        "problem": way.problem,
-        "waits_at": "" if way.waits_at is None else topology.queue_manager_name(way.waits_at),
-        "connector_queue": "" if way.connector is None else str(ConnectorFormatName(way.connector)),
+        "source": topology.queue_manager_name(path.source),
+        "destination": topology.queue_manager_name(path.destination),
+        "cost": path.cost,
+        "problem": path.problem,
+        "waits_at": "" if path.waits_at is None else topology.queue_manager_name(path.waits_at),
+        "connector_queue": "" if path.connector is None else str(ConnectorFormatName(path.connector)),
         "hops": [
             {
                 "name": hop.name,
@@ -66,7 +66,7 @@ def describe_route(topology: Topology, way: Route) -> dict[str, Any]:
                 "reason": hop.reason,
                 "others": [topology.queue_manager_name(other) for other in hop.others],
             }
-            for hop in way.hops
+            for hop in path.hops
         ],
     }
 

@@ -72,7 +72,7 @@ def backup(
     if directory.absolute().is_relative_to(data.absolute()):
         raise StorageError(f"{directory}: a backup cannot be inside the data directory")
     chosen = described(data, description)
-    place = store_location_of(chosen, data)
+    location = store_location_of(chosen, data)
     own = braced(load_identity(data))
     _check_directory(directory, own)
     make_directory(directory)
@@ -80,20 +80,20 @@ def backup(
     def describe(identifier: str, sections: StoreDigest) -> BackupFacts:
         if identifier and braced(parse_guid(identifier)) != own:
             raise StorageError(
-                f"{place.text}: the store of another queue manager, {identifier}, not of {own}"
+                f"{location.text}: the store of another queue manager, {identifier}, not of {own}"
             )
         return BackupFacts(
             identifier=own,
             created=time.time(),
             software=VERSION,
-            store=place.text,
-            kind=place.kind,
+            store=location.text,
+            kind=location.kind,
             origin=str(data.absolute()),
             host=machine_fingerprint(),
             sections=sections,
         )
 
-    return back_up(place.make_reader(), directory, describe, lambda: list(_kept_files(data)), report)
+    return back_up(location.make_reader(), directory, describe, lambda: list(_kept_files(data)), report)
 
 
 def _check_directory(directory: Path, own: str) -> None:
@@ -151,11 +151,11 @@ async def restore(
         with _new_directory(data) as temporary:
             renewal = NewIdentity(former, make_identifier()) if new_identity else None
             event = AppendEvent(time.time(), b"", RESTORED, f"from the backup of {_day(facts.created)}")
-            place = store_location_of(chosen, temporary)
+            location = store_location_of(chosen, temporary)
             if renewal is None:
-                await _fill(place, file, None, [])
-                _compare(place, facts, report)
-            await _fill(place, file if renewal is not None else None, renewal, [event])
+                await _fill(location, file, None, [])
+                _compare(location, facts, report)
+            await _fill(location, file if renewal is not None else None, renewal, [event])
             _write_files(temporary, file.files(), None if renewal is None else renewal.identifier)
             _publish(temporary, data)
     finally:
@@ -273,10 +273,13 @@ def _publish(temporary: Path, data: Path) -> None:
 
 
 async def _fill(
-    place: StoreLocation, contents: StoreContents | None, renewal: NewIdentity | None, last: Sequence[Change]
+    location: StoreLocation,
+    contents: StoreContents | None,
+    renewal: NewIdentity | None,
+    last: Sequence[Change],
 ) -> None:
     """Write contents into a new store."""
-    store = place.make_store()
+    store = location.make_store()
     await store.open()
     try:
         if contents is not None:
@@ -293,15 +296,15 @@ async def _fill(
         await store.close()
 
 
-def _compare(place: StoreLocation, facts: BackupFacts, report: Callable[[int], object]) -> None:
-    reader = place.make_reader()
+def _compare(location: StoreLocation, facts: BackupFacts, report: Callable[[int], object]) -> None:
+    reader = location.make_reader()
     try:
         found = digest_of(reader, report)
     finally:
         reader.close()
     wrong = [name for name in SECTIONS if found[name] != facts.sections[name]]
     if wrong:
-        raise StorageError(f"{place.text}: the restored {wrong[0]} are not those of the backup")
+        raise StorageError(f"{location.text}: the restored {wrong[0]} are not those of the backup")
 
 
 def _write_files(directory: Path, files: Iterator[BackedUpFile], identifier: UUID | None) -> None:

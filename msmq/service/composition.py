@@ -245,7 +245,7 @@ def compose(
             delivery_records=live.delivery_records,
             clone=clone,
         ),
-        place=EnterpriseSettings(
+        enterprise=EnterpriseSettings(
             host=HostIdentity(queue_manager.name, qualified_computer_name=queue_manager.dns_name),
             directory=directory,
             changes=configuration.directory_changes,

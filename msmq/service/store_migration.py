@@ -48,10 +48,10 @@ def migrate(
     lock.acquire()
     try:
         into = store_location_of(target, data)
-        place = _source(data, into) if source is None else store_location_of(source, data)
+        location = _source(data, into) if source is None else store_location_of(source, data)
         return run_reactor(
             lambda reactor: Migration(
-                place,
+                location,
                 into,
                 reactor,
                 accepts_loss=accepts_loss,
@@ -70,15 +70,15 @@ def discard(data: Path, description: str) -> tuple[str, int]:
     @return: its location, and the bytes of its files.
     @raise StorageError: it was not moved, or is in use.
     """
-    place = store_location_of(description, data)
-    if not place.exists():
-        raise MigrationError(f"{place.text}: there is no such store")
-    run_reactor(lambda reactor: _check_moved(place))
-    return place.text, place.erase()
+    location = store_location_of(description, data)
+    if not location.exists():
+        raise MigrationError(f"{location.text}: there is no such store")
+    run_reactor(lambda reactor: _check_moved(location))
+    return location.text, location.erase()
 
 
-async def _check_moved(place: StoreLocation) -> None:
-    store = place.make_store()
+async def _check_moved(location: StoreLocation) -> None:
+    store = location.make_store()
     try:
         snapshot = await store.open()
     finally:
@@ -86,26 +86,26 @@ async def _check_moved(place: StoreLocation) -> None:
     try:
         mark = read_mark(snapshot.state.get(MARK))
     except ValueError as error:
-        raise MigrationError(f"{place.text}: {error}") from error
+        raise MigrationError(f"{location.text}: {error}") from error
     if mark is None or mark.role is not MigrationRole.MOVED:
-        raise MigrationError(f"{place.text}: it was not moved to another store, and is not discarded")
+        raise MigrationError(f"{location.text}: it was not moved to another store, and is not discarded")
     if not mark.is_finished:
         raise MigrationError(
-            f"{place.text}: its migration to {mark.other} has not ended; repeat msmq store migrate first"
+            f"{location.text}: its migration to {mark.other} has not ended; repeat msmq store migrate first"
         )
 
 
 def _source(data: Path, target: StoreLocation) -> StoreLocation:
     """The store in a data directory that is not the target."""
     found = [
-        place
+        location
         for kind in LOCAL
-        if (place := store_location_of(kind, data)).text != target.text and place.exists()
+        if (location := store_location_of(kind, data)).text != target.text and location.exists()
     ]
     if not found:
         raise MigrationError(f"{data}: there is no other store to move; give its location with --from")
     if len(found) > 1:
-        names = " and ".join(place.text for place in found)
+        names = " and ".join(location.text for location in found)
         raise MigrationError(f"{data}: there are {names}; select one with --from")
     return found[0]
 

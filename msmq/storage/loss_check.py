@@ -15,14 +15,14 @@ from msmq.storage.generation_mark import GenerationMark
 class LossCheck:
     """Compares a store with its generation mark.
 
-    @param place: the name of the store, for people.
+    @param location: the name of the store, for people.
     @raise StorageError: the mark cannot be read, and no loss is accepted.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, place: str, policy: DamagePolicy) -> None:
-        self._place = place
+    def __init__(self, location: str, policy: DamagePolicy) -> None:
+        self._place = location
         self._policy = policy
         self._accepted: list[str] = []
         self.mark: GenerationMark | None = None

@@ -66,7 +66,7 @@ class Numbered(Generic[_Entry]):
         """Entries with larger numbers, the oldest first."""
         entries = self._entries
         start = bisect_right(entries, sequence, lo=self._start, key=_NUMBER)
-        return (entries[place] for place in range(start, len(entries)))
+        return (entries[index] for index in range(start, len(entries)))
 
 
 @attrs.define

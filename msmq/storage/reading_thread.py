@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent
 from msmq.storage.damage import VerifiedRows
-from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 
 Outcome: TypeAlias = tuple[Deferred[Any], object]
 """A Deferred, and its result or exception."""
@@ -40,7 +40,7 @@ class ReaderThread(Protocol):
     def read_events(self, after: int, limit: int, identity: bytes | None) -> VerifiedRows[StoredEvent]:
         """Events with larger numbers."""
 
-    def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
+    def scrub(self, position: ScrubPosition | None, size: int) -> ScrubStep:
         """Verify about this many bytes of packets after a position; C{None} for the beginning."""
 
     def close(self) -> None:

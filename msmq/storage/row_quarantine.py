@@ -20,7 +20,7 @@ MISMATCH: Final = "the checksum does not match"
 class RowQuarantine:
     """Writes the remaining data of damaged rows to files of a directory, and lists the rows.
 
-    @param place: the name of the store, for people.
+    @param store: the name of the store, for people.
     @param directory: C{None} to write and log nothing.
     @param tables: the table of each kind of row.
     @param queue_of: the identifier and the definition of the queue with a row number; C{None} if there is
@@ -32,13 +32,13 @@ class RowQuarantine:
 
     def __init__(
         self,
-        place: str,
+        store: str,
         directory: Path | None,
         tables: Mapping[RowKind, str],
         queue_of: Callable[[int], tuple[UUID, bytes] | None],
         damaged: list[DamagedRow],
     ) -> None:
-        self._place = place
+        self._place = store
         self._directory = directory
         self._tables = tables
         self._queue_of = queue_of

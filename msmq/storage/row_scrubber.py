@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.storage.scrub_policy import ScrubPolicy
-from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 from msmq.storage.scrub_timer import ScrubTimer
 
 
@@ -27,7 +27,7 @@ class RowScrubber:
 
     def __init__(
         self,
-        ask: Callable[[ScrubPlace | None, int], Deferred[ScrubStep]],
+        ask: Callable[[ScrubPosition | None, int], Deferred[ScrubStep]],
         found: Callable[[ScrubStep], object],
         policy: ScrubPolicy,
         reactor: IReactorTime,
@@ -35,7 +35,7 @@ class RowScrubber:
         self._ask = ask
         self._found = found
         self._policy = policy
-        self._place: ScrubPlace | None = None
+        self._position: ScrubPosition | None = None
         self.passes = 0
         self.size = 0
         self._timer = ScrubTimer(reactor, self._step)
@@ -46,13 +46,13 @@ class RowScrubber:
         self._timer.stop()
 
     def _step(self) -> None:
-        self._ask(self._place, self._policy.step_bytes).addCallbacks(self._verified, self._failed)
+        self._ask(self._position, self._policy.step_bytes).addCallbacks(self._verified, self._failed)
 
     def _verified(self, step: ScrubStep) -> None:
         self.size += step.size
         self._found(step)
-        self._place = step.place
-        if step.place is None:
+        self._position = step.position
+        if step.position is None:
             self.passes += 1
             self._timer.wait(self._policy.pause)
         else:
@@ -61,5 +61,5 @@ class RowScrubber:
     def _failed(self, failure: Failure) -> None:
         if not self._timer.is_stopped:
             self.log.error("the store cannot be verified: {error}", error=failure.value)
-        self._place = None
+        self._position = None
         self._timer.wait(self._policy.pause)

@@ -10,7 +10,7 @@ from msmq.storage.damage import DamagedRow
 
 
 @attrs.frozen
-class ScrubPlace:
+class ScrubPosition:
     """Position of the next step of a pass: after a row of a table.
 
     @ivar table: its number, in the order in which tables are verified.
@@ -26,11 +26,11 @@ class ScrubPlace:
 class ScrubStep:
     """Result of a verification step.
 
-    @ivar place: position of the next step; C{None} after the last.
+    @ivar position: position of the next step; C{None} after the last.
     @ivar size: bytes of packets.
     """
 
-    place: ScrubPlace | None
+    position: ScrubPosition | None
     rows: int
     size: int
     damaged: Sequence[DamagedRow]

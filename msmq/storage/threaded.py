@@ -46,15 +46,15 @@ class ThreadedMessageStore(ABC):
 
     Reads are verified; damaged rows are quarantined with an event, and other rows are not affected.
 
-    @ivar place: the location of the store, for log lines and errors.
+    @ivar location: the location of the store, for log lines and errors.
     @param policy: handling of damage and loss.
     @param reactor: the reactor in whose thread the Deferreds fire; by default the running one.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, place: str, policy: DamagePolicy, reactor: IReactorFromThreads | None) -> None:
-        self.place = place
+    def __init__(self, location: str, policy: DamagePolicy, reactor: IReactorFromThreads | None) -> None:
+        self.location = location
         self._policy = policy
         self._scrubber: RowScrubber | None = None
         self._damaged = 0
@@ -70,7 +70,7 @@ class ThreadedMessageStore(ABC):
     def open(self) -> Deferred[Snapshot]:
         """See L{msmq.interfaces.IMessageStore.open}."""
         if self._phase is not _Phase.CLOSED:
-            return fail(StorageError(f"the store {self.place} is open already"))
+            return fail(StorageError(f"the store {self.location} is open already"))
         self._phase = _Phase.OPENING
         done: Deferred[Snapshot] = Deferred()
         self._call = call = (self._reactor or _running_reactor()).callFromThread
@@ -206,7 +206,7 @@ class ThreadedMessageStore(ABC):
             self._phase = _Phase.OPEN
             reactor = IReactorTime(self._reactor or _running_reactor())
             self._scrubber = RowScrubber(
-                lambda place, size: self._ask(lambda reader: reader.scrub(place, size), is_search=True),
+                lambda position, size: self._ask(lambda reader: reader.scrub(position, size), is_search=True),
                 self._scrubbed,
                 self._policy.scrubbing,
                 reactor,
@@ -236,7 +236,7 @@ class ThreadedMessageStore(ABC):
         _fire([(done, None) for done in closing])
 
     def _not_open(self) -> StoreNotOpen:
-        return StoreNotOpen(f"the store {self.place} is not open")
+        return StoreNotOpen(f"the store {self.location} is not open")
 
 
 def _fire(outcomes: Sequence[Outcome]) -> None:

@@ -119,24 +119,24 @@ class Receivers:
             self._arrived[sequence] = None
         return stale
 
-    def is_known(self, destination: str, places: Sequence[Receiver]) -> bool:
+    def is_known(self, destination: str, candidates: Sequence[Receiver]) -> bool:
         """Whether this queue manager is stored as a receiver of this destination.
 
-        @param places: that queue manager, at each of its possible addresses.
+        @param candidates: that queue manager, at each of its possible addresses.
         """
         known = self._by_destination.get(destination, ())
-        return all(receiver in known for receiver in places)
+        return all(receiver in known for receiver in candidates)
 
     def has_any(self, destination: str) -> bool:
         """Whether a receiver of messages for this destination is stored."""
         return bool(self._by_destination.get(destination))
 
-    def introduce(self, destination: str, places: Sequence[Receiver]) -> list[StateChange]:
+    def introduce(self, destination: str, candidates: Sequence[Receiver]) -> list[StateChange]:
         """Messages for this destination are about to be sent to this queue manager; returns the changes to
         store first.
         """
         receivers = self._by_destination.pop(destination, {})
-        for receiver in places:
+        for receiver in candidates:
             _add(receivers, receiver)
         self._by_destination[destination] = receivers
         if destination not in self._names:
@@ -153,9 +153,9 @@ class Receivers:
             changes.append((f"{PREFIX}{self._names.pop(oldest)}", None))
         return changes
 
-    def withdraw(self, destination: str, places: Sequence[Receiver]) -> None:
+    def withdraw(self, destination: str, candidates: Sequence[Receiver]) -> None:
         """The changes of L{introduce} could not be stored."""
-        for receiver in places:
+        for receiver in candidates:
             self._by_destination.get(destination, {}).pop(receiver, None)
 
     def sent(self, sequence: int, receiver: Receiver) -> None:

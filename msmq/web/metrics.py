@@ -157,12 +157,12 @@ def _by(counts: Mapping[str, float]) -> Samples:
 
 
 def _session_messages(packets: TrafficCounts) -> Samples:
-    for way, total, recoverable in (
+    for direction, total, recoverable in (
         ("received", packets.received.user_message, packets.recoverable_received),
         ("sent", packets.sent.user_message, packets.recoverable_sent),
     ):
-        yield (way, "express"), total - recoverable
-        yield (way, "recoverable"), recoverable
+        yield (direction, "express"), total - recoverable
+        yield (direction, "recoverable"), recoverable
 
 
 def _quotas(measurements: Measurements) -> Iterator[tuple[tuple[str, ...], float]]:

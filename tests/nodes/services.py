@@ -89,7 +89,7 @@ def make_service(
             reactor=reactor, clock=clock, in_thread=in_thread, new_identifier=new_identifier
         ),
         policy=TransferPolicy(**groups[0]),
-        place=EnterpriseSettings(host=host, **groups[1]),
+        enterprise=EnterpriseSettings(host=host, **groups[1]),
         security=ManagerSecurity(**groups[2]),
         send_keys=SendKeys(*send_keys),
         addresses=tuple,

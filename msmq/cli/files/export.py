@@ -22,7 +22,7 @@ from msmq.structures.status import MQError, Status
 )
 @click.option(
     "--store",
-    metavar="PLACE",
+    metavar="STORE",
     help="The store: a data directory, a record log, a SQLite file, or postgresql://...; instead of --data.",
 )
 @click.option(

@@ -16,12 +16,12 @@ def context() -> None:
 
 @context.command("add")
 @click.argument("name")
-@click.argument("place")
+@click.argument("endpoint")
 @click.option("--with-token-file", metavar="F", help="The file with the token of a remote server.")
 @common_options
 @pass_settings
-def context_add(settings: Settings, name: str, place: str, with_token_file: str | None) -> None:
-    """Add the context NAME for the server at PLACE: a control socket, a data directory or ssl:HOST:PORT.
+def context_add(settings: Settings, name: str, endpoint: str, with_token_file: str | None) -> None:
+    """Add the context NAME for the server at ENDPOINT: a control socket, a data directory or ssl:HOST:PORT.
 
     An existing context NAME is replaced. Only the path of the token file is stored, not the token.
     """
@@ -29,17 +29,17 @@ def context_add(settings: Settings, name: str, place: str, with_token_file: str 
 
     from msmq.control.client.locations import LocationError, parse_location
 
-    if place.partition(":")[0] not in ("ssl", "tls", "tcp", "unix"):
-        place = os.path.abspath(place)
-        place = f"unix:{os.path.join(place, 'control.sock') if os.path.isdir(place) else place}"
+    if endpoint.partition(":")[0] not in ("ssl", "tls", "tcp", "unix"):
+        endpoint = os.path.abspath(endpoint)
+        endpoint = f"unix:{os.path.join(endpoint, 'control.sock') if os.path.isdir(endpoint) else endpoint}"
     token_file = None if with_token_file is None else os.path.abspath(with_token_file)
     try:
-        parse_location(place, token_file=token_file)
+        parse_location(endpoint, token_file=token_file)
     except LocationError as error:
         raise click.UsageError(str(error)) from error
     kept = read_contexts()
-    write_contexts(Contexts({**kept.places, name: (place, token_file)}, kept.current))
-    settings.output.one({"name": name, "place": place, "token_file": token_file})
+    write_contexts(Contexts({**kept.endpoints, name: (endpoint, token_file)}, kept.current))
+    settings.output.one({"name": name, "place": endpoint, "token_file": token_file})
     settings.output.flush()
 
 
@@ -53,10 +53,10 @@ def context_use(settings: Settings, name: str | None, none: bool) -> None:
     if (name is None) != none:
         raise click.UsageError("give NAME or --none")
     kept = read_contexts()
-    if name is not None and name not in kept.places:
-        known = ", ".join(sorted(kept.places)) or "none"
+    if name is not None and name not in kept.endpoints:
+        known = ", ".join(sorted(kept.endpoints)) or "none"
         raise click.UsageError(f"{contexts_file()} has no context {name}; it has: {known}")
-    write_contexts(Contexts(kept.places, name))
+    write_contexts(Contexts(kept.endpoints, name))
     settings.output.one({"current": name})
     settings.output.flush()
 
@@ -68,8 +68,8 @@ def context_list(settings: Settings) -> None:
     """List the contexts."""
     kept = read_contexts()
     rows = [
-        {"name": name, "current": name == kept.current, "place": place, "token_file": token_file}
-        for name, (place, token_file) in sorted(kept.places.items())
+        {"name": name, "current": name == kept.current, "place": endpoint, "token_file": token_file}
+        for name, (endpoint, token_file) in sorted(kept.endpoints.items())
     ]
     settings.output.many(rows, ("name", "current", "place", "token_file"))
     settings.output.flush()
@@ -82,9 +82,9 @@ def context_list(settings: Settings) -> None:
 def context_remove(settings: Settings, name: str) -> None:
     """Remove the context NAME."""
     kept = read_contexts()
-    if name not in kept.places:
+    if name not in kept.endpoints:
         raise click.UsageError(f"{contexts_file()} has no context {name}")
-    places = {each: place for each, place in kept.places.items() if each != name}
-    write_contexts(Contexts(places, None if kept.current == name else kept.current))
+    endpoints = {each: endpoint for each, endpoint in kept.endpoints.items() if each != name}
+    write_contexts(Contexts(endpoints, None if kept.current == name else kept.current))
     settings.output.one({"removed": name})
     settings.output.flush()

@@ -89,8 +89,8 @@ def store_discard(settings: Settings, description: str, yes: bool) -> None:
     from msmq.service.store_migration import discard
 
     with refusing():
-        place, size = discard(Path(settings.data), description)
-    settings.output.one({"discarded": place, "bytes": size})
+        store, size = discard(Path(settings.data), description)
+    settings.output.one({"discarded": store, "bytes": size})
     settings.output.flush()
 
 
@@ -123,14 +123,14 @@ def store_check(settings: Settings, description: str | None) -> None:
     output = settings.output
     if output.as_json:
         output.object(
-            {"store": found.place, "rows": found.rows, "bytes": found.size, "problems": found.problems}
+            {"store": found.location, "rows": found.rows, "bytes": found.size, "problems": found.problems}
         )
     else:
         for problem in found.problems:
             output.text(problem)
-        output.text(f"{found.place}: {found.rows} rows verified, {found.size} bytes of packets")
+        output.text(f"{found.location}: {found.rows} rows verified, {found.size} bytes of packets")
     output.flush()
-    _end(len(found.problems), found.place, "msmq store repair moves it into quarantine")
+    _end(len(found.problems), found.location, "msmq store repair moves it into quarantine")
 
 
 @store.command("repair")
@@ -150,17 +150,17 @@ def store_repair(settings: Settings, description: str | None) -> None:
         before, after = repair(Path(settings.data), description)
     output = settings.output
     if output.as_json:
-        output.object({"store": after.place, "repaired": before.problems, "left": after.problems})
+        output.object({"store": after.location, "repaired": before.problems, "left": after.problems})
     else:
         for problem in before.problems:
             output.text(problem)
-        output.text(f"{after.place}: {len(before.problems)} found, {len(after.problems)} left")
+        output.text(f"{after.location}: {len(before.problems)} found, {len(after.problems)} left")
     output.flush()
-    _end(len(after.problems), after.place, "restore the store from a backup")
+    _end(len(after.problems), after.location, "restore the store from a backup")
 
 
-def _end(problems: int, place: str, remedy: str) -> None:
+def _end(problems: int, store: str, remedy: str) -> None:
     if problems:
         raise MQError(
-            Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, f"{place}: {problems} damaged or missing; {remedy}"
+            Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, f"{store}: {problems} damaged or missing; {remedy}"
         )

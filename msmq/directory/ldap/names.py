@@ -41,10 +41,10 @@ def child(name: str, parent: str) -> str:
 def escape(value: str) -> str:
     """A value, escaped for a distinguished name (RFC 4514 2.4)."""
     out = []
-    for place, character in enumerate(value):
+    for index, character in enumerate(value):
         if character == "\0" or character == "\n" or character == "\r":
             out.append(f"\\{ord(character):02X}")
-        elif character in _ESCAPED and (character not in " #" or place in (0, len(value) - 1)):
+        elif character in _ESCAPED and (character not in " #" or index in (0, len(value) - 1)):
             out.append(f"\\{character}")
         else:
             out.append(character)
@@ -75,13 +75,13 @@ def folded(name: str) -> str:
     return ",".join(f"{kind}={escape(value.lower())}" for kind, value in split(name))
 
 
-def value_at(name: str, place: int) -> str:
+def value_at(name: str, index: int) -> str:
     """The value of one part of a distinguished name, the leftmost being 0; empty if there is none.
 
     @raise DistinguishedNameError: it is none.
     """
     parts = split(name)
-    return parts[place][1] if place < len(parts) else ""
+    return parts[index][1] if index < len(parts) else ""
 
 
 def link_name(site1: UUID, site2: UUID) -> str:
@@ -120,7 +120,7 @@ def name_hash(name: str) -> str:
 def _units(text: str) -> list[int]:
     """The UTF-16 code units of a text."""
     data = text.encode("utf-16-le", "surrogatepass")
-    return [int.from_bytes(data[place : place + 2], "little") for place in range(0, len(data), 2)]
+    return [int.from_bytes(data[index : index + 2], "little") for index in range(0, len(data), 2)]
 
 
 @cache
@@ -138,14 +138,14 @@ def _texts(name: str) -> list[str]:
     """The parts of a distinguished name, still escaped."""
     if not name:
         return []
-    found, start, place = [], 0, 0
-    while place < len(name):
-        if name[place] == "\\":
-            place += 1
-        elif name[place] == ",":
-            found.append(name[start:place])
-            start = place + 1
-        place += 1
+    found, start, index = [], 0, 0
+    while index < len(name):
+        if name[index] == "\\":
+            index += 1
+        elif name[index] == ",":
+            found.append(name[start:index])
+            start = index + 1
+        index += 1
     found.append(name[start:])
     return found
 
@@ -163,32 +163,32 @@ def _part(text: str) -> tuple[str, str]:
     return kind, _unescaped(written[:end])
 
 
-def _is_escaping(text: str, place: int) -> bool:
-    """Whether the backslash at C{place} is not escaped itself."""
+def _is_escaping(text: str, index: int) -> bool:
+    """Whether the backslash at C{index} is not escaped itself."""
     count = 0
-    while place - count >= 0 and text[place - count] == "\\":
+    while index - count >= 0 and text[index - count] == "\\":
         count += 1
     return count % 2 == 1
 
 
 def _unescaped(text: str) -> str:
     out = bytearray()
-    place = 0
-    while place < len(text):
-        character = text[place]
+    index = 0
+    while index < len(text):
+        character = text[index]
         if character == "+":
             raise DistinguishedNameError(f"{quoted(text)} has several values")
         if character != "\\":
             out += character.encode()
-            place += 1
+            index += 1
             continue
-        pair = text[place + 1 : place + 3]
+        pair = text[index + 1 : index + 3]
         if len(pair) == 2 and set(pair) <= _HEXADECIMAL:
             out.append(int(pair, 16))
-            place += 3
+            index += 3
         elif pair:
             out += pair[0].encode()
-            place += 2
+            index += 2
         else:
             raise DistinguishedNameError(f"{quoted(text)} ends with a backslash")
     try:

@@ -193,7 +193,9 @@ class Measurements:
 
     def sessions(self) -> Mapping[tuple[str, str], int]:
         """Sessions by direction (C{incoming}, C{outgoing}) and state; every pair is included."""
-        found = {(way, state.value): 0 for way in ("incoming", "outgoing") for state in SessionState}
+        found = {
+            (direction, state.value): 0 for direction in ("incoming", "outgoing") for state in SessionState
+        }
         for session in self._parts.sessions.connections:
             found["outgoing" if session.is_initiator else "incoming", session.state.value] += 1
         return found

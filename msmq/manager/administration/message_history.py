@@ -59,10 +59,11 @@ def _event(message: MessageIdentifier, record: DeliveryRecord) -> AppendEvent:
     peer = where.address or "an unknown address"
     if where.peer != NO_GUID:
         peer += f", queue manager {braced(guid_from_bytes(where.peer))}"
-    place = ""
+    number = ""
     if record.sequence:
-        place = f" of sequence {record.sequence}"
-        place = f"number {run.place}{place}" if run.place else place.removeprefix(" of ")
+        number = f" of sequence {record.sequence}"
+        in_it = run.sequence_number
+        number = f"number {in_it}{number}" if in_it else number.removeprefix(" of ")
     if record.step is DeliveryStep.HANDED_OVER:
         parts = [f"session acknowledgement of {peer}"]
         if run.number:
@@ -76,8 +77,8 @@ def _event(message: MessageIdentifier, record: DeliveryRecord) -> AppendEvent:
         parts = [f"final acknowledgement {class_name(record.message_class)} of {peer}"]
     else:
         parts = [f"administration acknowledgement {class_name(record.message_class)} of {peer}"]
-    if place:
-        parts.append(place)
+    if number:
+        parts.append(number)
     return AppendEvent(
         record.time,
         message.to_bytes(),
@@ -89,15 +90,15 @@ def _event(message: MessageIdentifier, record: DeliveryRecord) -> AppendEvent:
 
 
 def _summary(
-    places: Sequence[MessageLocation],
+    locations: Sequence[MessageLocation],
     events: Sequence[AppendEvent],
     deliveries: Sequence[DeliveryRecord],
     since: float | None,
 ) -> str:
     """The summary of a message's history, in one sentence."""
-    held = [place for place in places if not _is_copy(place)]
+    held = [number for number in locations if not _is_copy(number)]
     if held:
-        waiting = [place.queue for place in held]
+        waiting = [number.queue for number in held]
         outgoing = [queue for queue in waiting if is_outgoing_path(queue)]
         if outgoing and deliveries:
             return (
@@ -127,8 +128,8 @@ def _summary(
         )
     if events:
         return f"the last event is {events[-1].event}, {unix_time(events[-1].time)}"
-    if places:
-        return f"a copy of it is in {places[0].queue}"
+    if locations:
+        return f"a copy of it is in {locations[0].queue}"
     began = "there are no records of hand-overs"
     if since is not None:
         began = f"records of hand-overs begin {unix_time(since)}"
@@ -138,6 +139,6 @@ def _summary(
     )
 
 
-def _is_copy(place: MessageLocation) -> bool:
+def _is_copy(number: MessageLocation) -> bool:
     """Whether it is in a journal or a system queue."""
-    return place.queue.startswith(".\\system$;") or place.queue.endswith(";journal")
+    return number.queue.startswith(".\\system$;") or number.queue.endswith(";journal")

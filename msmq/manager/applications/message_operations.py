@@ -153,12 +153,14 @@ class MessageOperations:
     ) -> list[MessageChange]:
         """See L{IMessageAdministration.requeue}."""
         model = self._performer.model
-        letters = any_queue(model, queue, self._performer.clock.now())
-        if letters not in (
+        dead_letter_queue = any_queue(model, queue, self._performer.clock.now())
+        if dead_letter_queue not in (
             model.system_queue(QueueSuffix.DEADLETTER),
             model.system_queue(QueueSuffix.DEADXACT),
         ):
-            raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"{queue_path(letters)} has no dead letters")
+            raise MQError(
+                Status.MQ_ERROR_INVALID_PARAMETER, f"{queue_path(dead_letter_queue)} has no dead letters"
+            )
         target = None if to is None else await self._one_target(to)
         if edited is not None and len(lookup_ids) != 1:
             raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "an edited message replaces one dead letter")

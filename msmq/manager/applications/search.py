@@ -272,8 +272,11 @@ class Search:
 
     async def _dead_letter(self, message: MessageIdentifier) -> MessagePosition:
         model = self._performer.model
-        letters = (model.system_queue(QueueSuffix.DEADLETTER), model.system_queue(QueueSuffix.DEADXACT))
-        found = [position for position in await self.find(message) if position.queue in letters]
+        dead_letter_queues = (
+            model.system_queue(QueueSuffix.DEADLETTER),
+            model.system_queue(QueueSuffix.DEADXACT),
+        )
+        found = [position for position in await self.find(message) if position.queue in dead_letter_queues]
         for position in found:
             if position.state is PositionState.AVAILABLE:
                 return position

@@ -31,9 +31,9 @@ from msmq.structures.status import MQError
 from msmq.transfer.deliveries.flight import Flight, RunBuilder
 from msmq.transfer.deliveries.records import (
     NO_GUID,
-    DeliveryPlace,
     DeliveryRecord,
     DeliveryStep,
+    DeliveryTarget,
     MessageRun,
 )
 from msmq.transfer.deliveries.table import DeliveryTable
@@ -65,11 +65,11 @@ _KILOBYTE: Final = 1024
 class _Session:
     """The messages in flight on one session.
 
-    @ivar places: the delivery place of each outgoing queue; C{None} for one that is not recorded.
+    @ivar targets: the delivery target of each outgoing queue; C{None} for one that is not recorded.
     """
 
     flight: Flight = attrs.field(factory=Flight)
-    places: dict[Queue, DeliveryPlace | None] = attrs.field(factory=dict)
+    targets: dict[Queue, DeliveryTarget | None] = attrs.field(factory=dict)
 
 
 class DeliveryLog:
@@ -151,7 +151,7 @@ class DeliveryLog:
             return
         queue: Queue | None = None
         source, sequence = b"", 0
-        where: DeliveryPlace | None = None
+        where: DeliveryTarget | None = None
         runs: RunBuilder | None = None
         for message in messages:
             number = flight.arrive(message)
@@ -168,7 +168,7 @@ class DeliveryLog:
             if inner.queue is not queue or this_source != source or this_sequence != sequence:
                 self._add(runs, where, source, sequence, now)
                 queue, source, sequence = inner.queue, this_source, this_sequence
-                where = self._place(session, known, queue, view.packet)
+                where = self._target(session, known, queue, view.packet)
                 runs = RunBuilder()
             if where is not None and runs is not None:
                 (message_id,) = _MESSAGE_ID(view.packet, _MESSAGE_ID_AT)
@@ -198,7 +198,7 @@ class DeliveryLog:
             message_ids += _MESSAGE_ID(view.packet, _MESSAGE_ID_AT)
         found = known.flight.arrive_together(messages, message_ids)
         known.flight.forget()
-        if (where := self._place(session, known, queue, head.view.packet)) is not None:
+        if (where := self._target(session, known, queue, head.view.packet)) is not None:
             self._add_found(found, where, source, 0, now)
         self._schedule(now)
         return True
@@ -206,7 +206,7 @@ class DeliveryLog:
     def _add(
         self,
         runs: RunBuilder | None,
-        where: DeliveryPlace | None,
+        where: DeliveryTarget | None,
         source: bytes,
         sequence: int,
         now: Moment,
@@ -215,25 +215,27 @@ class DeliveryLog:
             self._add_found(found, where, source, sequence, now)
 
     def _add_found(
-        self, found: Sequence[MessageRun], where: DeliveryPlace, source: bytes, sequence: int, now: Moment
+        self, found: Sequence[MessageRun], where: DeliveryTarget, source: bytes, sequence: int, now: Moment
     ) -> None:
         table = self._mine if source == self._own else self._others
         table.add(DeliveryRecord(DeliveryStep.HANDED_OVER, now.wall, where, source, found, sequence))
 
-    def _place(self, session: ISession, known: _Session, queue: Queue, packet: bytes) -> DeliveryPlace | None:
-        """The delivery place of a queue's messages on a session; C{None} for OrderAcks and FinalAcks."""
-        if queue in known.places:
-            return known.places[queue]
+    def _target(
+        self, session: ISession, known: _Session, queue: Queue, packet: bytes
+    ) -> DeliveryTarget | None:
+        """The delivery target of a queue's messages on a session; C{None} for OrderAcks and FinalAcks."""
+        if queue in known.targets:
+            return known.targets[queue]
         where = None
         if isinstance(queue, OutgoingQueue) and not is_for_order_queue(packet):
             peer = session.remote_identifier
-            where = DeliveryPlace(
+            where = DeliveryTarget(
                 NO_GUID if peer is None else peer.bytes_le,
                 session.remote_address,
                 session.opened or 0.0,
                 str(queue.destination),
             )
-        known.places[queue] = where
+        known.targets[queue] = where
         return where
 
     def ordered(
@@ -256,7 +258,7 @@ class DeliveryLog:
                 if not queue and isinstance(position.queue, OutgoingQueue):
                     queue = str(position.queue.destination)
         if found := runs.finish():
-            where = DeliveryPlace(peer, address, 0.0, queue)
+            where = DeliveryTarget(peer, address, 0.0, queue)
             self._mine.add(DeliveryRecord(DeliveryStep.ORDERED, now.wall, where, self._own, found, sequence))
             self._schedule(now)
 
@@ -267,7 +269,7 @@ class DeliveryLog:
         """
         if not self._mine.is_on:
             return
-        where = DeliveryPlace(ack.envelope.source_queue_manager.bytes_le, address, 0.0, "")
+        where = DeliveryTarget(ack.envelope.source_queue_manager.bytes_le, address, 0.0, "")
         run = MessageRun(ack.message_id, 1, 0, ack.tx_sequence_number)
         self._mine.add(
             DeliveryRecord(
@@ -302,7 +304,7 @@ class DeliveryLog:
         for queue, view in answers:
             about = view.correlation_id
             (message_id,) = _MESSAGE_ID(about, 16)
-            where = DeliveryPlace(view.source_queue_manager, address, 0.0, queue.definition.path)
+            where = DeliveryTarget(view.source_queue_manager, address, 0.0, queue.definition.path)
             self._others.add(
                 DeliveryRecord(
                     DeliveryStep.ANSWERED,

@@ -41,7 +41,7 @@ def date_of(seconds: float | None) -> str:
         return NO_DATE
 
 
-def turn_of(path: Path) -> tuple[str, str, str]:
+def file_order(path: Path) -> tuple[str, str, str]:
     """Sort key of files that keeps the row order of each queue.
 
     Exported files are sorted by the numbers in their names, since dates are not monotonic after a clock was
@@ -79,14 +79,14 @@ class TopicFiles:
         self._stem = f"{readable}-{mark}"
         self._pattern = re.compile(rf"{re.escape(self._stem)}-(\d{{{_DIGITS}}})-(\d{{{_DIGITS}}})\.parquet")
 
-    def places(self) -> list[DataFile]:
+    def files(self) -> list[DataFile]:
         """The existing files."""
         found = []
         for path in self._directory.glob(f"date=*/{self._stem}-*.parquet"):
             match = self._pattern.fullmatch(path.name)
             if match is not None:
                 found.append(DataFile(path, int(match[1]), int(match[2])))
-        return sorted(found, key=lambda place: place.first)
+        return sorted(found, key=lambda each: each.first)
 
     def numbers(self, column: str) -> set[int]:
         """The values of a column in all files.
@@ -94,11 +94,11 @@ class TopicFiles:
         @raise FilesError: a file cannot be read.
         """
         numbers: set[int] = set()
-        for place in self.places():
+        for each in self.files():
             try:
-                table = parquet().read_table(place.path, columns=[column], partitioning=None)
+                table = parquet().read_table(each.path, columns=[column], partitioning=None)
             except (OSError, ValueError, KeyError) as error:
-                raise FilesError(f"{place.path}: {error}") from error
+                raise FilesError(f"{each.path}: {error}") from error
             numbers.update(table.column(column).to_pylist())
         return numbers
 

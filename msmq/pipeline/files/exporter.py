@@ -66,13 +66,13 @@ class Exported:
 
 
 @contextmanager
-def store_at(place: str) -> Iterator[StoreReader]:
+def store_at(location: str) -> Iterator[StoreReader]:
     """Open the store at a path or URL for an export.
 
-    @param place: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
+    @param location: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is none.
     """
-    store = open_reader(place)
+    store = open_reader(location)
     try:
         yield store
     finally:
@@ -161,7 +161,7 @@ class Exporter:
 
     def _behind(self, request: ExportRequest) -> int:
         """The first number of a log that is not exported yet."""
-        return max((place.last for place in self._topic_files(request).places()), default=-1) + 1
+        return max((each.last for each in self._topic_files(request).files()), default=-1) + 1
 
     def _export(self, request: ExportRequest) -> Exported:
         exported = Exported(request.topic.name, request.stream)

@@ -23,7 +23,7 @@ from msmq.control.server.messages.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
-from msmq.pipeline.files.directory import turn_of
+from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
@@ -73,7 +73,7 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
     for path in map(Path.absolute, paths):
         if path.is_dir():
             # Spark names directories like this, too.
-            every = (each for each in sorted(path.rglob("*.parquet"), key=turn_of) if each.is_file())
+            every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
             inside = [each for each in every if not _is_hidden(each, path)]
             if not inside:
                 raise FilesError(f"{path}: there are no Parquet files in it")

@@ -116,8 +116,8 @@ class FileScan:
         from msmq.decoding.captured_messages import captured_messages
 
         page: list[StoredPacket] = []
-        for place, found in enumerate(captured_messages(Path(part.path).read_bytes())):
-            packet = StoredPacket(found.packet, WIRE_TOPIC, place, found.time, timestamp_type=0)
+        for index, found in enumerate(captured_messages(Path(part.path).read_bytes())):
+            packet = StoredPacket(found.packet, WIRE_TOPIC, index, found.time, timestamp_type=0)
             if self.wanted.takes(packet):
                 page.append(packet)
             if len(page) == PAGE:

@@ -81,11 +81,11 @@ def _pieces(
 ) -> list[RowSpan]:
     pieces: list[RowSpan] = []
     for span in spans:
-        places, rest = cuts(span, rows)
+        boundaries, rest = cuts(span, rows)
         begin = span.begin
-        for place in places:
-            pieces.append(attrs.evolve(span, begin=begin, end=place, rows=rows))
-            begin = place
+        for boundary in boundaries:
+            pieces.append(attrs.evolve(span, begin=begin, end=boundary, rows=rows))
+            begin = boundary
         if rest:
             pieces.append(attrs.evolve(span, begin=begin, rows=rest))
     return pieces

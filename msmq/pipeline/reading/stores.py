@@ -206,7 +206,7 @@ def cuts_of(store: StoreReader, kind: str, span: RowSpan, rows: int) -> tuple[Se
     """The boundaries of pieces of this number of rows, and the number of rows of the last piece."""
     if span.queue is None:
         # The numbers of events have no gaps.
-        places = range(span.begin + rows, span.end, rows)
-        return places, span.end - (places[-1] if places else span.begin)
+        boundaries = range(span.begin + rows, span.end, rows)
+        return boundaries, span.end - (boundaries[-1] if boundaries else span.begin)
     ask = store.log_cuts if kind == "log" else store.message_cuts
     return ask(span.queue, span.begin, span.end, rows)

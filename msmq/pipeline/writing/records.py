@@ -61,23 +61,23 @@ class RecordBuilder:
     key: str
     queue_kind: Callable[[str], bool | None]
 
-    def record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
+    def record(self, row: Mapping[str, Any], row_id: str) -> StreamRecord:
         """Build the record of a row.
 
-        @param place: identifies this row, for its key if it has none.
+        @param row_id: identifies this row, for its key if it has none.
         @raise ReadingError: the row cannot be sent.
         """
         try:
-            return self._record(row, place)
+            return self._record(row, row_id)
         except MQError as error:
-            raise ReadingError(f"row {self._name(row, place)} cannot be sent: {error}") from None
+            raise ReadingError(f"row {self._name(row, row_id)} cannot be sent: {error}") from None
 
-    def _record(self, row: Mapping[str, Any], place: str) -> StreamRecord:
+    def _record(self, row: Mapping[str, Any], row_id: str) -> StreamRecord:
         if row.get("decode_error") is not None and row.get("id") is None:
-            raise ReadingError(f"row {self._name(row, place)} is a damaged packet, and cannot be sent")
+            raise ReadingError(f"row {self._name(row, row_id)} is a damaged packet, and cannot be sent")
         if not is_sendable(str(row.get("topic")), row.get("class") or 0):
             raise ReadingError(
-                f"row {self._name(row, place)} is {row.get('class_name') or row['class']}, which only queue"
+                f"row {self._name(row, row_id)} is {row.get('class_name') or row['class']}, which only queue"
                 " managers send: leave it out with class = 0"
             )
         properties = {name: row[name] for name in _COPIED if row.get(name) is not None}
@@ -88,12 +88,12 @@ class RecordBuilder:
             for name in _ANSWERED:
                 if name in properties and not names_queue(str(properties[name])):
                     del properties[name]
-        destination = self._destination(row, place)
+        destination = self._destination(row, row_id)
         asked, known = properties.pop("transactional", False), self.queue_kind(destination)
         if asked if known is None else known:
             properties["transactional"] = True
         body, extension = _body(row), _octets(row, "extension_base64")
-        key = self._key(row, place)
+        key = self._key(row, row_id)
         read_key(key)
         extension_base64 = base64.b64encode(extension).decode()
         read_message({**properties, "extension_base64": extension_base64}, body, is_recoverable=True)
@@ -102,21 +102,21 @@ class RecordBuilder:
             header["extension_size"] = len(extension)
         return StreamRecord(header, body + extension)
 
-    def _key(self, row: Mapping[str, Any], place: str) -> str:
+    def _key(self, row: Mapping[str, Any], row_id: str) -> str:
         """The key of a row, the same each time the row is sent."""
         own = row.get("key")
         if own is None:
             own = row.get("id")
-        return ":".join(part for part in (self.key, place if own is None else own) if part)
+        return ":".join(part for part in (self.key, row_id if own is None else own) if part)
 
-    def _destination(self, row: Mapping[str, Any], place: str) -> str:
+    def _destination(self, row: Mapping[str, Any], row_id: str) -> str:
         found = self.destination or next((row[name] for name in _TARGETS if row.get(name)), None)
         if not found:
-            raise ReadingError(f"row {self._name(row, place)} has no destination")
+            raise ReadingError(f"row {self._name(row, row_id)} has no destination")
         return str(found)
 
-    def _name(self, row: Mapping[str, Any], place: str) -> str:
-        return str(row.get("key") or row.get("id") or place)
+    def _name(self, row: Mapping[str, Any], row_id: str) -> str:
+        return str(row.get("key") or row.get("id") or row_id)
 
 
 def _body(row: Mapping[str, Any]) -> bytes:

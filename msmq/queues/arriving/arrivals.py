@@ -79,10 +79,10 @@ class QueueArrivals:
             (L{commit}), or is withdrawn with the admission of which both become part (L{withdraw}).
         @return: whether it is kept; false if a limit is reached.
         """
-        letter = self._copying.keep_refused(view, message_class, now.wall, changes)
-        if letter is None:
+        dead_letter = self._copying.keep_refused(view, message_class, now.wall, changes)
+        if dead_letter is None:
             return False
-        dead_letters.append(letter)
+        dead_letters.append(dead_letter)
         return True
 
     def commit(self, admission: Admission, now: Moment) -> list[Effect]:

@@ -183,12 +183,12 @@ class MessageCopies:
         self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
         """A dead letter of another queue manager's message; C{None} beyond the limit for these."""
-        letter = UserMessageView(packet_of(patch_message_class(view, message_class)))
+        dead = UserMessageView(packet_of(patch_message_class(view, message_class)))
         limit = self.holdings.storage.peer_dead_letters
-        if limit is not None and self.deadletter.total_bytes + letter.size > limit:
+        if limit is not None and self.deadletter.total_bytes + dead.size > limit:
             self.dropped += 1
             return None
-        return self.copy(self.deadletter, letter, source, changes)
+        return self.copy(self.deadletter, dead, source, changes)
 
     def dead_letter(
         self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
@@ -199,12 +199,12 @@ class MessageCopies:
         """
         own = self._application_queue(view)
         if own is not None:
-            letter = UserMessageView(patch_dead_letter(view, message_class))
-            if letter.size <= min(room_in(own), self.holdings.storage.free):
-                copy = self._put(own, letter, source, changes)
+            dead = UserMessageView(patch_dead_letter(view, message_class))
+            if dead.size <= min(room_in(own), self.holdings.storage.free):
+                copy = self._put(own, dead, source, changes)
                 if own.definition.log:
                     identifier = own.definition.identifier
-                    changes.append(AppendLog(identifier, copy.lookup_id, letter.packet, copy.arrived))
+                    changes.append(AppendLog(identifier, copy.lookup_id, dead.packet, copy.arrived))
                 return copy
         queue = self.deadxact if view.is_transactional else self.deadletter
         return self.copy(queue, UserMessageView(patch_message_class(view, message_class)), source, changes)

@@ -130,9 +130,9 @@ def relocate(
     Both positions are charged until the move is stored, but not against the quota.
     """
     for position, target in pairs:
-        place = _moved_position(holdings, position, target)
-        relocation.moves.append((position, place))
-        holdings.move(position, place, relocation.changes)
+        moved = _moved_position(holdings, position, target)
+        relocation.moves.append((position, moved))
+        holdings.move(position, moved, relocation.changes)
     holdings.reserve(relocation.changes)
 
 
@@ -140,7 +140,7 @@ def _moved_position(holdings: Holdings, position: MessagePosition, target: Queue
     lookup_id = position.lookup_id
     if target.main is not position.queue.main:
         lookup_id = lookup_id >> 56 << 56 | holdings.sequential.take(1)
-    place = MessagePosition(
+    moved = MessagePosition(
         target,
         lookup_id,
         position.view,
@@ -151,23 +151,23 @@ def _moved_position(holdings: Holdings, position: MessagePosition, target: Queue
         aborts=position.aborts,
         moves=position.moves + 1,
     )
-    if not target.is_system and place.due is None and position.view is not None:
-        place.due = due_time(target, position.view)
-    holdings.link(place)
-    return place
+    if not target.is_system and moved.due is None and position.view is not None:
+        moved.due = due_time(target, position.view)
+    holdings.link(moved)
+    return moved
 
 
 def finish_move(holdings: Holdings, relocation: Relocation) -> list[MessagePosition]:
     """The changes are stored: the messages are removed from their queues; returns their new positions."""
     arrived: list[MessagePosition] = []
-    for position, place in relocation.moves:
-        place.view = position.view
+    for position, moved in relocation.moves:
+        moved.view = position.view
         holdings.unlink(position)
-        arrived.append(place)
+        arrived.append(moved)
     return arrived
 
 
 def undo_move(holdings: Holdings, relocation: Relocation) -> None:
     """The changes were not stored: the new positions are discarded."""
-    for _, place in relocation.moves:
-        holdings.unlink(place)
+    for _, moved in relocation.moves:
+        holdings.unlink(moved)

@@ -207,8 +207,8 @@ class QueueTransactions:
         changes += (
             RemoveMessages(queue.definition.identifier, ()) for queue in transaction.deleted_sources()
         )
-        letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)
-        removal = attrs.evolve(removal, copies=[*removal.copies, *letters])
+        dead_letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)
+        removal = attrs.evolve(removal, copies=[*removal.copies, *dead_letters])
         self._holdings.reserve(changes)
         return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back)
 

@@ -55,7 +55,7 @@ class Cursor:
 
     @ivar handle: Handle, unique among the cursors of this queue manager.
     @ivar descriptor: OpenQueueDescriptorReference.
-    @ivar place: MessagePositionReference, the LookupIdentifier of a message, C{START} or C{END}.
+    @ivar reference: MessagePositionReference, the LookupIdentifier of a message, C{START} or C{END}.
     @ivar since: at C{END}, the insertion number at which the cursor arrived there.
     @ivar answer: rStatus of the last request.
     @ivar position: rPosition; C{None} unless the answer is SUCCEEDED.
@@ -69,7 +69,7 @@ class Cursor:
     descriptor: OpenQueueDescriptor = attrs.field(repr=False)
     queue: Queue = attrs.field(repr=False)
     state: CursorState = CursorState.UNREAD
-    place: int = START
+    reference: int = START
     since: int = 0
     answer: CursorAnswer = CursorAnswer.NOT_FOUND
     position: MessagePosition | None = None
@@ -87,19 +87,19 @@ class Cursor:
         From the end these are the messages that became available since it arrived there, at any position:
         a waiting read at the end would have received them (readings 41 and 42).
         """
-        if self.place == END:
+        if self.reference == END:
             return self.queue.first_since(self.since)
-        return seek(self.queue, self.place, now, is_peek=is_peek)
+        return seek(self.queue, self.reference, now, is_peek=is_peek)
 
     def move_to(self, position: MessagePosition) -> None:
         """Set it to the position of a message."""
         self._leave_end()
-        self.place = position.lookup_id
+        self.reference = position.lookup_id
 
     def move_to_end(self) -> None:
         """Set it behind all messages that are in the queue now."""
-        if self.place != END:
-            self.place = END
+        if self.reference != END:
+            self.reference = END
             self.queue.ends += 1
         self.since = self.queue.insertions
 
@@ -109,8 +109,8 @@ class Cursor:
         self.is_open = False
 
     def _leave_end(self) -> None:
-        if self.place == END:
-            self.place = START
+        if self.reference == END:
+            self.reference = START
             self.queue.ends -= 1
 
 

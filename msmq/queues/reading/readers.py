@@ -59,7 +59,7 @@ class CursorFinder:
         return self._find(self._at_current_position)
 
     def _at_current_position(self) -> MessagePosition | None:
-        position = self.cursor.queue.positions.get(self.cursor.place)
+        position = self.cursor.queue.positions.get(self.cursor.reference)
         if position is None or not is_visible(position, self.now, is_peek=self.reader.is_peek):
             return None
         return position

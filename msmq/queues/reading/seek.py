@@ -52,16 +52,16 @@ def is_visible(position: MessagePosition, now: Moment, *, is_peek: bool) -> bool
 
 
 def seek(
-    queue: Queue, place: int, now: Moment, *, is_peek: bool, is_backward: bool = False
+    queue: Queue, reference: int, now: Moment, *, is_peek: bool, is_backward: bool = False
 ) -> MessagePosition | None:
     """Seek Available Message Position; C{None} at the end. [MS-MQDMPR] 3.1.7.3.2."""
-    found = queue.before(place) if is_backward else queue.after(place)
+    found = queue.before(reference) if is_backward else queue.after(reference)
     if not is_peek or queue.peekable is None:
         return found
-    locked = queue.peekable.before(place) if is_backward else queue.peekable.after(place)
+    locked = queue.peekable.before(reference) if is_backward else queue.peekable.after(reference)
     while locked is not None and not is_visible(locked, now, is_peek=True):
-        place = locked.lookup_id
-        locked = queue.peekable.before(place) if is_backward else queue.peekable.after(place)
+        reference = locked.lookup_id
+        locked = queue.peekable.before(reference) if is_backward else queue.peekable.after(reference)
     if found is None or locked is None:
         return found or locked
     return locked if (locked.lookup_id > found.lookup_id) == is_backward else found

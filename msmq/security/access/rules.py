@@ -204,68 +204,68 @@ class _Reading:
             return ()
         rules = []
         for index, entry in enumerate(entries):
-            place: KeyPath = ("queue", index)
-            ruling = self._ruling(place, entry, _QUEUE_KEYS, QUEUE_KIND)
+            key_path: KeyPath = ("queue", index)
+            ruling = self._ruling(key_path, entry, _QUEUE_KEYS, QUEUE_KIND)
             pattern = entry.get("path") if isinstance(entry, dict) else None
             if not isinstance(pattern, str) or not pattern:
-                self._refuse(place, "needs its path, such as 'private$\\orders'")
+                self._refuse(key_path, "needs its path, such as 'private$\\orders'")
             elif (never := _never_fits(pattern)) is not None:
-                self._refuse((*place, "path"), never)
+                self._refuse((*key_path, "path"), never)
             elif ruling is not None:
                 rules.append(QueueRule(pattern, ruling))
         return tuple(rules)
 
     def _ruling(
-        self, place: KeyPath, entry: object, keys: tuple[str, ...], kind: ObjectKind
+        self, key_path: KeyPath, entry: object, keys: tuple[str, ...], kind: ObjectKind
     ) -> Ruling | None:
         if not isinstance(entry, dict):
-            self._refuse(place, f"must be a table, not {type_name(entry)}")
+            self._refuse(key_path, f"must be a table, not {type_name(entry)}")
             return None
         for key in entry:
             if key not in keys:
-                self._refuse((*place, key), f"is not a key of a rule{nearest(key, keys)}")
+                self._refuse((*key_path, key), f"is not a key of a rule{nearest(key, keys)}")
         owner = LOCAL_SYSTEM
         if "owner" in entry:
-            owner = self._principal((*place, "owner"), entry["owner"]) or owner
+            owner = self._principal((*key_path, "owner"), entry["owner"]) or owner
         aces = [
             make(sid, mask)
             for action, make in _ACTIONS.items()
-            for sid, mask in self._entries((*place, action), entry.get(action, {}), kind)
+            for sid, mask in self._entries((*key_path, action), entry.get(action, {}), kind)
         ]
-        line = self._lines.get(place)
+        line = self._lines.get(key_path)
         source = self.path if line is None else f"{self.path}:{line}"
         return Ruling(SecurityDescriptor(owner, owner, Acl(tuple(aces))), source)
 
-    def _entries(self, place: KeyPath, entries: Any, kind: ObjectKind) -> list[tuple[bytes, int]]:
+    def _entries(self, key_path: KeyPath, entries: Any, kind: ObjectKind) -> list[tuple[bytes, int]]:
         if not isinstance(entries, dict):
-            self._refuse(place, 'must be a table of principals, such as allow.everyone = ["send"]')
+            self._refuse(key_path, 'must be a table of principals, such as allow.everyone = ["send"]')
             return []
         found = []
         for principal, rights in entries.items():
-            sid = self._principal((*place, principal), principal)
-            mask = self._mask((*place, principal), rights, kind)
+            sid = self._principal((*key_path, principal), principal)
+            mask = self._mask((*key_path, principal), rights, kind)
             if sid is not None and mask:
                 found.append((sid, mask))
         return found
 
-    def _mask(self, place: KeyPath, rights: object, kind: ObjectKind) -> int:
+    def _mask(self, key_path: KeyPath, rights: object, kind: ObjectKind) -> int:
         if isinstance(rights, str):
             rights = [rights]
         if not isinstance(rights, list):
-            self._refuse(place, f"must be rights as an array of texts, not {type_name(rights)}")
+            self._refuse(key_path, f"must be rights as an array of texts, not {type_name(rights)}")
             return 0
         mask = 0
         for index, right in enumerate(rights):
             try:
                 mask |= kind.parse(right if isinstance(right, str) else repr(right))
             except ValueError as error:
-                where = (*place, index) if (*place, index) in self._lines else place
+                where = (*key_path, index) if (*key_path, index) in self._lines else key_path
                 self._refuse(where, str(error))
         return mask
 
-    def _principal(self, place: KeyPath, principal: object) -> bytes | None:
+    def _principal(self, key_path: KeyPath, principal: object) -> bytes | None:
         if not isinstance(principal, str):
-            self._refuse(place, f"must be a principal as text, not {type_name(principal)}")
+            self._refuse(key_path, f"must be a principal as text, not {type_name(principal)}")
             return None
         found = self._names.get(principal.casefold())
         if found is not None:
@@ -273,15 +273,19 @@ class _Reading:
         try:
             return parse_principal(principal)
         except ValueError as error:
-            self._refuse(place, f"{error}, and [names] has no such name")
+            self._refuse(key_path, f"{error}, and [names] has no such name")
             return None
 
-    def _refuse(self, place: KeyPath, problem: str) -> None:
+    def _refuse(self, key_path: KeyPath, problem: str) -> None:
         line = next(
-            (self._lines[place[:size]] for size in range(len(place), 0, -1) if place[:size] in self._lines),
+            (
+                self._lines[key_path[:size]]
+                for size in range(len(key_path), 0, -1)
+                if key_path[:size] in self._lines
+            ),
             None,
         )
-        self.problems.append(RuleProblem(self.path, line, _dotted(place), problem))
+        self.problems.append(RuleProblem(self.path, line, _dotted(key_path), problem))
 
 
 def _never_fits(pattern: str) -> str | None:
@@ -303,8 +307,8 @@ def _compiled(wanted: str) -> re.Pattern[str]:
     return re.compile(translate(wanted.replace("[", "[[]")))
 
 
-def _dotted(place: KeyPath) -> str:
+def _dotted(key_path: KeyPath) -> str:
     text = ""
-    for part in place:
+    for part in key_path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text

@@ -228,7 +228,7 @@ def _take_records(
         known.append((header, one))
         result.next_checkpoint = max(result.next_checkpoint, header.number + 1)
         result.next_generation = max(result.next_generation, header.position.generation + 1)
-    newest = next((place for place, (_, one) in enumerate(known) if one.state is not None), None)
+    newest = next((index for index, (_, one) in enumerate(known) if one.state is not None), None)
     if newest is not None:
         known = known[: newest + 1]
     if not known:
@@ -241,10 +241,10 @@ def _take_records(
     begins = [header.position.sequence for header, _ in known] or [1]
     result.last = begins[0] - 1
     groups = _groups(result, begins[0])
-    for place, begin in enumerate(begins):
-        end = begins[place + 1] if place + 1 < len(begins) else 1 << 64
+    for index, begin in enumerate(begins):
+        end = begins[index + 1] if index + 1 < len(begins) else 1 << 64
         if known:
-            _take_checkpoint(result, *known[place])
+            _take_checkpoint(result, *known[index])
         _take_groups(result, [one for one in groups if begin <= one[0] < end], begin, confirmed)
 
 
@@ -285,13 +285,13 @@ def _take_groups(
     result: LogSalvage, groups: Sequence[tuple[int, int, int]], begin: int, confirmed: int
 ) -> None:
     expected = begin
-    for place, (sequence, generation, offset) in enumerate(groups):
+    for index, (sequence, generation, offset) in enumerate(groups):
         segment, read = result.segments[generation], _reader(result, generation)
         group = intact_group(read, generation, segment.seed, segment.header.size, offset)
         if group is None:
             # The disk cannot read it.
             continue
-        is_last = place == len(groups) - 1
+        is_last = index == len(groups) - 1
         if is_last and sequence > confirmed and torn_packet(read, group) is not None:
             # An unconfirmed write, as in recovery.
             continue

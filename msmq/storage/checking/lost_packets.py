@@ -57,8 +57,8 @@ class _Lost:
     def entries(self, kept: KeptQueue) -> None:
         """Remove entries with lost packets from their message logs."""
         rest: list[bytes] = []
-        for place in range(len(kept.log)):
-            row = kept.log.row(place)
+        for index in range(len(kept.log)):
+            row = kept.log.row(index)
             sequence, _, location, size, checksum, _ = LOG_ROW.unpack(row)
             problem = self._problem(location, size, checksum)
             if problem is None:
@@ -78,8 +78,8 @@ class _Lost:
             assert row is not None
             location, size, checksum, time, length, identity = EVENT_ROW.unpack(row)
             if self._problem(location, size, checksum) is not None:
-                place, checksum = self.plan.packet(packet)
-                events.put(sequence, EVENT_ROW.pack(place, len(packet), checksum, time, length, identity))
+                index, checksum = self.plan.packet(packet)
+                events.put(sequence, EVENT_ROW.pack(index, len(packet), checksum, time, length, identity))
                 count += 1
         if count:
             self.said.append(f"{self.found.directory}: {count} events of the event log are lost")

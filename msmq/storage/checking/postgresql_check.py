@@ -14,7 +14,7 @@ from msmq.storage.postgresql.failures import failure
 from msmq.storage.postgresql.row_scrubber import scrub
 from msmq.storage.postgresql.schema import SCHEMA
 from msmq.storage.postgresql.start_check import small_problems
-from msmq.storage.scrub_step import ScrubPlace
+from msmq.storage.scrub_step import ScrubPosition
 
 STEP_BYTES = 4 * 1024 * 1024
 """Bytes of packets per fetch."""
@@ -50,10 +50,10 @@ def _check(link: PostgresqlConnection, address: Address, mark: Path, report: Sto
     report.compare(mark, store.bytes, number, older="an older copy: group")
     for problem in small_problems(link):
         report.add(f"{address.text}: {problem}")
-    place: ScrubPlace | None = None
+    position: ScrubPosition | None = None
     while True:
-        step = scrub(link, address.text, None, place, STEP_BYTES)
+        step = scrub(link, address.text, None, position, STEP_BYTES)
         report.add_step(step)
-        place = step.place
-        if place is None:
+        position = step.position
+        if position is None:
             return

@@ -16,13 +16,13 @@ from msmq.storage.scrub_step import ScrubStep
 class StoreReport:
     """Result of a store check.
 
-    @ivar place: location of the store, without secrets.
+    @ivar location: location of the store, without secrets.
     @ivar rows: messages, entries of message logs and events that were verified.
     @ivar size: total size of their packets in bytes.
     @ivar problems: location and kind of each damage, one line each.
     """
 
-    place: str
+    location: str
     rows: int = 0
     size: int = 0
     problems: list[str] = attrs.field(factory=list)
@@ -50,9 +50,9 @@ class StoreReport:
         if found is None:
             return
         if found.store != store:
-            self.add(f"{self.place}: not the store that was used last ({mark})")
+            self.add(f"{self.location}: not the store that was used last ({mark})")
         elif number < found.number:
-            self.add(f"{self.place}: {older} {number}, but had {found.number}")
+            self.add(f"{self.location}: {older} {number}, but had {found.number}")
 
 
 def is_locked(path: Path) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from msmq.interfaces.storage import StorageError
 from msmq.storage.checking.report import StoreReport, is_locked
 from msmq.storage.damage import DamagedRow
-from msmq.storage.scrub_step import ScrubPlace
+from msmq.storage.scrub_step import ScrubPosition
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.file_ownership import APPLICATION_ID, one_line, pragma
 from msmq.storage.sqlite.integrity.row_scrubber import BEGIN, scrub_rows
@@ -56,15 +56,15 @@ def _check(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreRep
             report.add(f"{path}: {one_line(found)}")
     for problem in small_problems(durable, SCHEMA):
         report.add(f"{path}: {problem}")
-    place: ScrubPlace | None = BEGIN
-    while place is not None:
+    position: ScrubPosition | None = BEGIN
+    while position is not None:
         damaged: list[DamagedRow] = []
         durable.execute("BEGIN")
         verifier = FileRowVerifier(durable, path, damaged, keeps=False)
-        step = scrub_rows(durable, verifier, place, STEP_BYTES, damaged)
+        step = scrub_rows(durable, verifier, position, STEP_BYTES, damaged)
         durable.execute("COMMIT")
         report.add_step(step)
-        place = step.place
+        position = step.position
 
 
 def _check_at_rest(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreReport) -> None:

@@ -66,9 +66,9 @@ def find_checkpoints(directory: Path, *, is_complete: bool = True) -> list[Found
         except Malformed as error:
             found.append(FoundCheckpoint(path, None, None, str(error)))
     found.sort(key=lambda one: one.header.number if one.header else -1, reverse=True)
-    for place, one in enumerate(found):
-        found[place] = _read(one)
-        if found[place].state is not None and not is_complete:
+    for index, one in enumerate(found):
+        found[index] = _read(one)
+        if found[index].state is not None and not is_complete:
             break
     return found
 

@@ -16,7 +16,7 @@ from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.core.state import State
 from msmq.storage.log.engine import Engine
-from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, place_of
+from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, packet_location
 from msmq.storage.log.workers import Worker
 
 STEP_ROWS: Final = 500
@@ -109,7 +109,7 @@ def _copy_message(number: int, lookup_id: int, location: int, plan: GroupPlan, p
 
 def _copy_log(number: int, sequence: int, location: int, plan: GroupPlan, packet: bytes) -> None:
     kept = plan.state.by_number.get(number)
-    place = None if kept is None else kept.log.place(sequence)
+    place = None if kept is None else kept.log.index(sequence)
     if kept is not None and place is not None:
         plan.move_log(kept, place, location, packet)
 
@@ -180,12 +180,12 @@ class Compaction:
 
     def _copy(self, found: list[Live]) -> None:
         engine = self._engine
-        places = [
-            place_of(engine.directory, engine.segments, live.location, live.size, live.checksum)
+        locations = [
+            packet_location(engine.directory, engine.segments, live.location, live.size, live.checksum)
             for live in found
         ]
         self._is_waiting = True
-        self._reading.do(lambda: self._fetcher.fetch(places), partial(self._read, found))
+        self._reading.do(lambda: self._fetcher.fetch(locations), partial(self._read, found))
 
     def _read(self, found: list[Live], packets: list[bytes | Damage] | Exception) -> None:
         if isinstance(packets, Exception):

@@ -329,11 +329,11 @@ class Engine:
         self._fire()
         self._schedule()
 
-    def lost(self, places: Sequence[tuple[int, int]]) -> None:
+    def lost(self, packets: Sequence[tuple[int, int]]) -> None:
         """Count packets that lost their reference."""
-        durable = [place for place in places if place[0] < EXPRESS]
-        if len(durable) < len(places):
-            for location, _ in places:
+        durable = [place for place in packets if place[0] < EXPRESS]
+        if len(durable) < len(packets):
+            for location, _ in packets:
                 if location >= EXPRESS:
                     self.express_rows[location >> 32 & 0x7FFFFFFF] -= 1
         self.segments.lost(durable)

@@ -35,11 +35,11 @@ def lock_directory(directory: Path) -> int:
 
     @raise StorageError: another process holds the lock, or it cannot be created.
     """
-    place = directory / "lock"
+    lock_path = directory / "lock"
     try:
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise failure(place, "open", error) from error
+        raise failure(lock_path, "open", error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -87,9 +87,9 @@ def write_unsynced(descriptor: int, buffers: Sequence[bytes], offset: int) -> No
 
 def _rest(buffers: Sequence[bytes], written: int) -> list[bytes]:
     """The rest of buffers after this many bytes."""
-    for place, buffer in enumerate(buffers):
+    for index, buffer in enumerate(buffers):
         if written < len(buffer):
-            return [buffer[written:], *buffers[place + 1 :]]
+            return [buffer[written:], *buffers[index + 1 :]]
         written -= len(buffer)
     return []
 

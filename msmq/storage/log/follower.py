@@ -82,7 +82,7 @@ class Follower:
         if self._sorted[:2] != (kept.number, self._position.sequence):
             self._sorted = kept.number, self._position.sequence, sorted(kept.messages)
         ids = self._sorted[2]
-        return (ids[place] for place in range(bisect_left(ids, begin), bisect_left(ids, end)))
+        return (ids[index] for index in range(bisect_left(ids, begin), bisect_left(ids, end)))
 
     def read(self, generation: int, offset: int, size: int) -> bytes:
         """Bytes of a segment.

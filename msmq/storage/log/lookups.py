@@ -16,7 +16,7 @@ from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
 from msmq.storage.log.core.records import EVENT_ROW, EXPRESS, HAS_IDENTITY, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.engine import Engine
-from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, PacketLocation, place_of
+from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, PacketLocation, packet_location
 from msmq.storage.log.quarantine import Quarantine
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log_answer import LOG_BYTES
@@ -150,7 +150,7 @@ class Lookups:
                 return
             for (sequence, lookup_id, arrived), one, packet in zip(rows, wanted, found, strict=True):
                 if isinstance(packet, Damage):
-                    row_of = None if kept is None else kept.log.place(sequence)
+                    row_of = None if kept is None else kept.log.index(sequence)
                     if kept is not None and row_of is not None:
                         if LOG_ROW.unpack(kept.log.row(row_of))[2] != one.location:
                             # The packet was copied meanwhile, and its space reused.
@@ -210,7 +210,7 @@ class Lookups:
 
     def _wanted(self, location: int, size: int, checksum: int) -> _Wanted:
         engine = self._engine
-        place = place_of(engine.directory, engine.segments, location, size, checksum)
+        place = packet_location(engine.directory, engine.segments, location, size, checksum)
         return _Wanted(place, location)
 
     def _fetch(self, thread: Thread, wanted: Sequence[_Wanted], answer: Any) -> None:

@@ -38,12 +38,14 @@ class Damage:
     @ivar found: the bytes that were read; shorter if the file ends or is unreadable.
     """
 
-    place: PacketLocation
+    location: PacketLocation
     found: bytes = attrs.field(repr=False)
     problem: str
 
 
-def place_of(directory: Path, segments: Segments, location: int, size: int, checksum: int) -> PacketLocation:
+def packet_location(
+    directory: Path, segments: Segments, location: int, size: int, checksum: int
+) -> PacketLocation:
     """Resolve a location to a file and offset."""
     if location >= EXPRESS:
         path = express_path(directory, location >> 32 & 0x7FFFFFFF)
@@ -58,25 +60,25 @@ class PacketFetcher:
     def __init__(self) -> None:
         self._files = FileDescriptors()
 
-    def fetch(self, places: Sequence[PacketLocation]) -> list[bytes | Damage]:
+    def fetch(self, locations: Sequence[PacketLocation]) -> list[bytes | Damage]:
         """Fetch the packets at these locations, each verified.
 
         @raise StorageError: a file cannot be read for a reason that may pass.
         """
-        return [self._fetch(place) for place in places]
+        return [self._fetch(location) for location in locations]
 
-    def fetch_from_disk(self, places: Sequence[PacketLocation], active: Path) -> list[bytes | Damage]:
+    def fetch_from_disk(self, locations: Sequence[PacketLocation], active: Path) -> list[bytes | Damage]:
         """Fetch packets bypassing the page cache, except those in the active segment.
 
         @raise StorageError: a file cannot be read for a reason that may pass.
         """
-        for place in places:
-            if place.path != active:
-                start = place.offset // _PAGE * _PAGE
-                size = -(-(place.offset + place.size) // _PAGE) * _PAGE - start
+        for location in locations:
+            if location.path != active:
+                start = location.offset // _PAGE * _PAGE
+                size = -(-(location.offset + location.size) // _PAGE) * _PAGE - start
                 with suppress(OSError):
-                    os.posix_fadvise(self._files.of(place.path), start, size, os.POSIX_FADV_DONTNEED)
-        return self.fetch(places)
+                    os.posix_fadvise(self._files.of(location.path), start, size, os.POSIX_FADV_DONTNEED)
+        return self.fetch(locations)
 
     def forget(self, path: Path) -> None:
         """Close a file that is to be deleted."""
@@ -86,16 +88,16 @@ class PacketFetcher:
         """Close the files."""
         self._files.close()
 
-    def _fetch(self, place: PacketLocation) -> bytes | Damage:
+    def _fetch(self, location: PacketLocation) -> bytes | Damage:
         try:
-            packet = read_exactly(self._files.of(place.path), place.offset, place.size)
+            packet = read_exactly(self._files.of(location.path), location.offset, location.size)
         except OSError as error:
             if error.errno != errno.EIO:
                 # Such as too many open files: the packet may be intact.
-                raise failure(place.path, "read", error) from error
-            return Damage(place, b"", error.strerror or str(error))
-        if len(packet) < place.size:
-            return Damage(place, packet, f"the file ends {place.size - len(packet)} bytes too early")
-        if crc32(packet) != place.checksum:
-            return Damage(place, packet, "the checksum does not match")
+                raise failure(location.path, "read", error) from error
+            return Damage(location, b"", error.strerror or str(error))
+        if len(packet) < location.size:
+            return Damage(location, packet, f"the file ends {location.size - len(packet)} bytes too early")
+        if crc32(packet) != location.checksum:
+            return Damage(location, packet, "the checksum does not match")
         return packet

@@ -50,9 +50,9 @@ class Quarantine:
             return
         self._seen.add((owner, location))
         self._engine.counters.damaged += 1
-        place = damage.place
-        target = self._engine.directory / DIRECTORY / f"{place.path.name}-{place.offset}-{location >> 32}"
-        where = f"{place.path}, offset {place.offset}: {place.size} bytes are damaged: {damage.problem}"
+        packet = damage.location
+        target = self._engine.directory / DIRECTORY / f"{packet.path.name}-{packet.offset}-{location >> 32}"
+        where = f"{packet.path}, offset {packet.offset}: {packet.size} bytes are damaged: {damage.problem}"
         self.log.error("{where}; what is left is in {target}", where=where, target=target)
         self._upkeep.do(lambda: _keep(target, damage.found), lambda outcome: self._kept(target, outcome))
         done: Deferred[None] = Deferred()

@@ -17,7 +17,7 @@ from msmq.storage.log.checkpoints import Checkpointing
 from msmq.storage.log.compaction import Live, live_packets
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.log_check import LogProblem
-from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, place_of
+from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, packet_location
 from msmq.storage.log.quarantine import DAMAGED, Quarantine
 from msmq.storage.log.workers import Worker
 from msmq.storage.scrub_policy import ScrubPolicy
@@ -99,13 +99,13 @@ class Scrubber:
             self._go_on(0)
             return
         engine = self._engine
-        places = [
-            place_of(engine.directory, engine.segments, live.location, live.size, live.checksum)
+        locations = [
+            packet_location(engine.directory, engine.segments, live.location, live.size, live.checksum)
             for live in found
         ]
         active = engine.active.path
         self._reading.do(
-            lambda: self._fetcher.fetch_from_disk(places, active), partial(self._read, found, size)
+            lambda: self._fetcher.fetch_from_disk(locations, active), partial(self._read, found, size)
         )
 
     def _read(self, found: list[Live], size: int, packets: list[bytes | Damage] | Exception) -> None:

@@ -225,7 +225,7 @@ class Migration:
         await source.commit([PutState(MARK, attrs.evolve(mark, is_finished=True).to_bytes())])
         self._report_step("finished")
 
-    async def _digest(self, place: StoreLocation, worker: Worker) -> StoreDigest:
+    async def _digest(self, location: StoreLocation, worker: Worker) -> StoreDigest:
         unreported = 0
 
         def count(rows: int) -> None:
@@ -236,7 +236,7 @@ class Migration:
                 unreported = 0
 
         def read() -> StoreDigest:
-            reader = place.make_reader()
+            reader = location.make_reader()
             try:
                 return digest_of(reader, count)
             finally:
@@ -251,7 +251,7 @@ class Migration:
 
 
 def _mark_of(
-    snapshot: Snapshot, place: StoreLocation, role: MigrationRole = MigrationRole.MOVED
+    snapshot: Snapshot, location: StoreLocation, role: MigrationRole = MigrationRole.MOVED
 ) -> MigrationMark | None:
     """The mark of a store that was opened; C{None} if it has none.
 
@@ -260,15 +260,15 @@ def _mark_of(
     try:
         mark = read_mark(snapshot.state.get(MARK))
     except ValueError as error:
-        raise MigrationError(f"{place.text}: {error}") from error
+        raise MigrationError(f"{location.text}: {error}") from error
     if mark is None or mark.role is role:
         return mark
     if mark.role is MigrationRole.MOVED:
         raise MigrationError(
-            f"{place.text}: was moved to {mark.other}, and is kept; discard it with msmq store discard"
+            f"{location.text}: was moved to {mark.other}, and is kept; discard it with msmq store discard"
         )
     raise MigrationError(
-        f"{place.text}: the migration from {mark.other} that fills it has not ended; repeat that one"
+        f"{location.text}: the migration from {mark.other} that fills it has not ended; repeat that one"
     )
 
 

@@ -53,19 +53,19 @@ def copy_pages(reader: StoreContents, start: CopyPosition) -> Iterator[CopyPage]
     @raise StorageError: the store cannot be read.
     """
     queues = reader.queues()
-    phase, place, begin = start.phase, start.place, start.begin
+    phase, index, begin = start.phase, start.index, start.begin
     if phase is CopyPhase.QUEUES:
         yield from _queues(reader, queues, begin)
-        phase, place, begin = CopyPhase.MESSAGES, 0, 0
+        phase, index, begin = CopyPhase.MESSAGES, 0, 0
     if phase is CopyPhase.MESSAGES:
-        yield from _messages(reader, queues, place, begin)
-        phase, place, begin = CopyPhase.LOGS, 0, 0
+        yield from _messages(reader, queues, index, begin)
+        phase, index, begin = CopyPhase.LOGS, 0, 0
     if phase is CopyPhase.LOGS:
-        yield from _logs(reader, queues, place, begin)
-        phase, place, begin = CopyPhase.EVENTS, 0, 0
+        yield from _logs(reader, queues, index, begin)
+        phase, index, begin = CopyPhase.EVENTS, 0, 0
     if phase is CopyPhase.EVENTS:
         yield from _events(reader, begin)
-        phase, place, begin = CopyPhase.VALUES, 0, 0
+        phase, index, begin = CopyPhase.VALUES, 0, 0
     if phase is CopyPhase.VALUES:
         yield from _values(reader, begin)
 
@@ -81,11 +81,11 @@ def _queues(reader: StoreContents, queues: Sequence[QueueDefinition], begin: int
 
 
 def _messages(
-    reader: StoreContents, queues: Sequence[QueueDefinition], place: int, begin: int
+    reader: StoreContents, queues: Sequence[QueueDefinition], index: int, begin: int
 ) -> Iterator[CopyPage]:
-    for number in range(place, len(queues)):
+    for number in range(index, len(queues)):
         queue = queues[number].identifier
-        following: int | None = begin if number == place else 0
+        following: int | None = begin if number == index else 0
         while following is not None:
             page = reader.messages(queue, following, END, since=None, until=None, bodies=True)
             following = page.next
@@ -99,11 +99,11 @@ def _messages(
 
 
 def _logs(
-    reader: StoreContents, queues: Sequence[QueueDefinition], place: int, begin: int
+    reader: StoreContents, queues: Sequence[QueueDefinition], index: int, begin: int
 ) -> Iterator[CopyPage]:
-    for number in range(place, len(queues)):
+    for number in range(index, len(queues)):
         queue = queues[number].identifier
-        following: int | None = begin if number == place else 0
+        following: int | None = begin if number == index else 0
         # The trimmed numbers precede the first entry.
         first = 1 if following else reader.log_bounds(queue)[0]
         while following is not None:
@@ -137,9 +137,9 @@ def _values(reader: StoreContents, begin: int) -> Iterator[CopyPage]:
     values = sorted((name, value) for name, value in reader.values().items() if name != MARK)
     changes: list[Change] = []
     size = 0
-    for place, (name, value) in enumerate(values[begin:], begin):
+    for index, (name, value) in enumerate(values[begin:], begin):
         if changes and (len(changes) == QUEUES or size + len(value) > VALUE_BYTES):
-            yield CopyPage(tuple(changes), CopyPosition(CopyPhase.VALUES, 0, place), len(changes), size)
+            yield CopyPage(tuple(changes), CopyPosition(CopyPhase.VALUES, 0, index), len(changes), size)
             changes, size = [], 0
         changes.append(PutState(name, value))
         size += len(value)

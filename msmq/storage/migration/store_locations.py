@@ -219,18 +219,18 @@ def store_location_of(description: str, data: Path) -> StoreLocation:
     made = _LOCATIONS.get(kind)
     if made is None:
         raise StorageError(f"storage {quoted(kind)}: cannot be migrated; stores that can: {', '.join(KINDS)}")
-    place = made(kind, argument, data)
+    location = made(kind, argument, data)
     try:
-        place.make_store()
+        location.make_store()
     except ValueError as error:
         raise StorageError(f"storage {kind}: {error}") from error
-    return place
+    return location
 
 
-def _made(factory: IStorageFactory, place: StoreLocation, accepts_loss: bool) -> IMessageStore:
+def _made(factory: IStorageFactory, location: StoreLocation, accepts_loss: bool) -> IMessageStore:
     if accepts_loss:
-        return ILossAcceptance(factory).open_with_loss(place.argument, place.data)
-    return factory.open_store(place.argument, place.data)
+        return ILossAcceptance(factory).open_with_loss(location.argument, location.data)
+    return factory.open_store(location.argument, location.data)
 
 
 def _erase(directory: Path, names: Sequence[str]) -> int:

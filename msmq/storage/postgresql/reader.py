@@ -22,7 +22,7 @@ from msmq.storage.postgresql.row_scrubber import scrub
 from msmq.storage.postgresql.schema_ownership import is_at_work
 from msmq.storage.postgresql.verification import SchemaRowVerifier
 from msmq.storage.records import lookup_id_of, stored_lookup_id
-from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 
 TOGETHER: Final = 500
 """Messages per statement."""
@@ -139,10 +139,10 @@ class DatabaseReader:
             events += self._with_link(partial(self._some_events, some, damaged))
         return VerifiedRows(events, damaged)
 
-    def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
+    def scrub(self, position: ScrubPosition | None, size: int) -> ScrubStep:
         """Verify about this many bytes of packets after a position; C{None} for the beginning."""
         name = self.address.text
-        return self._with_link(lambda link: scrub(link, name, self._quarantine, place, size))
+        return self._with_link(lambda link: scrub(link, name, self._quarantine, position, size))
 
     def _some_events(
         self, wanted: Sequence[int], damaged: list[DamagedRow], link: PostgresqlConnection

@@ -8,7 +8,7 @@ from typing import Any, Final
 from msmq.storage.damage import DamagedRow
 from msmq.storage.postgresql.connection import PostgresqlConnection
 from msmq.storage.postgresql.verification import SchemaRowVerifier
-from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 
 STEP_ROWS: Final = 500
 """Rows per step."""
@@ -19,7 +19,7 @@ _TABLES: Final = ("message", "express", "log", "event")
 
 
 def scrub(
-    link: PostgresqlConnection, name: str, quarantine: Path | None, place: ScrubPlace | None, size: int
+    link: PostgresqlConnection, name: str, quarantine: Path | None, position: ScrubPosition | None, size: int
 ) -> ScrubStep:
     """Verify rows after a position, about this number of bytes of packets.
 
@@ -28,13 +28,13 @@ def scrub(
     """
     damaged: list[DamagedRow] = []
     verification = SchemaRowVerifier(link, name, quarantine, damaged)
-    place = place or ScrubPlace(0, _FIRST_ROW, _FIRST)
-    table = _TABLES[place.table]
+    position = position or ScrubPosition(0, _FIRST_ROW, _FIRST)
+    table = _TABLES[position.table]
     if table == "event":
         rows = link.rows(
             "SELECT 0::bigint, sequence, 0::bigint FROM event WHERE sequence > $1"
             f" AND sequence >= (SELECT first_event FROM progress) ORDER BY sequence LIMIT {STEP_ROWS}",
-            [place.key],
+            [position.key],
         )
     else:
         key = "sequence" if table == "log" else "lookup_id"
@@ -46,7 +46,7 @@ def scrub(
         rows = link.rows(
             f"SELECT queue::bigint, {key}, size::bigint FROM {table} WHERE (queue, {key}) > ($1::integer, $2)"
             f" AND queue IN (SELECT id FROM queue) {counts} ORDER BY queue, {key} LIMIT {STEP_ROWS}",
-            [place.queue, place.key],
+            [position.queue, position.key],
         )
     some, length = _some(rows, size)
     by_row: dict[int, list[int]] = {}
@@ -59,11 +59,11 @@ def scrub(
             verification.entries(row, numbers)
         else:
             verification.packets(table, row, numbers)
-    following: ScrubPlace | None = None
+    following: ScrubPosition | None = None
     if some:
-        following = ScrubPlace(place.table, some[-1][0], some[-1][1])
-    elif place.table + 1 < len(_TABLES):
-        following = ScrubPlace(place.table + 1, _FIRST_ROW, _FIRST)
+        following = ScrubPosition(position.table, some[-1][0], some[-1][1])
+    elif position.table + 1 < len(_TABLES):
+        following = ScrubPosition(position.table + 1, _FIRST_ROW, _FIRST)
     return ScrubStep(following, len(some), length, damaged)
 
 

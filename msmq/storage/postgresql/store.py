@@ -75,7 +75,7 @@ class PostgresqlMessageStore(ThreadedMessageStore):
             return fail(self._not_open())
         weight = _weight(changes)
         if self._unfinished and self._waiting_bytes + weight > self._waiting_limit:
-            return fail(StorageError(f"{self.place}: too many changes are pending for the database"))
+            return fail(StorageError(f"{self.location}: too many changes are pending for the database"))
         done: Deferred[None] = Deferred()
         self._unfinished[done] = weight
         self._waiting_bytes += weight

@@ -62,11 +62,11 @@ def lock_file(path: Path) -> int:
     The lock is on a separate file, since closing any descriptor of the database would release SQLite's
     own locks.
     """
-    place = path.with_name(f"{path.name}.lock")
+    lock_path = path.with_name(f"{path.name}.lock")
     try:
-        descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise failure(place, "open", error) from error
+        raise failure(lock_path, "open", error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -12,7 +12,7 @@ from uuid import UUID
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
 from msmq.storage.damage import DamagedRow, PacketDamaged, VerifiedRows
 from msmq.storage.records import lookup_id_of, stored_lookup_id
-from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.failures import failure
 from msmq.storage.sqlite.file_ownership import connect
@@ -47,17 +47,17 @@ class PacketReader:
             if row is not None:
                 packets = FileRowVerifier(durable, self.path, damaged).packets(row, wanted)
         gone = {stored_lookup_id(one.key) for one in damaged}
-        missing = [place for place in wanted if place not in packets and place not in gone]
+        missing = [stored_id for stored_id in wanted if stored_id not in packets and stored_id not in gone]
         if row is not None and missing:
             with self._reading(express_path(self.path)) as express, self._reading(self.path) as durable:
                 verification = FileRowVerifier(durable, self.path, damaged, express)
                 packets.update(verification.packets(row, missing))
         if damaged:
             raise PacketDamaged(queue, damaged)
-        for place in missing:
-            if place not in packets:
-                raise MessageNotStored(queue, lookup_id_of(place))
-        return [packets[place] for place in wanted]
+        for stored_id in missing:
+            if stored_id not in packets:
+                raise MessageNotStored(queue, lookup_id_of(stored_id))
+        return [packets[stored_id] for stored_id in wanted]
 
     def find(self, identity: bytes) -> list[tuple[UUID, int]]:
         """The locations of all messages with this identity.
@@ -74,7 +74,7 @@ class PacketReader:
             found = durable.execute(_FIND, (identity,)).fetchall()
         with self._reading(express_path(self.path)) as express:
             found += express.execute(_FIND, (identity,)).fetchall()
-        return [(queues[row], lookup_id_of(place)) for row, place in found if row in queues]
+        return [(queues[row], lookup_id_of(stored_id)) for row, stored_id in found if row in queues]
 
     def read_log(self, queue: UUID, after: int, limit: int) -> VerifiedRows[LogEntry]:
         """Entries of a message log with larger numbers, without damaged ones.
@@ -110,14 +110,14 @@ class PacketReader:
             events = FileRowVerifier(durable, self.path, damaged).events(*within, identity)
         return VerifiedRows(events, damaged)
 
-    def scrub(self, place: ScrubPlace | None, size: int) -> ScrubStep:
+    def scrub(self, position: ScrubPosition | None, size: int) -> ScrubStep:
         """Verify rows after a position, about this number of bytes of packets.
 
-        @param place: the position; C{None} for the beginning.
+        @param position: where to begin; C{None} for the beginning.
         @raise StorageError: it cannot be read.
         """
         try:
-            return scrub(self.path, place, size)
+            return scrub(self.path, position, size)
         except Exception as error:
             raise failure(self.path, "read", error) from error
 

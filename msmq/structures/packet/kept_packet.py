@@ -110,8 +110,11 @@ class DeadLetterHeader(Structure):
 
 def kept_headers(dead_letter_queue: str) -> bytes:
     """The headers stored after the packet of a message with this ApplicationDeadletterQueue."""
-    letter = DeadLetterHeader(dead_letter_queue)
-    return ExtensionHeader(letter.size, has_dead_letter_header=True).to_bytes() + letter.to_bytes()
+    dead_letter_header = DeadLetterHeader(dead_letter_queue)
+    return (
+        ExtensionHeader(dead_letter_header.size, has_dead_letter_header=True).to_bytes()
+        + dead_letter_header.to_bytes()
+    )
 
 
 def marked_for_dead_letters(packet: bytes) -> bytes:
@@ -169,10 +172,10 @@ def _read(record: bytes, position: int) -> DeadLetterHeader:
         raise reader.malformed("Flags", "DL is clear", offset=position + 8)
     if extension.remaining_headers_size != reader.remaining:
         raise reader.malformed("RemainingHeadersSize", "a different structure follows", offset=position + 4)
-    letter = DeadLetterHeader.read(reader)
+    dead_letter_header = DeadLetterHeader.read(reader)
     if reader.remaining:
         raise reader.malformed("HeaderSize", f"{reader.remaining} bytes follow the header")
-    return letter
+    return dead_letter_header
 
 
 _DEAD_LETTER_MARK: Final = kept_headers(DEAD_LETTERS)

@@ -38,12 +38,12 @@ def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, t
     """
     if not view.is_transactional:
         raise LocalProtocolError("TransactionHeader: the message has none")
-    place = view.transaction_offset
-    (flags,) = _U32.unpack_from(view.packet, place)
+    offset = view.transaction_offset
+    (flags,) = _U32.unpack_from(view.packet, offset)
     flags &= ~(TransactionHeader.FM | TransactionHeader.LM | TransactionHeader.ID)
     flags |= TransactionHeader.FM * is_first | TransactionHeader.LM * is_last
     flags |= transaction_id << TransactionHeader.ID_SHIFT & TransactionHeader.ID
-    return replaced(view.packet, place, _U32.pack(flags))
+    return replaced(view.packet, offset, _U32.pack(flags))
 
 
 def patch_security_header(
@@ -64,8 +64,8 @@ def patch_security_header(
             raise LocalProtocolError("MultiQueueFormatHeader: the message has none")
         signed = attrs.evolve(multi_queue, signature=MQFSignatureHeader(multi_queue_signature))
         packet = packet[: -len(multi_queue.to_bytes())] + signed.to_bytes()
-    place = view.security_offset
-    packet = b"".join((packet[:place], header.to_bytes(), packet[place:]))
+    offset = view.security_offset
+    packet = b"".join((packet[:offset], header.to_bytes(), packet[offset:]))
     if len(packet) > BaseHeader.MAXIMUM_PACKET_SIZE:
         raise LocalProtocolError(f"PacketSize: {len(packet)} is more than {BaseHeader.MAXIMUM_PACKET_SIZE}")
     packet = replaced(packet, _PACKET_SIZE, _U32.pack(len(packet)))
@@ -80,18 +80,18 @@ def patch_authentication_level(view: UserMessageView, level: AuthenticationLevel
 
     @param view: of a message with a SecurityHeader; returned itself if it has these flags already.
     """
-    place = view.security_offset
-    (flags,) = _U16.unpack_from(view.packet, place)
+    offset = view.security_offset
+    (flags,) = _U16.unpack_from(view.packet, offset)
     changed = flags & ~(SecurityHeader.AU | SecurityHeader.AS) | level << SecurityHeader.AS_SHIFT
     if changed == flags:
         return view
-    return UserMessageView(replaced(view.packet, place, _U16.pack(changed)))
+    return UserMessageView(replaced(view.packet, offset, _U16.pack(changed)))
 
 
 def without_acknowledgements(view: UserMessageView) -> UserMessageView:
     """The message with Flags.PA, PR, NA and NR clear: no acknowledgements. [MS-MQMQ] 2.2.19.3."""
-    place = view.properties_offset
-    return UserMessageView(replaced(view.packet, place, bytes((view.packet[place] & 0xF0,))))
+    offset = view.properties_offset
+    return UserMessageView(replaced(view.packet, offset, bytes((view.packet[offset] & 0xF0,))))
 
 
 def patch_message_class(view: UserMessageView, message_class: int) -> bytes:

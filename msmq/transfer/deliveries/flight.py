@@ -97,15 +97,15 @@ class RunBuilder:
     @ivar runs: what was joined so far.
     """
 
-    __slots__ = ("_count", "_first", "_number", "_place", "_sent", "runs")
+    __slots__ = ("_count", "_first", "_number", "_sent", "_tx_number", "runs")
 
     def __init__(self) -> None:
         self.runs: list[MessageRun] = []
         self._count = 0
-        self._first = self._number = self._place = 0
+        self._first = self._number = self._tx_number = 0
         self._sent = 0.0
 
-    def add(self, message_id: int, number: int = 0, place: int = 0, sent: float = 0.0) -> None:
+    def add(self, message_id: int, number: int = 0, sequence_number: int = 0, sent: float = 0.0) -> None:
         """One more message; as of L{MessageRun}."""
         count = self._count
         if count:
@@ -113,17 +113,17 @@ class RunBuilder:
                 message_id == self._first + count
                 and sent == self._sent
                 and number == (self._number + count if self._number else 0)
-                and place == (self._place + count if self._place else 0)
+                and sequence_number == (self._tx_number + count if self._tx_number else 0)
             ):
                 self._count = count + 1
                 return
-            self.runs.append(MessageRun(self._first, count, self._number, self._place, self._sent))
-        self._first, self._number, self._place, self._sent = message_id, number, place, sent
+            self.runs.append(MessageRun(self._first, count, self._number, self._tx_number, self._sent))
+        self._first, self._number, self._tx_number, self._sent = message_id, number, sequence_number, sent
         self._count = 1
 
     def finish(self) -> list[MessageRun]:
         """All runs."""
         if self._count:
-            self.runs.append(MessageRun(self._first, self._count, self._number, self._place, self._sent))
+            self.runs.append(MessageRun(self._first, self._count, self._number, self._tx_number, self._sent))
             self._count = 0
         return self.runs

@@ -63,7 +63,7 @@ class DeliveryStep(enum.IntEnum):
 
 
 @attrs.frozen
-class DeliveryPlace:
+class DeliveryTarget:
     """The peer, session and queue of a hand-over or an acknowledgement.
 
     @ivar peer: the GUID of that queue manager as it stands in a packet; zeros if it is unknown.
@@ -84,14 +84,14 @@ class MessageRun:
 
     @ivar first: MessageID of the first.
     @ivar number: which message of its session the first was, from 1; 0 if that is unknown.
-    @ivar place: TxSequenceNumber of the first; 0 outside a sequence.
+    @ivar sequence_number: TxSequenceNumber of the first; 0 outside a sequence.
     @ivar sent: when they were sent, seconds since 1970-01-01 UTC; 0 if that is unknown.
     """
 
     first: int
     count: int
     number: int = 0
-    place: int = 0
+    sequence_number: int = 0
     sent: float = 0.0
 
 
@@ -107,7 +107,7 @@ class DeliveryRecord:
 
     step: DeliveryStep
     time: float
-    where: DeliveryPlace
+    where: DeliveryTarget
     source: bytes
     runs: Sequence[MessageRun]
     sequence: int = 0
@@ -124,7 +124,7 @@ class DeliveryRecord:
             offset = message_id - run.first
             if 0 <= offset < run.count:
                 number = run.number + offset if run.number else 0
-                place = run.place + offset if run.place else 0
+                place = run.sequence_number + offset if run.sequence_number else 0
                 yield attrs.evolve(self, runs=(MessageRun(message_id, 1, number, place, run.sent),))
 
 
@@ -170,7 +170,7 @@ class DeliveryIndex:
 def write_block(records: Sequence[DeliveryRecord]) -> bytes:
     """The bytes of some records, of messages of at most L{MOST_SOURCES} queue managers."""
     ranges: dict[bytes, tuple[int, int]] = {}
-    places: dict[DeliveryPlace, int] = {}
+    places: dict[DeliveryTarget, int] = {}
     sources: dict[bytes, int] = {}
     body: list[bytes] = []
     messages = 0
@@ -195,7 +195,7 @@ def write_block(records: Sequence[DeliveryRecord]) -> bytes:
         )
         for run in runs:
             waited = min(max(0, time - _milliseconds(run.sent)), _LONGEST_WAIT - 1) + 1 if run.sent else 0
-            body.append(_RUN.pack(run.first, run.count, run.number & 0xFFFFFFFF, run.place, waited))
+            body.append(_RUN.pack(run.first, run.count, run.number & 0xFFFFFFFF, run.sequence_number, waited))
     times = [record.time for record in records]
     index = DeliveryIndex(messages, min(times), max(times), ranges)
     return b"".join(
@@ -317,7 +317,7 @@ def _records(name: str, data: bytes) -> Iterator[DeliveryRecord]:
             position += address_size
             queue = data[position : position + queue_size].decode("utf-8", "replace")
             position += queue_size
-            places.append(DeliveryPlace(peer, address, opened / 1000, queue))
+            places.append(DeliveryTarget(peer, address, opened / 1000, queue))
         for _ in range(record_count):
             step, message_class, place, source, time, sequence, run_count = _RECORD.unpack_from(
                 data, position
@@ -336,7 +336,7 @@ def _records(name: str, data: bytes) -> Iterator[DeliveryRecord]:
         raise StateError(name, f"the record at offset {position} is damaged") from error
 
 
-def _place(place: DeliveryPlace) -> bytes:
+def _place(place: DeliveryTarget) -> bytes:
     address = _text(place.address)
     queue = _text(place.queue)
     return _PLACE.pack(place.peer, _milliseconds(place.opened), len(address), len(queue)) + address + queue

@@ -94,26 +94,26 @@ class SymmetricKeyCache:
         """Cache a decrypted key. [MS-MQQB] 3.1.5.8.3."""
         self._add((key.remote_queue_manager, key.provider_name, key.algorithm, key.encrypted_key), key, now)
 
-    def _add(self, place: tuple[UUID, str, int, bytes | None], key: CachedSymmetricKey, now: Moment) -> None:
-        if place not in self._keys and len(self._keys) >= self._size:
+    def _add(self, slot: tuple[UUID, str, int, bytes | None], key: CachedSymmetricKey, now: Moment) -> None:
+        if slot not in self._keys and len(self._keys) >= self._size:
             oldest = sorted(self._keys, key=lambda each: self._keys[each].cached_time)
             for each in oldest[: self._size // 2]:
                 del self._keys[each]
-        self._keys[place] = key
+        self._keys[slot] = key
         if self.deadline is None:
             self.deadline = now.monotonic + self._lifetime
 
     def forget(self, remote_queue_manager: UUID) -> None:
         """Drop the keys of a queue manager, whose public key has changed."""
-        for place in [place for place in self._keys if place[0] == remote_queue_manager]:
-            del self._keys[place]
+        for slot in [slot for slot in self._keys if slot[0] == remote_queue_manager]:
+            del self._keys[slot]
 
     def expire(self, now: Moment) -> None:
         """Delete what is older than its lifetime, if the deadline has come. [MS-MQQB] 3.1.6.10, 3.1.6.11."""
         if self.deadline is None or now.monotonic < self.deadline:
             return
         since = now.monotonic - self._lifetime
-        for place in [place for place, key in self._keys.items() if key.cached_time < since]:
-            del self._keys[place]
+        for slot in [slot for slot, key in self._keys.items() if key.cached_time < since]:
+            del self._keys[slot]
         oldest = min((key.cached_time for key in self._keys.values()), default=None)
         self.deadline = None if oldest is None else oldest + self._lifetime + GRACE

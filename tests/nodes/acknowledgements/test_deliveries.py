@@ -160,7 +160,9 @@ class DeliveryTests(NodesTestCase):
                 [DeliveryStep.HANDED_OVER, DeliveryStep.ORDERED, DeliveryStep.SETTLED],
             )
             self.assertEqual(len({record.sequence for record in records}), 1)
-            self.assertEqual([records[0].runs[0].place, records[2].runs[0].place], [number, number])
+            self.assertEqual(
+                [records[0].runs[0].sequence_number, records[2].runs[0].sequence_number], [number, number]
+            )
             self.assertEqual(records[2].message_class, MessageClass.ACK_RECEIVE)
             self.assertEqual({record.where.address for record in records}, {"127.0.0.3"})
             self.assertIn("was received", self.known(message).summary)

@@ -137,8 +137,8 @@ class LatencyTests(SynchronousTestCase):
             message(5, "source_journal", store="EPSILON"),
         ]
         found = owners_of(messages(*held), {"EPSILON": BETA})
-        self.assertEqual(rows(found, ("told", "owner")), [("EPSILON", BETA), ("GAMMA", GAMMA)])
-        self.assertEqual(rows(owners_of(messages(*held[:1]), {}), ("told", "owner")), [])
+        self.assertEqual(rows(found, ("store_name", "owner")), [("EPSILON", BETA), ("GAMMA", GAMMA)])
+        self.assertEqual(rows(owners_of(messages(*held[:1]), {}), ("store_name", "owner")), [])
 
     def test_unbounded_latency(self) -> None:
         """Without answers nothing bounds a delay from above, nor without times; or if a clock was set."""

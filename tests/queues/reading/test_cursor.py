@@ -28,7 +28,7 @@ class OpenCursorTests(HandleTestCase):
         cursor = self.cursor()
         self.assertEqual(list(self.handle.cursors), [cursor.handle])
         self.assertIs(cursor.descriptor, self.handle)
-        self.assertEqual((cursor.place, cursor.state), (START, CursorState.UNREAD))
+        self.assertEqual((cursor.reference, cursor.state), (START, CursorState.UNREAD))
 
     def test_handles(self) -> None:
         """Each is found by its handle, for all callers, and no two have the same.
@@ -100,7 +100,7 @@ class PeekTests(HandleTestCase):
         self.put(b"1", b"2")
         cursor = self.cursor()
         self.assertEqual(self.peek(cursor), b"1")
-        self.assertEqual((cursor.state, cursor.place), (CursorState.READ, self.find(b"1").lookup_id))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.READ, self.find(b"1").lookup_id))
 
     def test_the_same_message_again(self) -> None:
         """MQDMPR-3.2.7.2-03 MQDMPR-3.1.7.1.15-02: until it moves on it looks at the same message."""
@@ -147,7 +147,7 @@ class PeekTests(HandleTestCase):
         """MQDMPR-3.2.7.2-02: it waits, and its position is unchanged."""
         cursor = self.cursor()
         self.assertIsNone(self.peek(cursor, seconds=None))
-        self.assertEqual((cursor.state, cursor.place), (CursorState.WAIT_PEEK, START))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.WAIT_PEEK, START))
 
     def test_a_message_arrives_while_it_waits(self) -> None:
         """It stands at the new message then, and other readers that wait behind it see the message too.
@@ -161,7 +161,7 @@ class PeekTests(HandleTestCase):
         self.assertEqual(self.put(b"1"), [(f"read {number}", [b"1"]) for number in (1, 2, 3)])
         place = self.queue.positions.popitem()[0]
         for cursor in cursors:
-            self.assertEqual((cursor.state, cursor.place), (CursorState.READ, place))
+            self.assertEqual((cursor.state, cursor.reference), (CursorState.READ, place))
 
     def test_nothing_comes(self) -> None:
         """Unread as before, where it was: what comes later is found (reading 40).
@@ -173,7 +173,7 @@ class PeekTests(HandleTestCase):
         held = self.hold(b"1")
         self.peek(cursor, seconds=5)
         self.assertEqual(self.wait(5), [(self.last_tag, LATE)])
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, START))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, START))
         self.give_back(held)
         self.assertEqual(self.peek(cursor), b"1")
 
@@ -195,7 +195,7 @@ class PeekNextTests(HandleTestCase):
         self.put(b"1")
         cursor = self.cursor()
         self.assertEqual(self.peek_next(cursor), ILLEGAL)
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, START))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, START))
 
     def test_after_a_receive(self) -> None:
         """MQDMPR-3.2.7.3-01: the message is gone, and with it what it would be the next of (reading 41)."""
@@ -287,7 +287,7 @@ class PeekNextTests(HandleTestCase):
                 pass
             if seconds:
                 self.assertEqual(self.wait(seconds), [(self.last_tag, LATE)])
-            self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, END))
+            self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, END))
             self.assertEqual(self.peek(cursor), LATE)
             self.assertEqual(self.peek_next(cursor), ILLEGAL)
             self.put(arriving(b"urgent", priority=7))
@@ -303,7 +303,7 @@ class ReceiveTests(HandleTestCase):
         self.put(b"1", b"2", b"3")
         cursor = self.cursor()
         self.assertEqual([self.receive(cursor) for _ in range(2)], [b"1", b"2"])
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, self.find(b"2").lookup_id))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, self.find(b"2").lookup_id))
         self.give_back(*self.taken)
         self.assertEqual(self.receive(cursor), b"3")
         self.assertEqual(self.receive(cursor), NONE)
@@ -316,9 +316,9 @@ class ReceiveTests(HandleTestCase):
         self.put(b"1")
         cursor = self.cursor()
         self.receive(cursor)
-        place = cursor.place
+        place = cursor.reference
         self.assertEqual(self.receive(cursor), NONE)
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, place))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, place))
 
     def test_nothing_there(self) -> None:
         """MQDMPR-3.2.7.4-03 MQDMPR-3.1.7.1.10-03 MQDMPR-3.1.7.1.10-07: it waits to receive."""
@@ -372,7 +372,7 @@ class ReceiveTests(HandleTestCase):
         self.receive(cursor, seconds=5)
         self.assertEqual(self.wait(4.9), [])
         self.assertEqual(self.wait(0.1), [(self.last_tag, LATE)])
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, END))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, END))
         self.assertEqual(self.receive(cursor), NONE)
         self.receive(cursor, seconds=5)
         self.wait(5)
@@ -429,9 +429,9 @@ class ReceiveTests(HandleTestCase):
         cursor = self.cursor()
         self.peek(cursor)
         self.peek_next(cursor)
-        place = cursor.place
+        place = cursor.reference
         self.assertEqual(self.receive(cursor), b"2")
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, place))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, place))
         self.assertEqual(self.peek(cursor), b"3")
 
     def test_what_was_looked_at_and_is_gone(self) -> None:

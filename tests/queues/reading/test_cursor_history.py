@@ -381,7 +381,7 @@ class CursorHistory(RuleBasedStateMachine):
     @invariant()
     def cursors_are_where_they_should_be(self) -> None:
         for naive in self.cursors:
-            assert (naive.cursor.state, naive.cursor.place) == (naive.state, naive.place)
+            assert (naive.cursor.state, naive.cursor.reference) == (naive.state, naive.place)
             waits = [tag for tag, wait in self.waits.items() if wait.naive is naive]
             assert waits == list(naive.cursor.waiting)
         assert self.queue.ends == sum(naive.place == END for naive in self.cursors)

@@ -101,19 +101,19 @@ class FigureTests(HandleTestCase):
         """MQDMPR-3.2.1.1-03: both of its ends make it unread, at the message or at the end."""
         cursor = self.in_state(CursorState.WAIT_RECEIVE)
         cursor.inputs.message_available(self.message)
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, 5))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, 5))
         cursor = self.in_state(CursorState.WAIT_RECEIVE)
         cursor.inputs.wait_time_expired(False)
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, END))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, END))
 
     def test_from_wait_peek(self) -> None:
         """MQDMPR-3.2.1.1-04: it has read what comes; if nothing comes it is unread, as the figure has it."""
         cursor = self.in_state(CursorState.WAIT_PEEK)
         cursor.inputs.message_available(self.message)
-        self.assertEqual((cursor.state, cursor.place), (CursorState.READ, 5))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.READ, 5))
         cursor = self.in_state(CursorState.WAIT_PEEK)
         cursor.inputs.wait_time_expired(False)
-        self.assertEqual((cursor.state, cursor.place), (CursorState.UNREAD, START))
+        self.assertEqual((cursor.state, cursor.reference), (CursorState.UNREAD, START))
 
     def test_waiting_cursors_refuse(self) -> None:
         """A second call is refused while a cursor waits (reading 40)."""
@@ -195,4 +195,4 @@ class AnyInputTests(SynchronousTestCase):
                 case 5:
                     cursor.inputs.wait_time_expired(is_there)
             self.assertEqual(cursor.state, expected)
-            self.assertEqual(queue.ends, int(cursor.place == END))
+            self.assertEqual(queue.ends, int(cursor.reference == END))

@@ -90,7 +90,7 @@ class ExpiringTests(HandleTestCase):
         for cursor in (waiting, hasty):
             self.peek(cursor)
         self.assertEqual(self.peek_next(hasty), LATE)
-        self.assertNotEqual(hasty.place, END)
+        self.assertNotEqual(hasty.reference, END)
         self.assertIsNone(self.peek_next(waiting, seconds=9))
         tag = self.last_tag
         self.assertEqual(self.model.deadline(self.now), self.now.monotonic)

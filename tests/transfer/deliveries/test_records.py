@@ -11,9 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.state_records import StateError
 from msmq.transfer.deliveries.flight import Flight, RunBuilder
 from msmq.transfer.deliveries.records import (
-    DeliveryPlace,
     DeliveryRecord,
     DeliveryStep,
+    DeliveryTarget,
     MessageRun,
     read_index,
     read_records,
@@ -23,7 +23,7 @@ from msmq.transfer.deliveries.table import MERGED, DeliveryTable
 from tests.builders import ALPHA, BETA
 
 OWN = ALPHA.bytes_le
-THERE = DeliveryPlace(BETA.bytes_le, "127.0.0.3", 1_700_000_000.0, "DIRECT=TCP:127.0.0.3\\private$\\orders")
+THERE = DeliveryTarget(BETA.bytes_le, "127.0.0.3", 1_700_000_000.0, "DIRECT=TCP:127.0.0.3\\private$\\orders")
 
 
 def handed_over(message_id: int, time: float = 1_700_000_001.0, count: int = 1) -> DeliveryRecord:

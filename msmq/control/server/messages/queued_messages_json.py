@@ -34,9 +34,9 @@ def properties_of(message: ReceivedMessage) -> dict[str, Any]:
     }
 
 
-def dead_letter_of(place: MessageLocation) -> dict[str, Any]:
+def dead_letter_of(location: MessageLocation) -> dict[str, Any]:
     """A message, its C{queue}, and its C{state} there."""
-    return {"queue": place.queue, "state": place.state, **properties_of(place.message)}
+    return {"queue": location.queue, "state": location.state, **properties_of(location.message)}
 
 
 def explanation_of(explanation: Explanation) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def explanation_of(explanation: Explanation) -> dict[str, Any]:
 
     If no queue holds the message, C{message} has only its identifier.
     """
-    places = sorted(explanation.places, key=lambda place: place.message.arrived)
+    places = sorted(explanation.places, key=lambda location: location.message.arrived)
     message = {"id": str(explanation.identifier)}
     if places:
         properties = properties_of(places[0].message)
@@ -56,7 +56,7 @@ def explanation_of(explanation: Explanation) -> dict[str, Any]:
         "records_since": unix_time(explanation.records_since),
         "message": message,
         "events": [_event(event) for event in explanation.events],
-        "places": [_location_json(place) for place in places],
+        "places": [_location_json(location) for location in places],
         "deliveries": [_delivery(record) for record in explanation.deliveries],
         "reports": [_report(report) for report in explanation.reports],
     }
@@ -74,7 +74,7 @@ def _delivery(record: DeliveryRecord) -> dict[str, Any]:
         "session_number": run.number or None,
         "sent_time": unix_time(run.sent or None),
         "sequence_id": record.sequence or None,
-        "sequence_number": run.place or None,
+        "sequence_number": run.sequence_number or None,
         "class": number,
         "class_name": None if number is None else class_name(number),
         "queue": _shown_queue(where.queue),
@@ -117,11 +117,11 @@ def _shown_queue(path: str) -> str | None:
     return path if is_outgoing_path(path) else f".\\{path}"
 
 
-def _location_json(place: MessageLocation) -> dict[str, Any]:
-    properties = properties_of(place.message)
+def _location_json(location: MessageLocation) -> dict[str, Any]:
+    properties = properties_of(location.message)
     return {
-        "queue": place.queue,
-        "state": place.state,
-        "transaction": None if place.transaction is None else format_guid(place.transaction),
+        "queue": location.queue,
+        "state": location.state,
+        "transaction": None if location.transaction is None else format_guid(location.transaction),
         **{key: properties[key] for key in _OF_A_PLACE},
     }

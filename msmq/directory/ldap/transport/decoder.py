@@ -103,8 +103,8 @@ def message_number(message: bytes) -> int:
 
     @raise LdapWireError: it has none.
     """
-    _, place, _ = _header(message, 0)
-    return _number(message, place, len(message))[0]
+    _, offset, _ = _header(message, 0)
+    return _number(message, offset, len(message))[0]
 
 
 def too_long(head: bytes, length: int) -> LdapTooLongError:
@@ -114,11 +114,11 @@ def too_long(head: bytes, length: int) -> LdapTooLongError:
     @param length: in bytes.
     @raise LdapWireError: it is none.
     """
-    _, place, _ = _header(head, 0)
-    number, place = _number(head, place, len(head))
+    _, offset, _ = _header(head, 0)
+    number, offset = _number(head, offset, len(head))
     name = "an answer"
-    if head[place : place + 1] == bytes([_ENTRY]):
-        _, start, _ = _header(head, place)
+    if head[offset : offset + 1] == bytes([_ENTRY]):
+        _, start, _ = _header(head, offset)
         _, start, stop = _header(head, start)
         name = _text(head[start:stop])[:LONGEST_TEXT] or name
     return LdapTooLongError(number, f"{name} has {length} bytes; at most {LONGEST_MESSAGE} are accepted")
@@ -148,11 +148,11 @@ def decoding(message: bytes) -> Generator[None, None, tuple[int, Answer]]:
     @raise LdapTooLongError: an entry has more parts than L{MOST_PARTS}.
     @raise LdapWireError: it is not a message, or not one of a server.
     """
-    tag, place, end = _element(message, 0, len(message))
+    tag, offset, end = _element(message, 0, len(message))
     if tag != _SEQUENCE or end != len(message):
         raise LdapWireError(f"{len(message)} bytes are not an LDAP message")
-    number, place = _number(message, place, end)
-    tag, start, stop = _element(message, place, end)
+    number, offset = _number(message, offset, end)
+    tag, start, stop = _element(message, offset, end)
     if tag == _ENTRY:
         return number, (yield from _entry(message, start, stop, number))
     if tag == _REFERENCE:
@@ -162,15 +162,15 @@ def decoding(message: bytes) -> Generator[None, None, tuple[int, Answer]]:
     return number, _result(message, start, stop, _cookie(message, stop, end))
 
 
-def _entry(data: bytes, place: int, end: int, number: int) -> Generator[None, None, Entry]:
+def _entry(data: bytes, offset: int, end: int, number: int) -> Generator[None, None, Entry]:
     """RFC 4511 4.5.2 SearchResultEntry."""
-    start, place = _expected(data, place, end, _OCTET_STRING, "the name of an entry")
-    name = _text(data[start:place])
-    place, end = _expected(data, place, end, _SEQUENCE, "the attributes of an entry")
+    start, offset = _expected(data, offset, end, _OCTET_STRING, "the name of an entry")
+    name = _text(data[start:offset])
+    offset, end = _expected(data, offset, end, _SEQUENCE, "the attributes of an entry")
     held: dict[str, tuple[bytes, ...]] = {}
     parts = 0
-    while place < end:
-        start, after = _expected(data, place, end, _SEQUENCE, "an attribute")
+    while offset < end:
+        start, after = _expected(data, offset, end, _SEQUENCE, "an attribute")
         stop, value = _expected(data, start, after, _OCTET_STRING, "the name of an attribute")
         attribute = _text(data[stop:value]).lower()
         if attribute in held:
@@ -195,7 +195,7 @@ def _entry(data: bytes, place: int, end: int, number: int) -> Generator[None, No
                 yield
         if values:
             held[attribute] = tuple(values)
-        place = after
+        offset = after
         parts += 1
         if not parts % PARTS_AT_ONCE:
             _check_parts(name, parts, number)
@@ -210,77 +210,77 @@ def _check_parts(name: str, parts: int, number: int) -> None:
         )
 
 
-def _result(data: bytes, place: int, end: int, cookie: bytes) -> Result:
+def _result(data: bytes, offset: int, end: int, cookie: bytes) -> Result:
     """RFC 4511 4.1.9 LDAPResult, with what a BindResponse has in addition."""
-    start, place = _expected(data, place, end, _ENUMERATED, "the code of a result")
-    if not 1 <= place - start <= _MOST_DIGITS:
-        raise LdapWireError(f"the code of a result in an LDAP message has {place - start} bytes")
-    code = int.from_bytes(data[start:place], "big")
-    _, place = _expected(data, place, end, _OCTET_STRING, "the name in a result")
-    start, place = _expected(data, place, end, _OCTET_STRING, "the text of a result")
+    start, offset = _expected(data, offset, end, _ENUMERATED, "the code of a result")
+    if not 1 <= offset - start <= _MOST_DIGITS:
+        raise LdapWireError(f"the code of a result in an LDAP message has {offset - start} bytes")
+    code = int.from_bytes(data[start:offset], "big")
+    _, offset = _expected(data, offset, end, _OCTET_STRING, "the name in a result")
+    start, offset = _expected(data, offset, end, _OCTET_STRING, "the text of a result")
     # Active Directory ends its texts with a NUL.
-    said = _text(data[start : min(place, start + 4 * LONGEST_TEXT)])[:LONGEST_TEXT].rstrip("\0\n ")
+    said = _text(data[start : min(offset, start + 4 * LONGEST_TEXT)])[:LONGEST_TEXT].rstrip("\0\n ")
     referrals: tuple[str, ...] = ()
     credentials = b""
     for _ in range(MOST_ELEMENTS):
-        if place >= end:
+        if offset >= end:
             break
-        tag, start, place = _element(data, place, end)
+        tag, start, offset = _element(data, offset, end)
         if tag == _REFERRALS:
-            referrals = _urls(data, start, place)
+            referrals = _urls(data, start, offset)
         elif tag == _CREDENTIALS:
-            credentials = data[start:place]
+            credentials = data[start:offset]
     return Result(code, said, cookie, referrals, credentials)
 
 
-def _urls(data: bytes, place: int, end: int) -> tuple[str, ...]:
+def _urls(data: bytes, offset: int, end: int) -> tuple[str, ...]:
     found: list[str] = []
-    while place < end and len(found) < MOST_REFERRALS:
-        start, place = _expected(data, place, end, _OCTET_STRING, "the URL of a referral")
-        found.append(_text(data[start : min(place, start + 4 * LONGEST_TEXT)]))
+    while offset < end and len(found) < MOST_REFERRALS:
+        start, offset = _expected(data, offset, end, _OCTET_STRING, "the URL of a referral")
+        found.append(_text(data[start : min(offset, start + 4 * LONGEST_TEXT)]))
     return tuple(found)
 
 
-def _cookie(data: bytes, place: int, end: int) -> bytes:
+def _cookie(data: bytes, offset: int, end: int) -> bytes:
     """RFC 2696 the cookie in the controls of a message; empty if there is none."""
-    if place == end:
+    if offset == end:
         return b""
-    tag, place, end = _element(data, place, end)
+    tag, offset, end = _element(data, offset, end)
     if tag != _CONTROLS:
         return b""
     count = 0
-    while place < end:
+    while offset < end:
         count += 1
         if count > MOST_CONTROLS:
             raise LdapWireError(f"an LDAP message has more than {MOST_CONTROLS} controls")
-        start, after = _expected(data, place, end, _SEQUENCE, "a control")
+        start, after = _expected(data, offset, end, _SEQUENCE, "a control")
         kind, start = _expected(data, start, after, _OCTET_STRING, "the OID of a control")
         if data[kind:start] == PAGED_RESULTS:
             return _page(data, start, after)
-        place = after
+        offset = after
     return b""
 
 
-def _page(data: bytes, place: int, end: int) -> bytes:
+def _page(data: bytes, offset: int, end: int) -> bytes:
     # criticality may precede the value.
     for _ in range(MOST_ELEMENTS):
-        if place >= end:
+        if offset >= end:
             break
-        tag, start, place = _element(data, place, end)
+        tag, start, offset = _element(data, offset, end)
         if tag == _OCTET_STRING:
-            start, place = _expected(data, start, place, _SEQUENCE, "the value of the control of pages")
-            _, start = _expected(data, start, place, _INTEGER, "the size of a page")
-            start, place = _expected(data, start, place, _OCTET_STRING, "the cookie of a page")
-            return data[start:place]
+            start, offset = _expected(data, start, offset, _SEQUENCE, "the value of the control of pages")
+            _, start = _expected(data, start, offset, _INTEGER, "the size of a page")
+            start, offset = _expected(data, start, offset, _OCTET_STRING, "the cookie of a page")
+            return data[start:offset]
     return b""
 
 
-def _number(data: bytes, place: int, end: int) -> tuple[int, int]:
+def _number(data: bytes, offset: int, end: int) -> tuple[int, int]:
     """The messageID, and where the next element begins."""
-    start, place = _expected(data, place, end, _INTEGER, "the messageID")
-    if not 1 <= place - start <= _MOST_DIGITS:
-        raise LdapWireError(f"the messageID of an LDAP message has {place - start} bytes")
-    return int.from_bytes(data[start:place], "big"), place
+    start, offset = _expected(data, offset, end, _INTEGER, "the messageID")
+    if not 1 <= offset - start <= _MOST_DIGITS:
+        raise LdapWireError(f"the messageID of an LDAP message has {offset - start} bytes")
+    return int.from_bytes(data[start:offset], "big"), offset
 
 
 def _text(data: bytes) -> str:
@@ -288,34 +288,34 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _expected(data: bytes, place: int, end: int, tag: int, what: str) -> tuple[int, int]:
+def _expected(data: bytes, offset: int, end: int, tag: int, what: str) -> tuple[int, int]:
     """The bounds of the contents of an element.
 
     @raise LdapWireError: it has another tag.
     """
-    found, start, stop = _element(data, place, end)
+    found, start, stop = _element(data, offset, end)
     if found != tag:
         raise LdapWireError(f"{what} in an LDAP message has the tag 0x{found:02X} and not 0x{tag:02X}")
     return start, stop
 
 
-def _element(data: bytes, place: int, end: int) -> tuple[int, int, int]:
+def _element(data: bytes, offset: int, end: int) -> tuple[int, int, int]:
     """The tag of an element, and the bounds of its contents.
 
     @raise LdapWireError: it ends behind C{end}.
     """
-    tag, start, stop = _header(data, place)
+    tag, start, stop = _header(data, offset)
     if stop > end:
-        raise LdapWireError(f"an element of {stop - start} bytes in an LDAP message of {end - place}")
+        raise LdapWireError(f"an element of {stop - start} bytes in an LDAP message of {end - offset}")
     return tag, start, stop
 
 
-def _header(data: bytes, place: int) -> tuple[int, int, int]:
+def _header(data: bytes, offset: int) -> tuple[int, int, int]:
     """The same for an element that may be incomplete."""
-    start = place + 2
+    start = offset + 2
     if start > len(data):
         raise LdapWireError("an LDAP message ends within the header of an element")
-    length = data[place + 1]
+    length = data[offset + 1]
     if length & 0x80:
         digits = length & 0x7F
         if not 1 <= digits <= _MOST_DIGITS:
@@ -324,4 +324,4 @@ def _header(data: bytes, place: int) -> tuple[int, int, int]:
             raise LdapWireError("an LDAP message ends within the header of an element")
         length = int.from_bytes(data[start : start + digits], "big")
         start += digits
-    return data[place], start, start + length
+    return data[offset], start, start + length

@@ -53,8 +53,8 @@ def delays(messages: DataFrame, owners: Mapping[str, str]) -> DataFrame:
     # An acknowledgement to a third queue manager gives no bound.
     answers = (
         arrived.where(F.col("class").isin(0x0002, 0x4000))
-        .select(F.col("store").alias("told"), "correlation_id", "sent", "arrived")
-        .join(owners_of(messages, owners), "told", "left")
+        .select(F.col("store").alias("store_name"), "correlation_id", "sent", "arrived")
+        .join(owners_of(messages, owners), "store_name", "left")
         .alias("answer")
     )
     joined = first.alias("first").join(
@@ -80,7 +80,7 @@ def delays(messages: DataFrame, owners: Mapping[str, str]) -> DataFrame:
 
 
 def owners_of(messages: DataFrame, known: Mapping[str, str]) -> DataFrame:
-    """The owner of each store, by its GUID: C{told} (the name of the store) and C{owner}.
+    """The owner of each store, by its GUID: C{store_name} (the name of the store) and C{owner}.
 
     A store states its owner. The owner of another input, an export for example, is derived from the machine
     journal, which has only messages of its own queue manager; a dead-letter queue may have messages of any
@@ -92,13 +92,13 @@ def owners_of(messages: DataFrame, known: Mapping[str, str]) -> DataFrame:
         messages.where(
             (F.col("place") == SOURCE_JOURNAL) & F.col("source").isNotNull() & ~F.col("store").isin(*known)
         )
-        .groupBy(F.col("store").alias("told"))
+        .groupBy(F.col("store").alias("store_name"))
         .agg(F.min("source").alias("owner"), F.count_distinct("source").alias("sources"))
         .where("sources = 1")
-        .select("told", "owner")
+        .select("store_name", "owner")
     )
     rows = list(known.items())
-    return inferred.union(messages.sparkSession.createDataFrame(rows, "told STRING, owner STRING"))
+    return inferred.union(messages.sparkSession.createDataFrame(rows, "store_name STRING, owner STRING"))
 
 
 def skews(delays: DataFrame) -> DataFrame:
@@ -109,13 +109,13 @@ def skews(delays: DataFrame) -> DataFrame:
     which is false if the bounds contradict each other, because a clock was set meanwhile.
     """
     low, high = F.col("skew_at_least"), F.col("skew_at_most")
-    told = F.greatest(F.col("arrived") - F.col("answered"), F.col("answer_sent") - F.col("answered"))
+    latest = F.greatest(F.col("arrived") - F.col("answered"), F.col("answer_sent") - F.col("answered"))
     return (
         delays.groupBy(*ROUTE)
         .agg(
             F.count("*").alias("messages"),
             F.count("answered").alias("answers"),
-            F.max(told).alias("skew_at_least"),
+            F.max(latest).alias("skew_at_least"),
             F.min("apparent").alias("skew_at_most"),
         )
         .select(

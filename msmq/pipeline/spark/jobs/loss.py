@@ -62,9 +62,9 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
     """
     place = F.col("place")
     is_own = place.isin(SOURCE_JOURNAL, *DEAD) | (place.isin(*ARRIVED, WIRE) & ~is_about_another())
-    told = _told(events)
+    reported = _reported(events)
     ended = (
-        told.where((F.col("class").bitwiseAND(_REACHED) == _REACHED) & (F.col("rank") == ENDED))
+        reported.where((F.col("class").bitwiseAND(_REACHED) == _REACHED) & (F.col("rank") == ENDED))
         .groupBy(F.col("of").alias("ended_id"), F.col("store").alias("ended_at"), "queue_key")
         .agg(F.max(F.struct("rank", "time", "line", "fate")).alias("end"))
     )
@@ -127,9 +127,9 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
             F.max(F.when(F.col("class").isin(0x0002, 0x4000), F.col("class_name"))).alias("receipt"),
         )
     )
-    explained = told.groupBy("of").agg(F.max(F.struct("rank", "time", "line", "fate")).alias("record"))
+    explained = reported.groupBy("of").agg(F.max(F.struct("rank", "time", "line", "fate")).alias("record"))
     joined = (
-        _with_those_of_events(found, messages, told)
+        _with_those_of_events(found, messages, reported)
         .join(acknowledged, F.col("id") == F.col("about"), "left")
         .join(explained, F.col("id") == F.col("of"), "left")
         .join(reached, F.col("destination") == F.col("reached"), "left")
@@ -169,7 +169,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
-def _told(events: DataFrame) -> DataFrame:
+def _reported(events: DataFrame) -> DataFrame:
     """The events that say what became of a message: C{of}, C{fate}, C{rank} and C{line}."""
     fate, rank = F.lit(None).cast("string"), F.lit(None).cast("int")
     for name, record in EVENT_RECORDS.items():
@@ -195,10 +195,10 @@ def _told(events: DataFrame) -> DataFrame:
     )
 
 
-def _with_those_of_events(found: DataFrame, messages: DataFrame, told: DataFrame) -> DataFrame:
+def _with_those_of_events(found: DataFrame, messages: DataFrame, reported: DataFrame) -> DataFrame:
     """Add the messages that no queue, journal, log or capture has, and that events name."""
     only = (
-        told.join(messages.select(F.col("id").alias("of")).distinct(), "of", "left_anti")
+        reported.join(messages.select(F.col("id").alias("of")).distinct(), "of", "left_anti")
         .groupBy(F.col("of").alias("id"))
         .agg(
             F.max(F.struct("rank", "time", "queue"))["queue"].alias("destination"),

@@ -166,5 +166,5 @@ def reach(tables: DataFrame) -> DataFrame:
 
 
 def transit(tables: DataFrame) -> DataFrame:
-    """Number of routes over each link, by direction: C{site}, C{next}, C{ways}."""
-    return tables.groupBy(F.col("source").alias("site"), "next").agg(F.count("*").alias("ways"))
+    """Number of routes over each link, by direction: C{site}, C{next}, C{routes}."""
+    return tables.groupBy(F.col("source").alias("site"), "next").agg(F.count("*").alias("routes"))

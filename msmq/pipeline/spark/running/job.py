@@ -106,7 +106,7 @@ class QueueManagerNames:
     def of(cls, setting: JobContext) -> QueueManagerNames:
         """Names from the owners of the stores, and from the enterprise."""
         owners = owners_of(setting.estate.messages, setting.estate.owners).collect()
-        return cls({row["owner"]: row["told"] for row in owners}, setting.topology)
+        return cls({row["owner"]: row["store_name"] for row in owners}, setting.topology)
 
     def __call__(self, guid: str | None) -> str | None:
         """The name of a queue manager, or its GUID."""

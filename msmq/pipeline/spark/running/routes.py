@@ -16,7 +16,7 @@ def _run(setting: JobContext) -> JobOutcome:
     rebuilt = paths(steps(setting.estate.messages)).cache()
     names = QueueManagerNames.of(setting)
 
-    def way(path: list[str]) -> str:
+    def readable(path: list[str]) -> str:
         return _ARROW.join(names(one) or "-" for one in path)
 
     count = rebuilt.count()
@@ -24,14 +24,14 @@ def _run(setting: JobContext) -> JobOutcome:
     verdict = f"{count:,} traced messages, {arrived:,} of which arrived"
     tables = {"paths": rebuilt}
     if setting.topology is None:
-        ways = rebuilt.groupBy("path", "arrived").agg(F.count("*").alias("messages"))
-        columns = {"path": "way", "arrived": "arrived", "messages": "messages"}
+        routes = rebuilt.groupBy("path", "arrived").agg(F.count("*").alias("messages"))
+        columns = {"path": "route", "arrived": "arrived", "messages": "messages"}
         plots = []
     else:
-        ways = judged(rebuilt, setting.topology).cache()
-        tables["ways"] = ways
+        routes = judged(rebuilt, setting.topology).cache()
+        tables["routes"] = routes
         columns = {
-            "path": "way",
+            "path": "route",
             "messages": "messages",
             "verdict": "verdict",
             "cost": "cost",
@@ -40,7 +40,7 @@ def _run(setting: JobContext) -> JobOutcome:
         }
         of_verdict = {
             row["verdict"]: row["count"]
-            for row in ways.groupBy("verdict").agg(F.sum("messages").alias("count")).collect()
+            for row in routes.groupBy("verdict").agg(F.sum("messages").alias("count")).collect()
         }
         verdict += f"; {of_verdict.get(LEAST_COST, 0):,} took the route of least cost"
         known = [one for one in VERDICTS if one in of_verdict]
@@ -67,13 +67,13 @@ def _run(setting: JobContext) -> JobOutcome:
         setting.facts,
         [
             Section(
-                "Ways",
+                "Routes",
                 tables=[
                     shown(
                         "The most taken first",
-                        ways.orderBy(F.desc("messages"), F.concat_ws(",", "path")),
+                        routes.orderBy(F.desc("messages"), F.concat_ws(",", "path")),
                         columns,
-                        convert={"path": way, "expected": way},
+                        convert={"path": readable, "expected": readable},
                     )
                 ],
                 plots=plots,

@@ -94,8 +94,8 @@ def _run(setting: JobContext) -> JobOutcome:
                 ),
                 shown(
                     "Neighbours that the routes of a site use",
-                    transit(before).orderBy(F.desc("ways"), "site", "next"),
-                    {"site": "site", "next": "neighbour", "ways": "ways"},
+                    transit(before).orderBy(F.desc("routes"), "site", "next"),
+                    {"site": "site", "next": "neighbour", "routes": "routes"},
                     convert={"site": name, "next": name},
                 ),
             ],

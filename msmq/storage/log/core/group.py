@@ -115,15 +115,15 @@ class GroupContent:
 
     def packet(self, packet: bytes) -> tuple[int, int]:
         """Add a packet and return its location and checksum; consecutive equal packets are written once."""
-        last, place, checksum = self._last
+        last, location, checksum = self._last
         if packet is not last:
-            place, checksum = self._base + self.size, crc32(packet)
+            location, checksum = self._base + self.size, crc32(packet)
             self.packets.append(packet)
             self.size += len(packet)
-            self._last = packet, place, checksum
+            self._last = packet, location, checksum
         self.added += 1
         self.added_size += len(packet)
-        return place, checksum
+        return location, checksum
 
     def add_packets(self, packets: Sequence[bytes], size: int) -> None:
         """Add packets that have one row each.
@@ -138,11 +138,11 @@ class GroupContent:
 
     def express_packet(self, packet: bytes) -> tuple[int, int]:
         """Add a packet of an express message."""
-        place = self._express_base + self.express_size
+        location = self._express_base + self.express_size
         self.express.append(packet)
         self.express_size += len(packet)
         self.added_express += 1
-        return place, crc32(packet)
+        return location, crc32(packet)
 
     def write(self, record: bytes) -> None:
         """Add a record to the table."""

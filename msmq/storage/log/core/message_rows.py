@@ -44,16 +44,16 @@ class _Block:
         self.live = len(ids)
         self.present = bytearray(b"\1") * self.live
 
-    def place(self, lookup_id: int) -> int:
+    def index(self, lookup_id: int) -> int:
         """The index of a LookupIdentifier; -1 if it is not in this block."""
-        place = bisect_left(self.ids, lookup_id)
-        if place < len(self.ids) and self.ids[place] == lookup_id and self.present[place]:
-            return place
+        index = bisect_left(self.ids, lookup_id)
+        if index < len(self.ids) and self.ids[index] == lookup_id and self.present[index]:
+            return index
         return -1
 
-    def row(self, place: int) -> bytes:
+    def row(self, index: int) -> bytes:
         """The row at an index."""
-        return bytes(self.rows[place * _WIDTH : (place + 1) * _WIDTH])
+        return bytes(self.rows[index * _WIDTH : (index + 1) * _WIDTH])
 
     def live_ids(self) -> Iterator[int]:
         """The LookupIdentifiers of the existing rows."""
@@ -108,11 +108,11 @@ class RowColumns:
         """MoveCounts."""
         return self._words[9::_WORDS]
 
-    def _wide(self, kind: str, place: int) -> array[Any]:
+    def _wide(self, kind: str, index: int) -> array[Any]:
         pairs = array("I", bytes(8 * len(self.lookup_ids)))
         is_big = sys.byteorder == "big"
-        pairs[is_big::2] = self._words[place::_WORDS]
-        pairs[not is_big :: 2] = self._words[place + 1 :: _WORDS]
+        pairs[is_big::2] = self._words[index::_WORDS]
+        pairs[not is_big :: 2] = self._words[index + 1 :: _WORDS]
         return array(kind, pairs.tobytes())
 
 
@@ -215,22 +215,22 @@ class MessageRows(dict[int, bytes]):
 
         Consecutive rows of a block are removed together.
         """
-        place, end = 0, len(lookup_ids)
-        while place < end:
-            lookup_id = lookup_ids[place]
+        index, end = 0, len(lookup_ids)
+        while index < end:
+            lookup_id = lookup_ids[index]
             found = None
             if dict.pop(self, lookup_id, None) is None and self._packed:
                 found = self._find(lookup_id)
             if found is None:
-                place += 1
+                index += 1
                 continue
             number, first = found
             ids = self._blocks[number].ids
-            count = min(end - place, len(ids) - first)
-            if count > 1 and ids[first : first + count] != lookup_ids[place : place + count]:
+            count = min(end - index, len(ids) - first)
+            if count > 1 and ids[first : first + count] != lookup_ids[index : index + count]:
                 count = 1
             self._clear(number, first, count)
-            place += count
+            index += count
 
     def take(self, lookup_ids: array[int]) -> tuple[array[int], bytes]:
         """Remove rows, and return the LookupIdentifiers and rows of the existing ones, in this order.
@@ -238,31 +238,31 @@ class MessageRows(dict[int, bytes]):
         Consecutive rows of a block are removed together.
         """
         taken, rows = array("Q"), bytearray()
-        place, end = 0, len(lookup_ids)
-        while place < end:
-            lookup_id = lookup_ids[place]
+        index, end = 0, len(lookup_ids)
+        while index < end:
+            lookup_id = lookup_ids[index]
             row = dict.pop(self, lookup_id, None)
             if row is not None:
                 taken.append(lookup_id)
                 rows += row
-                place += 1
+                index += 1
                 continue
             found = self._find(lookup_id) if self._packed else None
             if found is None:
-                place += 1
+                index += 1
                 continue
             number, first = found
             block = self._blocks[number]
-            count = min(end - place, len(block.ids) - first)
+            count = min(end - index, len(block.ids) - first)
             if count > 1 and (
-                block.ids[first : first + count] != lookup_ids[place : place + count]
+                block.ids[first : first + count] != lookup_ids[index : index + count]
                 or block.present.find(0, first, first + count) >= 0
             ):
                 count = 1
-            taken += lookup_ids[place : place + count]
+            taken += lookup_ids[index : index + count]
             rows += block.rows[first * _WIDTH : (first + count) * _WIDTH]
             self._clear(number, first, count)
-            place += count
+            index += count
         return taken, bytes(rows)
 
     def __delitem__(self, lookup_id: int) -> None:
@@ -276,8 +276,8 @@ class MessageRows(dict[int, bytes]):
         """
         if self._packed:
             block = self._blocks[-1]
-            place = block.present.rindex(1)
-            return block.ids[place], self._remove(len(self._blocks) - 1, place)
+            index = block.present.rindex(1)
+            return block.ids[index], self._remove(len(self._blocks) - 1, index)
         return dict.popitem(self)
 
     def __iter__(self) -> Iterator[int]:
@@ -350,9 +350,9 @@ class MessageRows(dict[int, bytes]):
             found: list[int] = []
             at = block.rows.find(identity)
             while at >= 0:
-                place, offset = divmod(at, _WIDTH)
-                if offset == _IDENTITY and block.present[place]:
-                    found.append(block.ids[place])
+                index, offset = divmod(at, _WIDTH)
+                if offset == _IDENTITY and block.present[index]:
+                    found.append(block.ids[index])
                 at = block.rows.find(identity, at + 1)
             after = max(after, block.ids[-1])
             yield from found
@@ -380,8 +380,8 @@ class MessageRows(dict[int, bytes]):
         number = bisect_right(self._firsts, lookup_id) - 1
         if number < 0:
             return None
-        place = self._blocks[number].place(lookup_id)
-        return None if place < 0 else (number, place)
+        index = self._blocks[number].index(lookup_id)
+        return None if index < 0 else (number, index)
 
     def _next_block(self, after: int) -> int | None:
         """The first block with a greater LookupIdentifier, of an existing or removed row."""
@@ -395,15 +395,15 @@ class MessageRows(dict[int, bytes]):
         self._firsts.append(block.ids[0])
         self._packed += block.live
 
-    def _remove(self, number: int, place: int) -> bytes:
-        row = self._blocks[number].row(place)
-        self._clear(number, place, 1)
+    def _remove(self, number: int, index: int) -> bytes:
+        row = self._blocks[number].row(index)
+        self._clear(number, index, 1)
         return row
 
-    def _clear(self, number: int, place: int, count: int) -> None:
+    def _clear(self, number: int, index: int, count: int) -> None:
         block = self._blocks[number]
-        gone = block.present.count(1, place, place + count)
-        block.present[place : place + count] = bytes(count)
+        gone = block.present.count(1, index, index + count)
+        block.present[index : index + count] = bytes(count)
         block.live -= gone
         self._packed -= gone
         if not block.live:

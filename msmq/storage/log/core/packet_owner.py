@@ -40,8 +40,8 @@ class PacketOwner:
         if kept is None:
             return None
         if self.kind is OwnerKind.LOG_ENTRY:
-            place = kept.log.place(self.key)
-            return None if place is None else int(LOG_ROW.unpack(kept.log.row(place))[2])
+            entry = kept.log.index(self.key)
+            return None if entry is None else int(LOG_ROW.unpack(kept.log.row(entry))[2])
         rows = kept.express if self.kind is OwnerKind.EXPRESS else kept.messages
         row = rows.get(self.key)
         return None if row is None else int(MESSAGE_ROW.unpack(row)[0])

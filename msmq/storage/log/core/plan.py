@@ -78,9 +78,9 @@ class GroupPlan(GroupContent):
                 lookup_id, packet = change.lookup_id, change.packet
                 if not 0 <= lookup_id <= LAST_LOOKUP_ID:
                     raise outside(lookup_id)
-                place, checksum = (self.express_packet if change.is_express else self.packet)(packet)
+                location, checksum = (self.express_packet if change.is_express else self.packet)(packet)
                 row = MESSAGE_ROW.pack(
-                    place,
+                    location,
                     len(packet),
                     checksum,
                     change.arrived,
@@ -115,7 +115,7 @@ class GroupPlan(GroupContent):
         first, last = change.first, change.first + len(change.packets) - 1
         if first < 0 or last > LAST_LOOKUP_ID:
             raise outside(first if first < 0 else last)
-        place, added = self._base + self.size, 0
+        location, added = self._base + self.size, 0
         number, arrived, kind = kept.number, change.arrived, int(records.Kind.MESSAGE)
         due = -1 if change.due is None else change.due
         moves = records.EVENT_ONLY if change.event_only else 0
@@ -129,7 +129,7 @@ class GroupPlan(GroupContent):
                     _MESSAGE_BYTES,
                     number,
                     lookup_id,
-                    place + added,
+                    location + added,
                     size,
                     crc32(packet),
                     arrived,
@@ -182,12 +182,12 @@ class GroupPlan(GroupContent):
         self.dead += _PLACES.iter_unpack(rows)
         self.write(records.messages_gone_record(kept.number, tuple(gone)))
         packet = event_packet(change.event)
-        place, checksum = self.packet(packet)
+        location, checksum = self.packet(packet)
         self.added += count - 1
         self.added_size += (count - 1) * len(packet)
-        prefix = _EVENT_PREFIX.pack(place, len(packet), checksum, change.event.time)
+        prefix = _EVENT_PREFIX.pack(location, len(packet), checksum, change.event.time)
         named, nameless = prefix + bytes([IDENTITY]), prefix + b"\0"
-        told = b"".join(
+        event_rows = b"".join(
             [
                 (named if size >= records.HAS_IDENTITY else nameless) + identity
                 for size, identity in _SIZE_AND_IDENTITY.iter_unpack(rows)
@@ -195,9 +195,9 @@ class GroupPlan(GroupContent):
         )
         first = self.state.last_event + 1
         self.state.last_event += count
-        events.extend(told)
+        events.extend(event_rows)
         self.undo.append((lambda _: events.pop_last_of(count), None, None))
-        self.write(records.events_record(first, told))
+        self.write(records.events_record(first, event_rows))
 
     def _add_other(
         self,
@@ -255,10 +255,10 @@ class GroupPlan(GroupContent):
         self.undo.append((rows, change.lookup_id, row))
         if not change.is_express:
             self.write(records.messages_gone_record(kept.number, (change.lookup_id,)))
-        place, size, checksum, arrived, _, _, moves, identity = MESSAGE_ROW.unpack(row)
+        location, size, checksum, arrived, _, _, moves, identity = MESSAGE_ROW.unpack(row)
         due = -1 if change.due is None else change.due
         moves = change.moves | moves & records.EVENT_ONLY
-        row = MESSAGE_ROW.pack(place, size, checksum, arrived, due, change.aborts, moves, identity)
+        row = MESSAGE_ROW.pack(location, size, checksum, arrived, due, change.aborts, moves, identity)
         self.put_row(target, change.new_lookup_id, row, change.is_express)
 
     def _put_aborts(self, change: PutAborts) -> None:
@@ -311,9 +311,9 @@ class GroupPlan(GroupContent):
     def _append_log(self, change: AppendLog) -> None:
         kept = self._queue(change.queue)
         _check(change.lookup_id)
-        place, checksum = self.packet(change.packet)
+        location, checksum = self.packet(change.packet)
         sequence = self.state.last_entry = self.state.last_entry + 1
-        row = LOG_ROW.pack(sequence, change.lookup_id, place, len(change.packet), checksum, change.arrived)
+        row = LOG_ROW.pack(sequence, change.lookup_id, location, len(change.packet), checksum, change.arrived)
         log = kept.log
         log.append(row)
         self.undo.append((lambda _: log.pop_last(), None, None))
@@ -357,9 +357,9 @@ class GroupPlan(GroupContent):
             last = log.sequence(len(log) - 1) if len(log) else log.first - 1
             if entry.sequence <= last:
                 raise StorageError(f"entry {entry.sequence} is to come after entry {last}")
-            place, checksum = self.packet(entry.packet)
+            location, checksum = self.packet(entry.packet)
             size = len(entry.packet)
-            row = LOG_ROW.pack(entry.sequence, entry.lookup_id, place, size, checksum, entry.arrived)
+            row = LOG_ROW.pack(entry.sequence, entry.lookup_id, location, size, checksum, entry.arrived)
             log.append(row)
             self.undo.append((lambda _: log.pop_last(), None, None))
             self.state.last_entry = max(self.state.last_entry, entry.sequence)
@@ -382,9 +382,9 @@ class GroupPlan(GroupContent):
     def _append_event(self, change: AppendEvent) -> None:
         events = self.state.events
         packet = event_packet(change)
-        place, checksum = self.packet(packet)
+        location, checksum = self.packet(packet)
         identity = change.identity
-        row = EVENT_ROW.pack(place, len(packet), checksum, change.time, len(identity), identity)
+        row = EVENT_ROW.pack(location, len(packet), checksum, change.time, len(identity), identity)
         sequence = self.state.last_event = self.state.last_event + 1
         events.append(row)
         self.undo.append((lambda _: events.pop_last(), None, None))
@@ -405,9 +405,9 @@ class GroupPlan(GroupContent):
         """Remove one existing message."""
         self._remove(RemoveMessages(kept.identifier, (lookup_id,), is_express))
 
-    def move_log(self, kept: KeptQueue, place: int, location: int, packet: bytes) -> None:
+    def move_log(self, kept: KeptQueue, index: int, location: int, packet: bytes) -> None:
         """Copy the packet of a log entry, if its location has not changed since it was read."""
-        old = kept.log.row(place)
+        old = kept.log.row(index)
         sequence, lookup_id, found, size, checksum, arrived = LOG_ROW.unpack(old)
         if found != location:
             return

@@ -88,12 +88,12 @@ def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment
 
     @raise StoreDamaged: a group follows that was written after one that is not intact.
     """
-    places = [(source, position)]
+    starts = [(source, position)]
     for generation, after in sources.items():
         if generation > position.generation:
             # A group there was written only after this segment was ended.
-            places.append((after, attrs.evolve(position, offset=0)))
-    for one, start in places:
+            starts.append((after, attrs.evolve(position, offset=0)))
+    for one, start in starts:
         later = later_group(one.read, one.header, start)
         if later is not None:
             problem = f"group {position.sequence} is damaged, and group {later.header.sequence} is behind it"

@@ -30,14 +30,14 @@ class LogRows:
     def __len__(self) -> int:
         return len(self._rows) // LOG_ROW.size - self._start
 
-    def row(self, place: int) -> bytes:
+    def row(self, index: int) -> bytes:
         """The row at an index, from 0 for the oldest."""
-        begin = (self._start + place) * LOG_ROW.size
+        begin = (self._start + index) * LOG_ROW.size
         return bytes(self._rows[begin : begin + LOG_ROW.size])
 
-    def sequence(self, place: int) -> int:
+    def sequence(self, index: int) -> int:
         """The sequence of the row at an index."""
-        found: int = _SEQUENCE.unpack_from(self._rows, (self._start + place) * LOG_ROW.size)[0]
+        found: int = _SEQUENCE.unpack_from(self._rows, (self._start + index) * LOG_ROW.size)[0]
         return found
 
     def after(self, sequence: int) -> int:
@@ -51,7 +51,7 @@ class LogRows:
                 low = middle + 1
         return low
 
-    def place(self, sequence: int) -> int | None:
+    def index(self, sequence: int) -> int | None:
         """The index of a sequence; C{None} if it is not stored."""
         found = self.after(sequence) - 1
         return found if found >= 0 and self.sequence(found) == sequence else None
@@ -67,12 +67,12 @@ class LogRows:
         if not len(self) or self.sequence(len(self) - 1) < sequence:
             self.append(row)
             return None
-        place = self.after(sequence)
+        index = self.after(sequence)
         old = None
-        if place and self.sequence(place - 1) == sequence:
-            place -= 1
-            old = self.row(place)
-        begin = (self._start + place) * LOG_ROW.size
+        if index and self.sequence(index - 1) == sequence:
+            index -= 1
+            old = self.row(index)
+        begin = (self._start + index) * LOG_ROW.size
         self._rows[begin : begin + (LOG_ROW.size if old else 0)] = row
         self.size += LOG_ROW.unpack(row)[3] - (LOG_ROW.unpack(old)[3] if old else 0)
         return old
@@ -102,9 +102,9 @@ class LogRows:
         self._start = 0
         self.size = sum(LOG_ROW.unpack(row)[3] for row in rows)
 
-    def chunk(self, place: int, count: int) -> bytes:
+    def chunk(self, index: int, count: int) -> bytes:
         """A range of rows in stored form."""
-        begin = (self._start + place) * LOG_ROW.size
+        begin = (self._start + index) * LOG_ROW.size
         end = min(begin + count * LOG_ROW.size, len(self._rows))
         return bytes(self._rows[begin:end])
 
@@ -193,7 +193,7 @@ class EventRows:
         at = EVENT_ROW.size - len(wanted)
         found = (self._start + max(0, after + 1 - self.first)) * EVENT_ROW.size
         while (found := self._rows.find(wanted, found)) >= 0:
-            place, within = divmod(found, EVENT_ROW.size)
+            index, within = divmod(found, EVENT_ROW.size)
             if within == at:
-                yield self.first + place - self._start
+                yield self.first + index - self._start
             found += 1

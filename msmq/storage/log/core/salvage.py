@@ -126,9 +126,9 @@ def is_whole(head: bytes) -> bool:
 
 def one_bit_changed(head: bytes) -> Iterator[bytes]:
     """Every header that differs from this one in a single bit."""
-    for place in range(len(head)):
+    for index in range(len(head)):
         for bit in range(8):
-            yield head[:place] + bytes([head[place] ^ 1 << bit]) + head[place + 1 :]
+            yield head[:index] + bytes([head[index] ^ 1 << bit]) + head[index + 1 :]
 
 
 def intact_tables(body: bytes) -> Iterator[tuple[int, bytes | None]]:
@@ -195,8 +195,8 @@ class SalvagedState(State):
         if number in self.by_number:
             State.put_messages(self, number, lookup_ids, rows)
             return
-        for place, lookup_id in enumerate(lookup_ids):
-            at = place * MESSAGE_ROW.size
+        for index, lookup_id in enumerate(lookup_ids):
+            at = index * MESSAGE_ROW.size
             self.orphans.setdefault(number, {})[lookup_id] = rows[at : at + MESSAGE_ROW.size]
 
     def put_event(self, sequence: int, row: bytes) -> None:
@@ -210,5 +210,5 @@ class SalvagedState(State):
 
     def put_events(self, first: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
-        for place, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
-            self.put_event(first + place, rows[at : at + EVENT_ROW.size])
+        for index, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
+            self.put_event(first + index, rows[at : at + EVENT_ROW.size])

@@ -83,8 +83,8 @@ class Group:
 
         @param sealed: the next generation, if the group seals its segment.
         """
-        place = (self.header.generation, self.end) if sealed is None else (sealed, FIRST)
-        return Position(*place, self.header.sequence + 1, self.header.checksum)
+        next_position = (self.header.generation, self.end) if sealed is None else (sealed, FIRST)
+        return Position(*next_position, self.header.sequence + 1, self.header.checksum)
 
 
 def group_at(read: Read, segment: SegmentHeader, offset: int) -> Group | None:

@@ -81,11 +81,11 @@ class Segments:
         segment.rows += rows
         segment.size_live += size
 
-    def lost(self, places: Iterable[tuple[int, int]]) -> None:
+    def lost(self, packets: Iterable[tuple[int, int]]) -> None:
         """Count references to packets that were removed."""
         generation = -1
         segment: Segment
-        for location, size in places:
+        for location, size in packets:
             if location >> 32 != generation:
                 generation = location >> 32
                 segment = self.used[generation]

@@ -138,7 +138,7 @@ class State:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         if (kept := self.by_number.get(number)) is not None:
             count = kept.log.after(first - 1)
-            kept.log.forget(count, sum(LOG_ROW.unpack(kept.log.row(place))[3] for place in range(count)))
+            kept.log.forget(count, sum(LOG_ROW.unpack(kept.log.row(entry))[3] for entry in range(count)))
             kept.log.first = max(kept.log.first, first)
             kept.log.settle()
 
@@ -172,8 +172,8 @@ class State:
 
     def put_events(self, first: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
-        for place, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
-            self.put_event(first + place, rows[at : at + EVENT_ROW.size])
+        for entry, at in enumerate(range(0, len(rows), EVENT_ROW.size)):
+            self.put_event(first + entry, rows[at : at + EVENT_ROW.size])
 
     def snapshot_queues(self) -> tuple[QueueDefinition, ...]:
         """The definitions of the queues, in the order of their creation.
@@ -211,8 +211,8 @@ class State:
 
     def _other_places(self) -> Iterable[tuple[int, int]]:
         for kept in self.by_number.values():
-            for place in range(len(kept.log)):
-                _, _, location, size, *_ = LOG_ROW.unpack(kept.log.row(place))
+            for entry in range(len(kept.log)):
+                _, _, location, size, *_ = LOG_ROW.unpack(kept.log.row(entry))
                 yield location, size
         for sequence in range(self.events.first, self.events.end):
             row_of = self.events.row(sequence)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from msmq.storage.damage import DamagedRow
-from msmq.storage.scrub_step import ScrubPlace, ScrubStep
+from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.file_ownership import connect
 from msmq.storage.sqlite.integrity.verification import FileRowVerifier
@@ -18,38 +18,38 @@ STEP_ROWS: Final = 500
 """Rows per step."""
 
 _FIRST: Final = -(1 << 63)
-BEGIN: Final = ScrubPlace(0, _FIRST, _FIRST)
+BEGIN: Final = ScrubPosition(0, _FIRST, _FIRST)
 """The position before the first row."""
 _TABLES: Final = ("message", "express", "log", "event")
 
 
-def scrub(path: Path, place: ScrubPlace | None, size: int) -> ScrubStep:
+def scrub(path: Path, position: ScrubPosition | None, size: int) -> ScrubStep:
     """Verify rows after a position, about this number of bytes of packets.
 
     The first step drops the cached pages of the file, so that the disk is verified.
 
     @raise sqlite3.Error: it cannot be read.
     """
-    if place is None:
-        place = BEGIN
+    if position is None:
+        position = BEGIN
         with suppress(OSError):
             _forget(path)
     damaged: list[DamagedRow] = []
     with closing(connect(path)) as durable:
         durable.execute("PRAGMA query_only = ON")
         durable.execute("BEGIN")
-        if _TABLES[place.table] != "express":
-            return scrub_rows(durable, FileRowVerifier(durable, path, damaged), place, size, damaged)
+        if _TABLES[position.table] != "express":
+            return scrub_rows(durable, FileRowVerifier(durable, path, damaged), position, size, damaged)
         with closing(connect(express_path(path))) as express:
             express.execute("BEGIN")
             verifier = FileRowVerifier(durable, path, damaged, express)
-            return _messages(express, verifier, place, size, damaged)
+            return _messages(express, verifier, position, size, damaged)
 
 
 def scrub_rows(
     durable: sqlite3.Connection,
     verifier: FileRowVerifier,
-    place: ScrubPlace,
+    position: ScrubPosition,
     size: int,
     damaged: list[DamagedRow],
 ) -> ScrubStep:
@@ -57,23 +57,23 @@ def scrub_rows(
 
     @raise sqlite3.Error: it cannot be read.
     """
-    if _TABLES[place.table] == "express":
-        return ScrubStep(ScrubPlace(place.table + 1, _FIRST, _FIRST), 0, 0, [])
-    step = _messages if _TABLES[place.table] == "message" else _entries
-    return step(durable, verifier, place, size, damaged)
+    if _TABLES[position.table] == "express":
+        return ScrubStep(ScrubPosition(position.table + 1, _FIRST, _FIRST), 0, 0, [])
+    step = _messages if _TABLES[position.table] == "message" else _entries
+    return step(durable, verifier, position, size, damaged)
 
 
 def _messages(
     connection: sqlite3.Connection,
     verification: FileRowVerifier,
-    place: ScrubPlace,
+    position: ScrubPosition,
     most: int,
     damaged: list[DamagedRow],
 ) -> ScrubStep:
     found = connection.execute(
         "SELECT queue, lookup_id, size FROM message WHERE (queue, lookup_id) > (?, ?)"
         " ORDER BY queue, lookup_id LIMIT ?",
-        (place.queue, place.key, STEP_ROWS),
+        (position.queue, position.key, STEP_ROWS),
     ).fetchall()
     size = count = 0
     by_row: dict[int, list[int]] = {}
@@ -85,17 +85,17 @@ def _messages(
             break
     for row, ids in by_row.items():
         verification.packets(row, ids)
-    return _step(place, found[count - 1][:2] if found else None, count, size, damaged)
+    return _step(position, found[count - 1][:2] if found else None, count, size, damaged)
 
 
 def _entries(
     connection: sqlite3.Connection,
     verification: FileRowVerifier,
-    place: ScrubPlace,
+    position: ScrubPosition,
     most: int,
     damaged: list[DamagedRow],
 ) -> ScrubStep:
-    table = _TABLES[place.table]
+    table = _TABLES[position.table]
     columns, counts = (
         ("log.queue, sequence, log.size", "JOIN log_extent USING (queue) WHERE sequence >= first AND")
         if table == "log"
@@ -103,7 +103,7 @@ def _entries(
     )
     found = connection.execute(
         f"SELECT {columns} FROM {table} {counts} sequence > ? ORDER BY sequence LIMIT ?",
-        (place.key, STEP_ROWS),
+        (position.key, STEP_ROWS),
     ).fetchall()
     size = count = 0
     for *_, length in found:
@@ -115,17 +115,19 @@ def _entries(
         verification.numbered_entries([row[:2] for row in found[:count]])
     else:
         verification.numbered_events([sequence for _, sequence, _ in found[:count]])
-    return _step(place, (0, found[count - 1][1]) if found else None, count, size, damaged)
+    return _step(position, (0, found[count - 1][1]) if found else None, count, size, damaged)
 
 
 def _step(
-    place: ScrubPlace, last: tuple[int, int] | None, count: int, size: int, damaged: list[DamagedRow]
+    position: ScrubPosition, last: tuple[int, int] | None, count: int, size: int, damaged: list[DamagedRow]
 ) -> ScrubStep:
-    following: ScrubPlace | None
+    following: ScrubPosition | None
     if last is not None:
-        following = ScrubPlace(place.table, *last)
+        following = ScrubPosition(position.table, *last)
     else:
-        following = ScrubPlace(place.table + 1, _FIRST, _FIRST) if place.table + 1 < len(_TABLES) else None
+        following = (
+            ScrubPosition(position.table + 1, _FIRST, _FIRST) if position.table + 1 < len(_TABLES) else None
+        )
     return ScrubStep(following, count, size, damaged)
 
 

@@ -31,19 +31,19 @@ def principals_of(data: bytes) -> tuple[str, ...]:
     if data[:2] != _VERSION:
         raise KeytabError("is not a keytab of version 2, which begins with the bytes 05 02")
     found: dict[str, None] = {}
-    place = 2
+    offset = 2
     try:
-        while place < len(data):
-            (size,) = struct.unpack_from(">i", data, place)
-            place += 4
+        while offset < len(data):
+            (size,) = struct.unpack_from(">i", data, offset)
+            offset += 4
             if size == 0:
                 break
-            if place + abs(size) > len(data):
+            if offset + abs(size) > len(data):
                 raise KeytabError(_DAMAGED)
             # A negative size marks the space of a deleted entry.
             if size > 0:
-                found[_principal(data[place : place + size])] = None
-            place += abs(size)
+                found[_principal(data[offset : offset + size])] = None
+            offset += abs(size)
     except (struct.error, UnicodeDecodeError) as error:
         raise KeytabError(_DAMAGED) from error
     return tuple(found)
@@ -88,14 +88,14 @@ def read_principal(path: Path, wanted: str) -> str:
 
 def _principal(entry: bytes) -> str:
     (count,) = struct.unpack_from(">H", entry, 0)
-    place, parts = 2, []
+    offset, parts = 2, []
     for _ in range(count + 1):
-        (length,) = struct.unpack_from(">H", entry, place)
-        place += 2
-        if place + length > len(entry):
+        (length,) = struct.unpack_from(">H", entry, offset)
+        offset += 2
+        if offset + length > len(entry):
             raise KeytabError(_DAMAGED)
-        parts.append(_escaped(entry[place : place + length].decode()))
-        place += length
+        parts.append(_escaped(entry[offset : offset + length].decode()))
+        offset += length
     realm, *names = parts
     if not realm or not names:
         raise KeytabError(_DAMAGED)
