@@ -25,11 +25,12 @@ demo-pipeline: $(INSTALLED)
 	$(VENV)/bin/python examples/demo_pipeline.py
 
 # A coroutine that was never awaited is only a RuntimeWarning; here it fails its test.  So many tests run at once:
-# two more than two cores, as many wait for processes that they have started.
+# two more than two cores, as many wait for processes that they have started.  Their files are in memory, where
+# there is enough of it; with FILES= they are on the disk.
 JOBS ?= 4
+FILES ?= --in-memory
 test: $(INSTALLED)
-	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m tests.runner --jobs $(JOBS) \
-		--temp-directory=_trial_temp tests
+	PYTHONWARNINGS=error::RuntimeWarning $(VENV)/bin/python -m tests.runner $(FILES) --jobs $(JOBS) tests
 
 # The pure cores alone: no processes, no sockets, no Spark.
 QUICK := tests.wire tests.structures tests.windows tests.toml tests.queues tests.session tests.transfer tests.membership tests.routing tests.discovery

@@ -4,20 +4,35 @@ trial gives each test to the next worker that is free.
 So each worker starts a JVM for Spark and a domain of Samba of its own, and a long test may well be the last.
 Here the tests of such a server are one group, which one worker runs from its first test to its last; of the
 others each class is a group, or a module or package whose classes share what is costly to make.
-Options, output and exit status are those of trial: C{python -m tests.runner --jobs 3 tests}.
+Options, output and exit status are those of trial: C{python -m tests.runner --jobs 3 tests}, and there is one
+more: with C{--in-memory} the tests write to a file system in memory, if there is a large one.
+A third of the time of the suite is waiting for a disk to sync.
+What a test claims of a sync it observes in the calls of the system, or on L{tests.disk.directory}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
+import psutil
 from twisted.scripts import trial
 from twisted.trial._dist.disttrial import DistTrialRunner, WorkerPool
 
 WORKER: Final = ["-m", "tests.worker"]
 """What a worker runs, of the interpreter's arguments."""
+
+IN_MEMORY: Final = "--in-memory"
+MEMORY: Final = Path("/dev/shm")
+SPACE: Final = 4 << 30
+"""Bytes that have to be free; the tests write less than one eighth of it at the same time."""
 
 SHARED: Final = {
     "Spark": (
@@ -119,10 +134,60 @@ class GroupsRunner(DistTrialRunner):
             await super()._driveWorker(result, self._waiting.pop(0), worker)
 
 
+def has_space(memory: Path) -> bool:
+    """Whether the files of the tests fit into a file system in memory, and the tests beside them."""
+    if not os.access(memory, os.W_OK | os.X_OK):
+        return False
+    space = os.statvfs(memory)
+    return min(space.f_bavail * space.f_frsize, psutil.virtual_memory().available) >= SPACE
+
+
+@contextmanager
+def files_in_memory(memory: Path, logs: Path) -> Iterator[Path]:
+    """Have tests write to a new directory in memory, which is removed at the end.
+
+    Temporary files too are created there, by this process and those that it starts.
+
+    @param memory: a file system in memory.
+    @param logs: where the logs of the run are kept.
+    """
+    for left in memory.glob("msmq-tests-*-*"):
+        if not psutil.pid_exists(int(left.name.split("-")[2])):
+            # Of a run that was killed.
+            shutil.rmtree(left, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix=f"msmq-tests-{os.getpid()}-", dir=memory.resolve()))
+    before, tempfile.tempdir = os.environ.get("TMPDIR"), None
+    temporary = directory / "t"
+    temporary.mkdir()
+    os.environ["TMPDIR"] = os.fspath(temporary)
+    try:
+        yield directory / "trial"
+    finally:
+        tempfile.tempdir = None
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before
+        for log in (directory / "trial").rglob("*.log"):
+            kept = logs / log.relative_to(directory / "trial")
+            if log.parent.parent in (directory, directory / "trial"):
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(log, kept)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def main() -> None:
     """Run what the arguments name."""
     trial.DistTrialRunner = GroupsRunner  # type: ignore[attr-defined]
-    trial.run()
+    if IN_MEMORY not in sys.argv:
+        trial.run()
+    sys.argv.remove(IN_MEMORY)
+    if not has_space(MEMORY):
+        print(f"{MEMORY} has not {SPACE >> 30} GiB: the tests write to the disk", flush=True)
+        trial.run()
+    with files_in_memory(MEMORY, Path("_trial_temp")) as directory:
+        sys.argv.insert(1, f"--temp-directory={directory}")
+        trial.run()
 
 
 if __name__ == "__main__":

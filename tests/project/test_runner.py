@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +14,7 @@ import attrs
 from twisted.trial import _synctest
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.runner import LONGEST, SHARED, groups
+from tests.runner import LONGEST, SHARED, files_in_memory, groups, has_space
 from tests.worker import forget_warnings
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -34,6 +38,45 @@ class Case:
 def names(*tests: str) -> list[list[str]]:
     """The groups of these tests."""
     return [[case.id() for case in group] for group in groups(map(Case, tests))]
+
+
+class MemoryTests(SynchronousTestCase):
+    """Tests write to a file system in memory."""
+
+    def test_files_are_gone_and_logs_stay(self) -> None:
+        """A run leaves its logs, the workers' too, and nothing in memory."""
+        memory, logs = Path(self.mktemp()).absolute(), Path(self.mktemp())
+        memory.mkdir()
+        with files_in_memory(memory, logs) as directory:
+            (directory / "1" / "tests.wire" / "temp").mkdir(parents=True)
+            (directory / "test.log").write_text("all")
+            (directory / "1" / "err.log").write_text("one")
+            (directory / "1" / "tests.wire" / "temp" / "server.log").write_text("of a test")
+            here = Path(tempfile.mkdtemp())
+            command = [sys.executable, "-c", "import tempfile; print(tempfile.mkdtemp())"]
+            there = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+            self.assertTrue(here.is_relative_to(memory))
+            self.assertTrue(there.is_relative_to(memory))
+        self.assertEqual(list(memory.iterdir()), [])
+        found = {str(path.relative_to(logs)): path.read_text() for path in logs.rglob("*.log")}
+        self.assertEqual(found, {"test.log": "all", "1/err.log": "one"})
+        self.assertFalse(Path(tempfile.gettempdir()).is_relative_to(memory))
+
+    def test_what_a_killed_run_left(self) -> None:
+        """The next run removes the files of one that was killed, and leaves those of one that runs."""
+        memory = Path(self.mktemp())
+        with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+            pass
+        gone, runs = (memory / f"msmq-tests-{number}-x" for number in (ended.pid, os.getpid()))
+        gone.mkdir(parents=True)
+        runs.mkdir()
+        with files_in_memory(memory, memory):
+            pass
+        self.assertEqual(list(memory.iterdir()), [runs])
+
+    def test_without_memory(self) -> None:
+        """Where there is no such file system, tests write to the disk."""
+        self.assertFalse(has_space(Path(self.mktemp())))
 
 
 class GroupTests(SynchronousTestCase):

@@ -33,6 +33,7 @@ from msmq.storage.log.files import (
     write_synced,
 )
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
+from tests import disk
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.log.support import SEGMENT, LogTestCase
 
@@ -103,14 +104,14 @@ class ReuseTests(LogTestCase):
             return int(next(line for line in lines if line.startswith("write_bytes")).split()[1])
 
         size, groups = 129 * BLOCK, 60
-        path = make_segment(self.home, 1, 5 * 1024 * 1024)
+        path = make_segment(disk.directory(self), 1, 5 * 1024 * 1024)
         descriptor = os.open(path, os.O_RDWR)
         self.addCleanup(os.close, descriptor)
         before = written()
         for number in range(groups):
             write_synced(descriptor, [bytes(size)], 4096 + number * size)
         if written() == before:
-            raise SkipTest("files of this directory are in memory")
+            raise SkipTest("the files of the checkout are in memory")
         self.assertLess(written() - before, 1.1 * size * groups)
 
 
