@@ -29,6 +29,7 @@ from msmq.errors import LocalProtocolError
 from msmq.interfaces.received_messages import ReceivedMessage
 from msmq.net.clock import SystemClock
 from msmq.net.reactors import running_reactor
+from msmq.observed_events import ObservedEvents
 from msmq.quoting import kind_of, quoted
 from msmq.service.configuration import Overrides, load
 from msmq.service.identity import load_identity
@@ -38,6 +39,8 @@ from msmq.storage.memory import MemoryMessageStore
 
 MOST_EVENTS: Final = 10_000
 """Limit on the events that a double keeps; the oldest are removed."""
+MOST_TEXT: Final = 1 << 26
+"""Limit on the characters of the messages in these events, bodies for example."""
 
 
 class FaultInjectingDouble(Service):
@@ -75,10 +78,7 @@ class FaultInjectingDouble(Service):
         self._reactor = reactor
         self._server: Server | None = None
         self._home: Path | None = None
-        self._waiting: list[tuple[Callable[[DoubleEvent], object], Deferred[DoubleEvent]]] = []
-        self.events: deque[DoubleEvent] = deque(maxlen=MOST_EVENTS)
-        self.observers: list[Callable[[DoubleEvent], object]] = []
-        """Called with each event."""
+        self._observed = ObservedEvents[DoubleEvent](MOST_EVENTS, MOST_TEXT, lambda event: event.message)
         self.started: Deferred[None] = Deferred()
 
     @property
@@ -87,21 +87,23 @@ class FaultInjectingDouble(Service):
         return () if self._server is None else self._server.addresses
 
     @property
+    def events(self) -> deque[DoubleEvent]:
+        """What happened, the latest L{MOST_EVENTS}."""
+        return self._observed.latest
+
+    @property
+    def observers(self) -> list[Callable[[DoubleEvent], object]]:
+        """Called with each event."""
+        return self._observed.observers
+
+    @property
     def received(self) -> Sequence[DoubleEvent]:
         """The events of messages that were received from their queue, each once."""
         return [event for event in self.events if event.kind == "received"]
 
     def when(self, condition: Callable[[DoubleEvent], object]) -> Deferred[DoubleEvent]:
         """Fires with the first event, of the past or the future, for which C{condition} is true."""
-        if not callable(condition):
-            raise LocalProtocolError(f"when: condition is {kind_of(condition)}; it has to be a callable")
-        waiting: Deferred[DoubleEvent] = Deferred(self._forget)
-        for event in self.events:
-            if condition(event):
-                waiting.callback(event)
-                return waiting
-        self._waiting.append((condition, waiting))
-        return waiting
+        return self._observed.when(condition)
 
     def cut(self) -> int:
         """Close every session at once, without what is still to be written; returns how many there were."""
@@ -129,7 +131,7 @@ class FaultInjectingDouble(Service):
     async def _start(self) -> None:
         reactor = running_reactor() if self._reactor is None else self._reactor
         clock = SystemClock()
-        play = DoublePlay(FaultPlan(self._script), ScriptedRefusals(), self._report, reactor, clock)
+        play = DoublePlay(FaultPlan(self._script), ScriptedRefusals(), self._observed.add, reactor, clock)
         program = DoubleBroker(play).program(reactor, clock)
         self._home = Path(tempfile.mkdtemp(prefix="msmq-double-"))
         if self._script.identifier is not None:
@@ -170,18 +172,6 @@ class FaultInjectingDouble(Service):
         if self._home is not None:
             shutil.rmtree(self._home, ignore_errors=True)
             self._home = None
-
-    def _report(self, event: DoubleEvent) -> None:
-        self.events.append(event)
-        for observer in self.observers:
-            observer(event)
-        for condition, waiting in tuple(self._waiting):
-            if condition(event):
-                self._waiting.remove((condition, waiting))
-                waiting.callback(event)
-
-    def _forget(self, waiting: Deferred[DoubleEvent]) -> None:
-        self._waiting = [each for each in self._waiting if each[1] is not waiting]
 
 
 class DoubleBroker(Broker):

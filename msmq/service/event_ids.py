@@ -222,6 +222,8 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     ): 6010,
     "{broker} cannot start: {error}": 6011,
     "queue {queue} of a broker was deleted; it is looked for every {seconds} s": 6012,
+    "the capture has ended: {reason}": 6101,
+    "the listener of a relay failed": 6102,
 }
 """The number of each line by its format; a format that stands for whole lines has its room before it."""
 

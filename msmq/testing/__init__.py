@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from msmq.double.events import DoubleEvent
     from msmq.double.script import DoubleScript, Fault, FaultAction, MessageKind, PeerAnswer, PeerRule
     from msmq.double.script_file import ScriptError, parse_script, read_script
+    from msmq.proxy.recording_proxy import RecordingProxy
+    from msmq.proxy.relay import RelayFactory
+    from msmq.proxy.relayed_packet import RelayedPacket
     from msmq.storage.memory import MemoryMessageStore
     from msmq.testing.access_control import MemoryAccessControl
     from msmq.testing.ciphers import MemoryCiphers
@@ -32,6 +35,9 @@ _HOMES = {
     "MessageKind": "msmq.double.script",
     "PeerAnswer": "msmq.double.script",
     "PeerRule": "msmq.double.script",
+    "RecordingProxy": "msmq.proxy.recording_proxy",
+    "RelayFactory": "msmq.proxy.relay",
+    "RelayedPacket": "msmq.proxy.relayed_packet",
     "ScriptError": "msmq.double.script_file",
     "parse_script": "msmq.double.script_file",
     "read_script": "msmq.double.script_file",
@@ -62,6 +68,9 @@ __all__ = [
     "Network",
     "PeerAnswer",
     "PeerRule",
+    "RecordingProxy",
+    "RelayFactory",
+    "RelayedPacket",
     "ScriptError",
     "message_packet",
     "message_view",

@@ -52,6 +52,7 @@ EXERCISED = {
     *("known_peers/pyproject.toml",),
     *("orders_broker/orders_broker.py", "orders_broker/orders_service.py", "orders_broker/pyproject.toml"),
     *("orders_broker/twisted/plugins/orders_broker_plugin.py",),
+    *("recording_proxy/recording_proxy.py",),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
 }
 DOORS = ("msmq", "msmq.interfaces", "msmq.client", "msmq.testing", "msmq.testing.contracts")

@@ -58,6 +58,11 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("address of a host is an int", lambda: _TESTING.Network(None).host(5)),
     ("address of a host is 'alpha'", lambda: _TESTING.Network(None).host("alpha")),
     ("script is an int", lambda: _TESTING.FaultInjectingDouble(5)),
+    ("target is an int", lambda: _TESTING.RecordingProxy(5)),
+    ("target is ''", lambda: _TESTING.RecordingProxy("")),
+    ("address is 'here'", lambda: _TESTING.RecordingProxy("beta", address="here")),
+    ("capture is an int", lambda: _TESTING.RecordingProxy("beta", capture=5)),
+    ("capture_limit is 0", lambda: _TESTING.RecordingProxy("beta", capture_limit=0)),
 ]
 """What each refusal says, and the call."""
 

@@ -54,6 +54,7 @@ ROOMS = {
     "membership": Room(2, VALUES, pure=True),
     "discovery": Room(2, BASICS, pure=True),
     "routing": Room(2, BASICS, pure=True),
+    "observed_events": Room(3, FOUNDATION),
     "deadline_timer": Room(3, (*FOUNDATION, "interfaces")),
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
     "interfaces": Room(3, BELOW_INTERFACES),
@@ -104,8 +105,20 @@ ROOMS = {
     ),
     "broker": Room(6, (*BELOW_PROVIDERS, "net", "storage", "manager", "service")),
     "double": Room(
-        6, (*BELOW_PROVIDERS, "decoding", "net", "storage", "manager", "service", "broker", "toml")
+        6,
+        (
+            *BELOW_PROVIDERS,
+            "decoding",
+            "net",
+            "storage",
+            "manager",
+            "service",
+            "broker",
+            "toml",
+            "observed_events",
+        ),
     ),
+    "proxy": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "observed_events")),
     "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service")),
     "client": Room(6, (*BELOW_PROVIDERS, "control")),
     # The doors: what users import, and what their tests import.
@@ -113,7 +126,18 @@ ROOMS = {
         7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "sender", "version")
     ),
     "testing": Room(
-        7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "control", "service", "double", "msmq")
+        7,
+        (
+            *BELOW_PROVIDERS,
+            *PROVIDERS,
+            "decoding",
+            "manager",
+            "control",
+            "service",
+            "double",
+            "proxy",
+            "msmq",
+        ),
     ),
 }
 """Every room by its name; C{msmq} is C{msmq/__init__.py} itself."""
@@ -165,7 +189,7 @@ IMPURE_STANDARD = frozenset(
 ONLY_IN = {
     "pyspark": ("msmq.pipeline.spark",),
     "matplotlib": ("msmq.pipeline.reports",),
-    "dpkt": ("msmq.decoding",),
+    "dpkt": ("msmq.decoding", "msmq.proxy"),
     "sqlite3": ("msmq.storage",),
     "psycopg": ("msmq.storage",),
     "ldaptor": ("msmq.directory",),

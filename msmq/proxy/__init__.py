@@ -1,0 +1,1 @@
+"""The recording proxy: relays sessions between queue managers, records and reports what passes."""

@@ -1,0 +1,173 @@
+"""A recording proxy as a Twisted service: it captures and reports what two queue managers exchange."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults, maybeDeferred
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint, TCP6ServerEndpoint
+from twisted.internet.interfaces import IListeningPort, IReactorTime, IStreamServerEndpoint
+
+from msmq.errors import LocalProtocolError
+from msmq.net.clock import SystemClock
+from msmq.net.reactors import running_reactor
+from msmq.observed_events import ObservedEvents
+from msmq.proxy.capture_file import LARGEST_CAPTURE, CaptureFile
+from msmq.proxy.ping_relay import PingRelay
+from msmq.proxy.relay import RelayFactory
+from msmq.proxy.relayed_packet import RelayedPacket
+from msmq.quoting import kind_of, quoted
+
+MOST_PACKETS: Final = 10_000
+"""Limit on the packets that a proxy keeps; the oldest are removed."""
+MOST_TEXT: Final = 1 << 26
+"""Limit on the characters of the texts in these packets, bodies for example."""
+SESSION_PORT: Final = 1801
+PING_PORT: Final = 3527
+
+
+class RecordingProxy(Service):
+    """Stands between queue managers: relays sessions and pings unchanged, records them, reports packets.
+
+    The queue manager that sends is redirected to it: with a C{[hosts]} table, or by a name or address of the
+    receiver that leads to C{address}.  The receiver sees sessions from the host of the proxy.
+    What an encrypted message says stays encrypted; its headers are read.
+
+    It is a Twisted service: C{startService}, then C{await proxy.started}.  A subclass may override
+    L{packet_relayed}.
+
+    @param target: host name or IP address of the queue manager to which sessions are relayed, at port 1801.
+    @param capture: a file for the bytes, in the format pcap, which C{msmq decode} and Wireshark read; an
+        existing one is replaced. By default nothing is recorded.
+    @param capture_limit: the largest size of that file, in bytes; the capture then ends, and no session.
+    @param address: the IP address at which it listens, at the ports 1801 and 3527; by default 127.0.0.1.
+    @param reactor: by default the global one.
+    @raise LocalProtocolError: an argument cannot be used; the error names it.
+    @ivar packets: what was relayed, the latest L{MOST_PACKETS}, with at most L{MOST_TEXT} characters.
+    @ivar started: fires when it listens, or with the reason why it cannot start; each start makes a new one.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        capture: str | os.PathLike[str] | None = None,
+        capture_limit: int = LARGEST_CAPTURE,
+        address: str = "127.0.0.1",
+        reactor: IReactorTime | None = None,
+    ) -> None:
+        given: object = target
+        if not isinstance(given, str) or not given:
+            raise LocalProtocolError(
+                f"RecordingProxy: target is {quoted(given) if given == '' else kind_of(given)}; it has to be"
+                " a host name or an IP address as text"
+            )
+        self._target = target
+        self._address = _checked_address(address)
+        self._capture_path = _checked_path(capture)
+        size: object = capture_limit
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise LocalProtocolError(
+                f"RecordingProxy: capture_limit is {quoted(size)}; it has to be a number of bytes, at least 1"
+            )
+        self._capture_limit = capture_limit
+        self._reactor = reactor
+        self._capture: CaptureFile | None = None
+        self._factory: RelayFactory | None = None
+        self._ports: list[IListeningPort] = []
+        self._observed = ObservedEvents[RelayedPacket](MOST_PACKETS, MOST_TEXT, lambda packet: packet.fields)
+        self.started: Deferred[None] = Deferred()
+
+    @property
+    def packets(self) -> deque[RelayedPacket]:
+        """What was relayed, the latest L{MOST_PACKETS}."""
+        return self._observed.latest
+
+    @property
+    def omitted(self) -> int:
+        """Bytes that the capture leaves out, because it has reached its limit."""
+        return 0 if self._capture is None else self._capture.omitted
+
+    def when(self, condition: Callable[[RelayedPacket], object]) -> Deferred[RelayedPacket]:
+        """Fires with the first packet, of the past or the future, for which C{condition} is true."""
+        return self._observed.when(condition)
+
+    def packet_relayed(self, packet: RelayedPacket) -> None:
+        """Hook: a packet was relayed, or a session changed; what it raises is logged."""
+
+    # Called by Twisted
+
+    def startService(self) -> None:
+        """Start; C{started} fires with the result."""
+        Service.startService(self)
+        self.started = ensureDeferred(self._start())
+
+    def stopService(self) -> Deferred[None]:
+        """Stop: sessions are closed; packets are kept."""
+        Service.stopService(self)
+        self.started.addErrback(lambda _: None)
+        self.started.cancel()
+        return ensureDeferred(self._stop())
+
+    async def _start(self) -> None:
+        reactor = running_reactor() if self._reactor is None else self._reactor
+        try:
+            if self._capture_path is not None:
+                self._capture = CaptureFile(self._capture_path, self._capture_limit)
+            self._factory = RelayFactory(
+                HostnameEndpoint(reactor, self._target, SESSION_PORT),
+                clock=SystemClock(),
+                listener=self._relayed,
+                capture=self._capture,
+            )
+            target = await reactor.resolve(self._target)  # type: ignore[attr-defined]
+            made = TCP4ServerEndpoint if ip_address(self._address).version == 4 else TCP6ServerEndpoint
+            endpoint: IStreamServerEndpoint = made(reactor, SESSION_PORT, interface=self._address)
+            self._ports.append(await endpoint.listen(self._factory))
+            self._ports.append(
+                reactor.listenUDP(PING_PORT, PingRelay((target, PING_PORT)), interface=self._address)  # type: ignore[attr-defined]
+            )
+        except BaseException:
+            await self._stop()
+            raise
+
+    async def _stop(self) -> None:
+        ports, self._ports = self._ports, []
+        await gatherResults([maybeDeferred(port.stopListening) for port in ports])
+        if self._factory is not None:
+            self._factory.close()
+            self._factory = None
+        if self._capture is not None:
+            self._capture.close()
+
+    def _relayed(self, packet: RelayedPacket) -> None:
+        try:
+            self.packet_relayed(packet)
+        finally:
+            self._observed.add(packet)
+
+
+def _checked_address(address: object) -> str:
+    try:
+        return str(ip_address(address if isinstance(address, str) else ""))
+    except ValueError as error:
+        raise LocalProtocolError(
+            f"RecordingProxy: address is {quoted(address)}; it has to be an IP address as text, such as"
+            " 127.0.0.9"
+        ) from error
+
+
+def _checked_path(path: object) -> Path | None:
+    if path is None:
+        return None
+    if not isinstance(path, str | os.PathLike):
+        raise LocalProtocolError(
+            f"RecordingProxy: capture is {kind_of(path)}; it has to be the path of a file"
+        )
+    return Path(path)
