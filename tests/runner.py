@@ -55,6 +55,7 @@ SHARED: Final = {
         "tests.directory.test_active_directory",
         "tests.directory.test_attribute_table",
     ),
+    "RabbitMQ": ("tests.bridge_service",),
     "Source tree": ("tests.test_architecture", "tests.project.test_declared_dependencies"),
 }
 """The packages and modules whose tests share what takes seconds to make: a server, or the parsed package."""
@@ -64,6 +65,7 @@ LONGEST: Final = (
     "tests.estates.test_processes",
     "tests.faults.test_failing_system",
     "Samba",
+    "RabbitMQ",
     "tests.pipeline.test_kills",
     "tests.web.console.test_browser",
     "tests.project.test_documents",

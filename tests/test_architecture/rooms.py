@@ -121,6 +121,10 @@ ROOMS = {
     "proxy": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "observed_events")),
     "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service")),
     "client": Room(6, (*BELOW_PROVIDERS, "control")),
+    # Routes between queues and other brokers.
+    "bridge_service": Room(
+        6, (*BELOW_PROVIDERS, "decoding", "bridge", "control", "client", "durable", "toml")
+    ),
     # The doors: what users import, and what their tests import.
     "msmq": Room(
         7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "sender", "version")
@@ -165,6 +169,8 @@ SAME_LEVEL = {
     ("pipeline", "control"),
     ("cli", "control"),
     ("client", "control"),
+    ("bridge_service", "control"),
+    ("bridge_service", "client"),
     ("cli", "service"),
     ("cli", "pipeline"),
     ("testing", "msmq"),
@@ -201,6 +207,7 @@ ONLY_IN = {
     "jinja2": ("msmq.web.console",),
     "click": ("msmq.cli",),
     "prometheus_client": ("msmq.web",),
+    "pika": ("msmq.bridge_service.rabbitmq",),
     "rich": ("msmq.cli.watch.screen",),
     "textual": ("msmq.cli.watch.screen",),
 }

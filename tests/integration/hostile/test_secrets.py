@@ -46,6 +46,7 @@ SHOWN: Final = {
     "MessageForQueue.key": "the same",
     "AmqpMessage.routing_key": "by which an exchange chooses queues",
     "OutwardRules.routing_key": "the expression for that",
+    "_Unconfirmed.routing_key": "of a message that was published",
     "MessageLines.key": "the first part of those",
     "WriteOptions.key": "the column of those",
     "EnvironmentValue.key": "the name of a key of the configuration",

@@ -1,0 +1,197 @@
+"""InwardRoute: from a queue of RabbitMQ to a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from itertools import count
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from msmq.bridge.flight import RouteSteps
+from msmq.bridge.inward import is_request, map_inward
+from msmq.bridge.messages import AmqpMessage, MappingError, MessageForQueue
+from msmq.bridge.replies import ReplyAddress
+from msmq.bridge_service.dead_letters import broker_dead_letter
+from msmq.bridge_service.queues import IBridgedQueues
+from msmq.bridge_service.rabbitmq.connection import BrokerConnection
+from msmq.bridge_service.rabbitmq.consumer import QueueConsumer
+from msmq.bridge_service.rabbitmq.dead_letter_queue import BrokerDeadLetters
+from msmq.bridge_service.rabbitmq.errors import BrokerError
+from msmq.bridge_service.reply_store import ReplyStore
+from msmq.bridge_service.route import BridgeRoute
+from msmq.bridge_service.settings import InwardSettings
+from msmq.structures.status import MQError, Status
+
+BATCH: Final = 256
+"""Limit on messages that are sent together."""
+
+_OF_A_MESSAGE: Final = frozenset(
+    {
+        Status.MQ_ERROR_INVALID_PARAMETER,
+        Status.MQ_ERROR_ILLEGAL_FORMATNAME,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_VT,
+        Status.MQ_ERROR_LABEL_TOO_LONG,
+        Status.MQ_ERROR_PROPERTY,
+        Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+    }
+)
+"""Refusals for which a message is to blame; all others pass, or an operator ends them."""
+
+
+class InwardRoute(BridgeRoute):
+    """A route from a queue of a broker to a queue.
+
+    @param replies: where the addresses of requests are kept until they are answered.
+    """
+
+    def __init__(
+        self, settings: InwardSettings, queues: IBridgedQueues, reactor: IReactorTime, replies: ReplyStore
+    ) -> None:
+        super().__init__(settings, queues, reactor)
+        self.settings = settings
+        self.replies = replies
+        self._tokens = count(1)
+        self._deliveries: dict[int, tuple[int, AmqpMessage]] = {}
+        self._to_send: dict[int, MessageForQueue] = {}
+        self._is_sending = False
+        self._consumer: QueueConsumer | None = None
+        self._connection: BrokerConnection | None = None
+        self._letters: BrokerDeadLetters | None = None
+        self._flight.destination_ready()
+
+    def map(self, message: AmqpMessage) -> MessageForQueue:
+        """The message as it would be sent.
+
+        @raise MappingError: it cannot be.
+        """
+        return map_inward(message, self.settings.rules)
+
+    def _work(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._supervise()]
+
+    # The source.
+
+    async def _use(self, connection: BrokerConnection) -> None:
+        channel = await connection.open_channel()
+        consumer = QueueConsumer(channel, self._delivered)
+        self._connection, self._consumer = connection, consumer
+        self._letters = BrokerDeadLetters(connection, self.settings.dead_letters)
+        try:
+            await consumer.start(self.settings.broker_queue, self.settings.window)
+            self._works()
+            raise await channel.closed
+        finally:
+            self._connection = self._consumer = self._letters = None
+            self.counts.retries += len(self._deliveries)
+            self._deliveries.clear()
+            self._to_send.clear()
+            self._flight.source_lost()
+
+    def _delivered(self, tag: int, message: AmqpMessage) -> None:
+        token = next(self._tokens)
+        self._deliveries[token] = (tag, message)
+        # The queue manager recognises by its key what is delivered again.
+        self._flight.take(token, "")
+        self._pump()
+
+    # The steps.
+
+    def _perform(self, steps: RouteSteps) -> None:
+        for token in steps.send:
+            try:
+                self._to_send[token] = self.map(self._deliveries[token][1])
+            except MappingError as error:
+                self._flight.failed(token, str(error))
+        if self._to_send and not self._is_sending:
+            self._is_sending = True
+            Deferred.fromCoroutine(self._guarded(self._send()))
+        if steps.remove:
+            self.counts.forwarded += len(steps.remove)
+            self._acknowledge(steps.remove)
+        for token, reason in steps.dead_letters:
+            Deferred.fromCoroutine(self._guarded(self._bury(token, reason)))
+
+    def _acknowledge(self, tokens: tuple[int, ...]) -> None:
+        if self._consumer is not None and self._connection is not None:
+            self._connection.is_working = True
+            found = [self._deliveries.pop(token)[0] for token in tokens]
+            self._consumer.acknowledge(found)
+        self._flight.removed(tokens)
+
+    async def _send(self) -> None:
+        """Send what there is, one batch after the other, so that the order is kept."""
+        try:
+            # What arrives in the same iteration of the reactor is sent together.
+            await deferLater(self._reactor, 0)
+            while self._to_send:
+                tokens = tuple(self._to_send)[:BATCH]
+                await self._send_batch(tokens, [self._to_send.pop(token) for token in tokens])
+        finally:
+            self._is_sending = False
+
+    async def _send_batch(self, tokens: tuple[int, ...], messages: list[MessageForQueue]) -> None:
+        deliveries = [self._deliveries[token][1] for token in tokens]
+        try:
+            identifiers = await self._queues.send(self.settings.queue, messages)
+            await self._keep_replies(deliveries, identifiers)
+        except (MQError, OSError) as error:
+            await self._refused(error)
+            return
+        if self._problem and self._connection is not None:
+            self._works()
+        for token in tokens:
+            self._flight.confirmed(token)
+        self._pump()
+
+    async def _refused(self, error: MQError | OSError) -> None:
+        """The queue manager has refused messages: send them one by one, or later."""
+        self._to_send.clear()
+        is_message_to_blame = isinstance(error, MQError) and error.status in _OF_A_MESSAGE
+        self._flight.destination_lost(str(error) if is_message_to_blame else "")
+        if not is_message_to_blame:
+            self.counts.retries += 1
+            self._fails(f"{self.settings.queue}: {error}")
+            await deferLater(self._reactor, self.settings.broker.retry)
+        self._flight.destination_ready()
+        self._pump()
+
+    async def _keep_replies(self, messages: list[AmqpMessage], identifiers: Any) -> None:
+        now = self._reactor.seconds()
+        found = [
+            (
+                identifier,
+                ReplyAddress(message.properties.reply_to or "", message.properties.correlation_id, now),
+            )
+            for message, identifier in zip(messages, identifiers, strict=True)
+            if is_request(message, self.settings.rules)
+        ]
+        if found:
+            await self.replies.add(found)
+
+    async def _bury(self, token: int, reason: str) -> None:
+        _, message = self._deliveries[token]
+        letter = broker_dead_letter(message, self.settings.dead_letters, self.name, reason)
+        try:
+            if self._letters is None:
+                raise BrokerError("the connection was closed")
+            await self._letters.store(letter)
+        except BrokerError as error:
+            self.log.warn(
+                "route {route} of the bridge cannot store a dead letter: {reason}",
+                route=self.name,
+                reason=str(error),
+            )
+            self._letter_failed(token)
+            return
+        if token in self._deliveries:
+            identifier = message.properties.message_id or "(none)"
+            self._dead_lettered(
+                "", "", f"{reason}; message {identifier} of queue {self.settings.broker_queue}"
+            )
+            self._acknowledge((token,))
+            self._pump()

@@ -1,0 +1,64 @@
+"""The queues of the queue manager in the same process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zope.interface import implementer
+
+from msmq.bridge.messages import MessageForQueue, QueuedMessage
+from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
+from msmq.control.server.messages.properties import read_properties
+from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.queues.arriving.message import Message
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
+
+
+@implementer(IBridgedQueues)
+class ManagerQueues:
+    """See L{IBridgedQueues}."""
+
+    def __init__(self, manager: IQueueManager) -> None:
+        self._manager = manager
+
+    async def receive(self, queue: str, count: int) -> HeldMessages:
+        """See L{IBridgedQueues}."""
+        held = await self._manager.reserve(queue, count=count)
+        return HeldMessages([_queued(each) for each in held.messages], held.confirm, held.release)
+
+    async def peek(self, queue: str, count: int) -> Sequence[QueuedMessage]:
+        """See L{IBridgedQueues}."""
+        page = await self._manager.inspection.browse(queue, count=count)
+        return [_queued(each) for each in page.messages]
+
+    async def send(self, destination: str, messages: Sequence[MessageForQueue]) -> Sequence[str]:
+        """See L{IBridgedQueues}."""
+        found = await self._manager.send(
+            destination, [_to_send(each) for each in messages], keys=[each.key or None for each in messages]
+        )
+        return [str(identifier) for identifier in found]
+
+    async def create_queue(self, path: str) -> None:
+        """See L{IBridgedQueues}."""
+        try:
+            await self._manager.create_queue(path, label="dead letters of a bridge")
+        except MQError as error:
+            if error.status != Status.MQ_ERROR_QUEUE_EXISTS:
+                raise
+
+    def note(self, event: str, reason: str, queue: str, identifier: str) -> None:
+        """See L{IBridgedQueues}."""
+        message = MessageIdentifier.parse(identifier) if identifier else None
+        self._manager.note(event, reason, queue=queue, message=message)
+
+
+def _queued(message: ReceivedMessage) -> QueuedMessage:
+    view = message.view
+    return QueuedMessage(properties_of(message), bytes(view.body), bytes(view.extension))
+
+
+def _to_send(message: MessageForQueue) -> Message:
+    return Message(body=message.body, extension=message.extension, **read_properties(message.properties))

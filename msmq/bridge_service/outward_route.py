@@ -1,0 +1,250 @@
+"""OutwardRoute: from a queue to an exchange of RabbitMQ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from itertools import count
+from typing import Any, Final
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from msmq.bridge.flight import RouteSteps
+from msmq.bridge.messages import AmqpMessage, MappingError, QueuedMessage
+from msmq.bridge.outward import map_outward
+from msmq.bridge.replies import ReplyAddress
+from msmq.bridge_service.dead_letters import queue_dead_letter
+from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
+from msmq.bridge_service.rabbitmq.connection import BrokerConnection
+from msmq.bridge_service.rabbitmq.errors import BrokerError
+from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher, PublishResults
+from msmq.bridge_service.route import BridgeRoute
+from msmq.bridge_service.settings import OutwardSettings
+from msmq.structures.status import MQError
+
+BATCH: Final = 64
+"""Limit on messages that are received, and removed, together."""
+
+FindReply = Callable[[str | None], ReplyAddress | None]
+"""Finds the request that a message answers, by its correlation identifier."""
+
+
+@attrs.define
+class _Batch:
+    """Messages that were received together, and are removed together.
+
+    @ivar left: tokens that are not done.
+    """
+
+    held: HeldMessages
+    tokens: tuple[int, ...]
+    left: set[int]
+
+
+class OutwardRoute(BridgeRoute):
+    """A route from a queue to an exchange.
+
+    @param find_reply: for a route that publishes replies.
+    """
+
+    def __init__(
+        self,
+        settings: OutwardSettings,
+        queues: IBridgedQueues,
+        reactor: IReactorTime,
+        find_reply: FindReply | None = None,
+    ) -> None:
+        super().__init__(settings, queues, reactor)
+        self.settings = settings
+        self._find_reply = find_reply
+        self._publisher: ConfirmedPublisher | None = None
+        self._connection: BrokerConnection | None = None
+        self._tokens = count(1)
+        self._messages: dict[int, QueuedMessage] = {}
+        self._batch_of: dict[int, _Batch] = {}
+        self._room: Deferred[None] | None = None
+        self._is_source_lost = False
+
+    async def stop(self) -> None:
+        """See L{BridgeRoute}."""
+        await super().stop()
+        self._lose_source()
+
+    def map(self, message: QueuedMessage) -> AmqpMessage:
+        """The message as it would be published.
+
+        @raise MappingError: it cannot be.
+        """
+        reply = None
+        if self._find_reply is not None:
+            reply = self._find_reply(message.properties.get("correlation_id"))
+        return map_outward(message, self.settings.rules, reply)
+
+    def _work(self) -> list[Coroutine[Any, Any, None]]:
+        return [self._receive(), self._supervise()]
+
+    # The source.
+
+    async def _receive(self) -> None:
+        """Take messages from the queue as long as there is room for them in flight."""
+        delay = self.settings.broker.retry
+        while True:
+            try:
+                await self._receive_next()
+                delay = self.settings.broker.retry
+            except MQError as error:
+                self._fails(f"queue {self.settings.queue}: {error}")
+                self._lose_source()
+                await deferLater(self._reactor, delay)
+                delay = min(2 * delay, self.settings.broker.retry_maximum)
+
+    async def _receive_next(self) -> None:
+        window = self.settings.window
+        while len(self._flight) >= window or self._flight.is_paused or self._publisher is None:
+            # Messages stay in the queue, where operators see them, while they cannot be sent.
+            self._room = Deferred()
+            await self._room
+        held = await self._queues.receive(self.settings.queue, min(BATCH, window - len(self._flight)))
+        tokens = tuple(next(self._tokens) for _ in held.messages)
+        batch = _Batch(held, tokens, set(tokens))
+        for token, message in zip(tokens, held.messages, strict=True):
+            self._messages[token] = message
+            self._batch_of[token] = batch
+            self._flight.take(token, message.identifier)
+        self._pump()
+
+    def _lose_source(self) -> None:
+        """Return all messages in flight to the queue: they are received again."""
+        batches = {id(batch): batch for batch in self._batch_of.values()}
+        self._flight.source_lost()
+        self._messages.clear()
+        self._batch_of.clear()
+        for batch in batches.values():
+            batch.held.release()
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.called:
+            self._room.callback(None)
+
+    def resume(self) -> None:
+        """See L{BridgeRoute}."""
+        super().resume()
+        self._make_room()
+
+    # The steps.
+
+    def _perform(self, steps: RouteSteps) -> None:
+        for token in steps.send:
+            self._publish(token)
+        for token in steps.remove:
+            self.counts.forwarded += 1
+            self._done(token)
+        for token, reason in steps.dead_letters:
+            self._run(self._bury(token, reason))
+
+    def _publish(self, token: int) -> None:
+        assert self._publisher is not None
+        try:
+            self._publisher.publish(self.map(self._messages[token]), token)
+        except MappingError as error:
+            self._flight.failed(token, str(error))
+        except ValueError as error:
+            self._flight.failed(token, f"mapping: AMQP cannot encode the message: {error}")
+
+    def _done(self, token: int) -> None:
+        """A message needs nothing more; its batch is removed with the last of its messages."""
+        batch = self._batch_of[token]
+        batch.left.discard(token)
+        if not batch.left:
+            self._run(self._remove(batch))
+
+    async def _remove(self, batch: _Batch) -> None:
+        try:
+            await batch.held.confirm()
+        except MQError as error:
+            self._fails(f"queue {self.settings.queue}: {error}")
+            self._lose_source()
+            return
+        for token in batch.tokens:
+            self._messages.pop(token, None)
+            self._batch_of.pop(token, None)
+        self._flight.removed(batch.tokens)
+        self._make_room()
+        self._pump()
+
+    async def _bury(self, token: int, reason: str) -> None:
+        message = self._messages[token]
+        letter = queue_dead_letter(message, self.name, reason)
+        try:
+            await self._queues.create_queue(self.settings.dead_letters)
+            await self._queues.send(self.settings.dead_letters, [letter])
+        except MQError as error:
+            self._fails(f"dead letters, {self.settings.dead_letters}: {error}")
+            self._letter_failed(token)
+            return
+        if token in self._batch_of:
+            self._dead_lettered(self.settings.queue, message.identifier, reason)
+            self._done(token)
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        Deferred.fromCoroutine(self._guarded(work))
+
+    # The destination.
+
+    async def _use(self, connection: BrokerConnection) -> None:
+        channel = await connection.open_channel()
+        if self.settings.rules.exchange:
+            await channel.request("exchange_declare", exchange=self.settings.rules.exchange, passive=True)
+        publisher = ConfirmedPublisher(
+            channel, PublishResults(confirmed=self._confirmed, returned=self._returned, nacked=self._nacked)
+        )
+        await publisher.start()
+        connection.on_blocked(self._blocked)
+        self._publisher, self._connection = publisher, connection
+        culprit = ""
+        try:
+            self._works()
+            self._flight.destination_ready()
+            self._make_room()
+            self._pump()
+            error = await channel.closed
+            culprit = str(error) if error.is_message_to_blame else ""
+            raise error
+        finally:
+            self._publisher = self._connection = None
+            self.counts.retries += self._flight.unconfirmed
+            self._flight.destination_lost(culprit)
+            self._pump()
+
+    def _disconnected(self, error: BrokerError, delay: float) -> None:
+        if error.is_message_to_blame:
+            # The broker works; the message is found by sending one at a time.
+            self.address = None
+            return
+        super()._disconnected(error, delay)
+
+    def _confirmed(self, token: int) -> None:
+        if self._connection is not None:
+            self._connection.is_working = True
+        self._flight.confirmed(token)
+        self._pump()
+
+    def _returned(self, token: int, reason: str) -> None:
+        self._flight.returned(token, reason)
+
+    def _nacked(self, token: int) -> None:
+        self.counts.retries += 1
+        self._flight.nacked(token)
+        self._pump()
+
+    def _blocked(self, is_blocked: bool) -> None:
+        self._flight.blocked(is_blocked)
+        if is_blocked:
+            self.log.warn(
+                "route {route} of the bridge is blocked: the broker has raised an alarm", route=self.name
+            )
+        else:
+            self.log.info("route {route} of the bridge is no longer blocked", route=self.name)
+        self._pump()

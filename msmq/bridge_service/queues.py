@@ -1,0 +1,51 @@
+"""IBridgedQueues: the queues of a queue manager as a bridge uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import attrs
+from zope.interface import Interface
+
+from msmq.bridge.messages import MessageForQueue, QueuedMessage
+
+
+@attrs.frozen
+class HeldMessages:
+    """Messages that are locked until they are confirmed or released.
+
+    @ivar confirm: removes them; done when that is stored.
+    @ivar release: returns them to the queue.
+    """
+
+    messages: Sequence[QueuedMessage]
+    confirm: Callable[[], Awaitable[None]] = attrs.field(repr=False)
+    release: Callable[[], None] = attrs.field(repr=False)
+
+
+class IBridgedQueues(Interface):
+    """The queue manager of a route.
+
+    Every refusal is an L{msmq.structures.status.MQError}.
+    """
+
+    def receive(queue: str, count: int) -> Awaitable[HeldMessages]:
+        """Wait for messages, and lock at most C{count} of them; cancelling the wait loses none."""
+
+    def peek(queue: str, count: int) -> Awaitable[Sequence[QueuedMessage]]:
+        """The first messages of a queue, at most C{count}, without waiting or locking."""
+
+    def send(destination: str, messages: Sequence[MessageForQueue]) -> Awaitable[Sequence[str]]:
+        """Send messages, all or none; returns their identifiers.
+
+        A message with a key that was sent before is not sent again, and its first identifier is returned.
+        """
+
+    def create_queue(path: str) -> Awaitable[None]:
+        """Create a queue for dead letters, unless it exists."""
+
+    def note(event: str, reason: str, queue: str, identifier: str) -> None:
+        """Append to the event log of the queue manager.
+
+        @param identifier: of the message that the event is about; empty for none.
+        """

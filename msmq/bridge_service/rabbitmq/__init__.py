@@ -1,0 +1,1 @@
+"""RabbitMQ (AMQP 0-9-1) through pika, on Twisted."""

@@ -1,0 +1,69 @@
+"""One channel of a connection: requests with Deferreds that fail when the channel closes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from msmq.bridge_service.rabbitmq.errors import BrokerError, broker_error
+
+
+class BrokerChannel:
+    """A channel.
+
+    @ivar closed: fires with the reason, a L{BrokerError}, when the channel or its connection is closed.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        """Begin to open a channel; await L{opened} before anything else.
+
+        @param connection: pika's connection.
+        """
+        self.opened: Deferred[None] = Deferred()
+        self.closed: Deferred[BrokerError] = Deferred()
+        self._pending: list[Deferred[Any]] = [self.opened]
+        self.channel: Any = connection.channel(on_open_callback=self._opened)
+        self.channel.add_on_close_callback(self._closed)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return bool(self.channel.is_open)
+
+    def request(self, name: str, **arguments: Any) -> Deferred[Any]:
+        """Call a method of pika's channel; fires with the answer of the broker, or fails with a
+        L{BrokerError}.
+        """
+        answer: Deferred[Any] = Deferred()
+        self._pending.append(answer)
+
+        def answered(frame: Any) -> None:
+            if answer in self._pending:
+                self._pending.remove(answer)
+                answer.callback(frame)
+
+        getattr(self.channel, name)(callback=answered, **arguments)
+        return answer
+
+    def fail(self, reason: str) -> None:
+        """Close the channel, because it cannot do what it is for."""
+        if self.channel.is_open:
+            self.channel.close(reply_text=reason[:200])
+        self._end(BrokerError(reason))
+
+    def _opened(self, channel: Any) -> None:
+        if self.opened in self._pending:
+            self._pending.remove(self.opened)
+            self.opened.callback(None)
+
+    def _closed(self, channel: Any, reason: BaseException) -> None:
+        self._end(broker_error(reason))
+
+    def _end(self, error: BrokerError) -> None:
+        pending, self._pending = self._pending, []
+        for each in pending:
+            each.errback(Failure(error))
+        if not self.closed.called:
+            self.closed.callback(error)

@@ -1,0 +1,58 @@
+"""Consuming a queue of the broker: deliveries, and acknowledgements of as many as possible at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msmq.bridge.messages import AmqpMessage
+from msmq.bridge_service.rabbitmq.basic_properties import from_pika
+from msmq.bridge_service.rabbitmq.channel import BrokerChannel
+
+
+class QueueConsumer:
+    """A consumer of one queue on a channel of its own.
+
+    @param delivered: called with the delivery tag and the message.
+    """
+
+    def __init__(self, channel: BrokerChannel, delivered: Callable[[int, AmqpMessage], None]) -> None:
+        self._channel = channel
+        self._call = delivered
+        self._unacknowledged: dict[int, None] = {}
+
+    async def start(self, queue: str, prefetch: int) -> None:
+        """Begin to consume.
+
+        @param prefetch: limit on messages that are delivered and not acknowledged.
+        @raise BrokerError: there is no such queue, or the channel was closed.
+        """
+        await self._channel.request("basic_qos", prefetch_count=prefetch)
+        self._channel.channel.add_on_cancel_callback(
+            lambda _: self._channel.fail(
+                f"the broker has ended the consumer of queue {queue}; it was deleted"
+            )
+        )
+        await self._channel.request("basic_consume", queue=queue, on_message_callback=self._delivered)
+
+    def acknowledge(self, tags: Iterable[int]) -> None:
+        """Acknowledge messages; no effect if the channel is closed."""
+        if not self._channel.is_open:
+            return
+        wanted = {tag for tag in tags if tag in self._unacknowledged}
+        last = 0
+        for tag in list(self._unacknowledged):
+            if tag not in wanted:
+                break
+            last = tag
+            wanted.discard(tag)
+            del self._unacknowledged[tag]
+        if last:
+            self._channel.channel.basic_ack(last, multiple=True)
+        for tag in sorted(wanted):
+            del self._unacknowledged[tag]
+            self._channel.channel.basic_ack(tag)
+
+    def _delivered(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+        self._unacknowledged[method.delivery_tag] = None
+        self._call(method.delivery_tag, from_pika(method, properties, body))

@@ -1,0 +1,84 @@
+"""The queue of the broker for messages that could not be delivered."""
+
+from __future__ import annotations
+
+from itertools import count
+
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from msmq.bridge.messages import AmqpMessage
+from msmq.bridge_service.rabbitmq.channel import BrokerChannel
+from msmq.bridge_service.rabbitmq.connection import BrokerConnection
+from msmq.bridge_service.rabbitmq.errors import BrokerError
+from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher, PublishResults
+
+
+class BrokerDeadLetters:
+    """Stores dead letters in a durable queue, which is declared before the first one.
+
+    @param name: of the queue.
+    """
+
+    def __init__(self, connection: BrokerConnection, name: str) -> None:
+        self._connection = connection
+        self._name = name
+        self._channel: BrokerChannel | None = None
+        self._publisher: ConfirmedPublisher | None = None
+        self._tokens = count(1)
+        self._waiting: dict[int, Deferred[None]] = {}
+        self._returned: dict[int, str] = {}
+
+    async def store(self, message: AmqpMessage) -> None:
+        """Publish a dead letter; done when the broker has confirmed it.
+
+        @raise BrokerError: it is not stored.
+        """
+        if self._channel is None or not self._channel.is_open:
+            await self._open()
+        assert self._publisher is not None
+        token = next(self._tokens)
+        stored = self._waiting[token] = Deferred()
+        try:
+            self._publisher.publish(message, token)
+        except ValueError as error:
+            del self._waiting[token]
+            raise BrokerError(f"AMQP cannot encode the dead letter: {error}") from error
+        await stored
+
+    async def _open(self) -> None:
+        channel = await self._connection.open_channel()
+        try:
+            await channel.request("queue_declare", queue=self._name, passive=True)
+        except BrokerError:
+            # A queue that exists may have other properties than those that are declared here.
+            channel = await self._connection.open_channel()
+            await channel.request("queue_declare", queue=self._name, durable=True)
+        publisher = ConfirmedPublisher(
+            channel,
+            PublishResults(confirmed=self._confirmed, returned=self._note_return, nacked=self._nacked),
+        )
+        await publisher.start()
+        channel.closed.addCallback(self._closed)
+        self._channel, self._publisher = channel, publisher
+
+    def _note_return(self, token: int, reason: str) -> None:
+        self._returned[token] = reason
+
+    def _confirmed(self, token: int) -> None:
+        reason = self._returned.pop(token, None)
+        waiting = self._waiting.pop(token)
+        if reason is None:
+            waiting.callback(None)
+        else:
+            waiting.errback(Failure(BrokerError(f"queue {self._name}: {reason}")))
+
+    def _nacked(self, token: int) -> None:
+        self._returned.pop(token, None)
+        self._waiting.pop(token).errback(Failure(BrokerError(f"queue {self._name} refuses messages")))
+
+    def _closed(self, error: BrokerError) -> None:
+        waiting, self._waiting = self._waiting, {}
+        self._returned.clear()
+        for each in waiting.values():
+            each.errback(Failure(error))

@@ -1,0 +1,107 @@
+"""Publishing with confirms, and messages that the broker returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from pika.spec import Basic
+
+from msmq.bridge.messages import AmqpMessage
+from msmq.bridge_service.rabbitmq.basic_properties import to_pika
+from msmq.bridge_service.rabbitmq.channel import BrokerChannel
+from msmq.quoting import shown
+
+
+@attrs.frozen(kw_only=True)
+class PublishResults:
+    """What becomes of published messages, by their tokens.
+
+    @ivar confirmed: the broker has accepted a message.
+    @ivar returned: no queue takes a message, for a reason; L{confirmed} follows.
+    @ivar nacked: the broker refuses a message for now.
+    """
+
+    confirmed: Callable[[int], None]
+    returned: Callable[[int, str], None]
+    nacked: Callable[[int], None]
+
+
+@attrs.define
+class _Unconfirmed:
+    token: int
+    exchange: str
+    routing_key: str
+    message_id: str | None
+    is_returned: bool = False
+
+    def is_of(self, method: Any, message_id: str | None) -> bool:
+        return (
+            not self.is_returned
+            and self.message_id == message_id
+            and self.exchange == method.exchange
+            and self.routing_key == method.routing_key
+        )
+
+
+class ConfirmedPublisher:
+    """Publishes on a channel in confirm mode, every message as mandatory."""
+
+    def __init__(self, channel: BrokerChannel, results: PublishResults) -> None:
+        self._channel = channel
+        self._results = results
+        self._tag = 0
+        self._unconfirmed: dict[int, _Unconfirmed] = {}
+
+    async def start(self) -> None:
+        """Switch the channel to confirm mode.
+
+        @raise BrokerError: the channel or the connection was closed.
+        """
+        self._channel.channel.add_on_return_callback(self._returned)
+        await self._channel.request("confirm_delivery", ack_nack_callback=self._answered)
+
+    def publish(self, message: AmqpMessage, token: int) -> None:
+        """Publish a message.
+
+        @raise ValueError: it cannot be encoded; nothing was sent.
+        """
+        try:
+            self._channel.channel.basic_publish(
+                message.exchange,
+                message.routing_key,
+                message.body,
+                to_pika(message.properties),
+                mandatory=True,
+            )
+        except (UnicodeError, OverflowError, TypeError, ArithmeticError) as error:
+            raise ValueError(str(error)) from error
+        self._tag += 1
+        self._unconfirmed[self._tag] = _Unconfirmed(
+            token, message.exchange, message.routing_key, message.properties.message_id
+        )
+
+    def _returned(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
+        # Equal messages are interchangeable here: the broker returns all of them, in their order.
+        for each in self._unconfirmed.values():
+            if each.is_of(method, properties.message_id):
+                each.is_returned = True
+                reason = shown(f"unroutable: {method.reply_text} ({method.reply_code})")
+                self._results.returned(each.token, reason)
+                return
+
+    def _answered(self, frame: Any) -> None:
+        method = frame.method
+        tags = [method.delivery_tag]
+        if method.multiple:
+            # Tags are in order; 0 is all of them.
+            last = method.delivery_tag or self._tag
+            tags = []
+            for tag in self._unconfirmed:
+                if tag > last:
+                    break
+                tags.append(tag)
+        report = self._results.confirmed if isinstance(method, Basic.Ack) else self._results.nacked
+        for token in [each.token for tag in tags if (each := self._unconfirmed.pop(tag, None)) is not None]:
+            report(token)

@@ -1,0 +1,187 @@
+"""pika's connection on a transport of Twisted, which reports why a connection could not be opened."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from pika.connection import Connection, ConnectionParameters
+from pika.exceptions import StreamLostError
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import Protocol as TwistedProtocol
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+
+# pika logs what is reported here, bodies of returned messages included.
+logging.getLogger("pika").addHandler(logging.NullHandler())
+logging.getLogger("pika").setLevel(logging.CRITICAL)
+
+CLOSED_BY_US: Final = 200
+"""Reply code of a connection or channel that is closed normally."""
+
+CLOSE_TIME: Final = 2.0
+"""Seconds that a broker gets to answer when a connection is closed."""
+
+
+class _Timer:
+    """A timer of the reactor as pika cancels it."""
+
+    def __init__(self, reactor: IReactorTime, delay: float, callback: Callable[[], object]) -> None:
+        self._call = reactor.callLater(delay, callback)
+
+    def cancel(self) -> None:
+        """Cancel it; no effect if it has fired."""
+        if self._call.active():
+            self._call.cancel()
+
+
+class _Transport(Protocol):
+    """The part of a transport that pika uses."""
+
+    def write(self, data: bytes) -> None:
+        """Write data."""
+
+    def loseConnection(self) -> None:
+        """Close the connection."""
+
+
+class _PikaConnection(Connection):  # type: ignore[misc]
+    """pika's connection; its methods that begin with C{_adapter} are those that an adapter has to have."""
+
+    def __init__(
+        self,
+        parameters: ConnectionParameters,
+        reactor: IReactorTime,
+        transport: _Transport,
+        opened: Callable[..., None],
+        failed: Callable[..., None],
+        closed: Callable[..., None],
+    ) -> None:
+        self._reactor = reactor
+        self._transport = transport
+        super().__init__(
+            parameters=parameters,
+            on_open_callback=opened,
+            on_open_error_callback=failed,
+            on_close_callback=closed,
+            internal_connection_workflow=False,
+        )
+        self._on_stream_connected()
+
+    def _adapter_connect_stream(self) -> None:
+        raise NotImplementedError
+
+    def _adapter_disconnect_stream(self) -> None:
+        self._transport.loseConnection()
+
+    def _adapter_emit_data(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def _adapter_call_later(self, delay: float, callback: Callable[[], object]) -> _Timer:
+        return _Timer(self._reactor, delay, callback)
+
+    def _adapter_remove_timeout(self, timeout_id: _Timer) -> None:
+        timeout_id.cancel()
+
+    def _adapter_add_callback_threadsafe(self, callback: Callable[[], object]) -> None:
+        self._reactor.callLater(0, callback)
+
+    def received(self, data: bytes) -> None:
+        """Process bytes of the broker."""
+        self._on_data_available(data)
+
+    def lost(self, error: BaseException) -> None:
+        """The transport is closed; an error that pika has found before is the reason."""
+        if self.is_closed:
+            return
+        self._on_stream_terminated(None if self._error is not None else error)
+
+
+class PikaProtocol(TwistedProtocol):
+    """The protocol of one connection to a broker.
+
+    @ivar opened: fires when the broker has accepted the connection, or fails with the error of pika, of the
+        transport, or of TLS.
+    @ivar closed: fires with the reason, an exception, when an open connection is closed.
+    """
+
+    transport: Any
+
+    def __init__(self, parameters: ConnectionParameters, reactor: IReactorTime) -> None:
+        self._parameters = parameters
+        self._reactor = reactor
+        self._pika: _PikaConnection | None = None
+        self.opened: Deferred[None] = Deferred()
+        self.closed: Deferred[BaseException] = Deferred()
+        self._disconnected: Deferred[None] = Deferred()
+
+    @property
+    def connection(self) -> Any:
+        """Pika's connection."""
+        assert self._pika is not None
+        return self._pika
+
+    def connectionMade(self) -> None:
+        """The transport is connected: begin the handshake of AMQP."""
+        self._pika = _PikaConnection(
+            self._parameters, self._reactor, self.transport, self._opened, self._failed, self._closed
+        )
+
+    def dataReceived(self, data: bytes) -> None:
+        """Process bytes of the broker."""
+        assert self._pika is not None
+        try:
+            self._pika.received(data)
+        except Exception as error:
+            # Not AMQP, or a frame that pika cannot read.
+            self._end(error)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The transport is closed."""
+        error = ConnectionDone() if reason.value is None else reason.value
+        if self._pika is not None:
+            self._pika.lost(
+                StreamLostError("the broker has closed the connection")
+                if reason.check(ConnectionDone)
+                else error
+            )
+        self._end(error)
+        if not self._disconnected.called:
+            self._disconnected.callback(None)
+
+    async def close(self) -> None:
+        """Close the connection, if there is one; done when it is closed."""
+        if self.transport is None:
+            return
+        if self._pika is not None and self._pika.is_open:
+            self._pika.close(CLOSED_BY_US, "closed by the bridge")
+        else:
+            self.transport.abortConnection()
+        if not self._disconnected.called:
+            # A broker that hangs does not answer.
+            abort = self._reactor.callLater(CLOSE_TIME, self.transport.abortConnection)
+            await self._disconnected
+            if abort.active():
+                abort.cancel()
+
+    def _opened(self, connection: object) -> None:
+        if not self.opened.called:
+            self.opened.callback(None)
+
+    def _failed(self, connection: object, error: BaseException | str | None = None) -> None:
+        self._end(error if isinstance(error, BaseException) else ConnectionError(str(error)))
+
+    def _closed(self, connection: object, error: BaseException) -> None:
+        self._end(error)
+
+    def _end(self, error: BaseException) -> None:
+        """Report the end, and close the transport."""
+        if not self.opened.called:
+            self.opened.errback(Failure(error))
+        elif not self.closed.called:
+            self.closed.callback(error)
+        if self.transport is not None:
+            self.transport.loseConnection()

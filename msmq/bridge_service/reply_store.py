@@ -1,0 +1,105 @@
+"""Where replies go, kept in a file so that a restart does not lose the addresses of requests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from twisted.internet.defer import DeferredLock
+from twisted.internet.threads import deferToThread
+
+from msmq.bridge.replies import PendingReplies, ReplyAddress
+from msmq.durable import make_directory, write_durably
+
+REWRITTEN: Final = 3
+"""The file is rewritten when it has this many times the lines that are needed."""
+
+_FEWEST: Final = 1000
+
+
+class ReplyStore:
+    """The requests of one route that may still be answered, in memory and in a file.
+
+    A line is added, and synchronised to disk, before the request is acknowledged at the broker.
+
+    @param path: the file; C{None} keeps them in memory alone.
+    @param now: seconds since 1970-01-01 UTC.
+    """
+
+    def __init__(self, path: Path | None, now: Callable[[], float]) -> None:
+        self._path = path
+        self._now = now
+        self._pending = PendingReplies()
+        self._lines = 0
+        self._lock = DeferredLock()
+        if path is not None:
+            self._load(path)
+
+    def find(self, correlation_id: str | None) -> ReplyAddress | None:
+        """The request that a message answers."""
+        return self._pending.find(correlation_id, self._now())
+
+    async def add(self, requests: Sequence[tuple[str, ReplyAddress]]) -> None:
+        """Keep the addresses of requests, by the identifiers of their messages; done when they are on disk.
+
+        @raise OSError: they cannot be written.
+        """
+        await self._lock.acquire()
+        try:
+            for identifier, address in requests:
+                self._pending.add(identifier, address)
+            if self._path is not None:
+                self._lines += len(requests)
+                if self._lines > _FEWEST + REWRITTEN * len(self._pending):
+                    await deferToThread(write_durably, self._path, self._content())
+                    self._lines = len(self._pending)
+                else:
+                    await deferToThread(_append, self._path, _encoded(requests))
+        finally:
+            self._lock.release()
+
+    def _content(self) -> bytes:
+        return _encoded(self._pending.items(self._now()))
+
+    def _load(self, path: Path) -> None:
+        make_directory(path.parent)
+        try:
+            lines = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return
+        for line in lines:
+            found = _decoded(line)
+            if found is not None:
+                self._lines += 1
+                self._pending.add(*found)
+
+
+def _append(path: Path, content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _encoded(requests: Iterable[tuple[str, ReplyAddress]]) -> bytes:
+    # The line break comes first: a line that a power failure has cut ends there.
+    return b"".join(
+        b"\n" + json.dumps([identifier, each.reply_to, each.correlation_id, each.since]).encode("ascii")
+        for identifier, each in requests
+    )
+
+
+def _decoded(line: bytes) -> tuple[str, ReplyAddress] | None:
+    """A line of the file; C{None} for one that was cut."""
+    try:
+        found: Any = json.loads(line)
+    except ValueError:
+        return None
+    match found:
+        case [str(identifier), str(reply_to), str() | None as correlation_id, int() | float() as since]:
+            return identifier, ReplyAddress(reply_to, correlation_id, float(since))
+    return None

@@ -1,0 +1,195 @@
+"""What both directions of routes have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import Any, ClassVar, Final
+
+from twisted.internet.defer import CancelledError, Deferred, DeferredList
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from msmq.bridge.flight import RouteFlight, RouteSteps
+from msmq.bridge_service.queues import IBridgedQueues
+from msmq.bridge_service.rabbitmq.connection import BrokerConnection, ConnectionReports, supervise
+from msmq.bridge_service.rabbitmq.errors import BrokerError
+from msmq.bridge_service.rabbitmq.settings import BrokerAddress
+from msmq.bridge_service.route_state import RouteCondition, RouteCounts
+from msmq.bridge_service.settings import RouteSettings
+
+REFUSED_AGAIN: Final = 1.0
+"""Seconds until a message is sent again that was refused for now, or a dead letter that was not stored."""
+
+
+class BridgeRoute(ABC):
+    """One route of a bridge.
+
+    The flight decides what is to be done; a subclass does it.
+
+    @ivar counts: what it has done.
+    @ivar address: the node of the broker to which it is connected; C{None} if it is not.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, settings: RouteSettings, queues: IBridgedQueues, reactor: IReactorTime) -> None:
+        self.name = settings.name
+        self.counts = RouteCounts()
+        self.address: BrokerAddress | None = None
+        self._common = settings
+        self._queues = queues
+        self._reactor = reactor
+        self._flight = RouteFlight(settings.window, settings.stops_at_failure)
+        self._tasks: list[Deferred[None]] = []
+        self._problem = ""
+        self._logged = ""
+        self._is_pumping = False
+        self._is_stopped = False
+        self._again: IDelayedCall | None = None
+        self._failed_letters: set[int] = set()
+
+    # For operators.
+
+    @property
+    def condition(self) -> RouteCondition:
+        """The condition of the route."""
+        if self._flight.is_paused:
+            return RouteCondition.PAUSED
+        if self._flight.stop_reason:
+            return RouteCondition.STOPPED
+        if self._problem:
+            return RouteCondition.WAITING
+        if self._flight.is_blocked:
+            return RouteCondition.BLOCKED
+        return RouteCondition.RUNNING if self.counts.connections else RouteCondition.STARTING
+
+    @property
+    def reason(self) -> str:
+        """The reason of the condition; empty if there is none."""
+        if self._flight.stop_reason:
+            return self._flight.stop_reason
+        return self._problem or ("the broker has raised an alarm" if self._flight.is_blocked else "")
+
+    @property
+    def in_flight(self) -> int:
+        """Messages that are taken from the source and not removed from it yet."""
+        return len(self._flight)
+
+    def pause(self) -> None:
+        """Forward nothing more until L{resume}."""
+        self._flight.pause()
+        self._pump()
+
+    def resume(self) -> None:
+        """Forward messages again; one at which the route has stopped is tried again."""
+        self._flight.resume()
+        self._pump()
+
+    # The service.
+
+    def start(self) -> None:
+        """Begin."""
+        self._tasks = [Deferred.fromCoroutine(self._guarded(each)) for each in self._work()]
+
+    async def stop(self) -> None:
+        """End everything under way; messages in flight return to their source."""
+        self._is_stopped = True
+        if self._again is not None and self._again.active():
+            self._again.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await DeferredList(self._tasks)
+        self._tasks.clear()
+
+    @abstractmethod
+    def _work(self) -> list[Coroutine[Any, Any, None]]:
+        """What it does all the time."""
+
+    @abstractmethod
+    def _perform(self, steps: RouteSteps) -> None:
+        """Do what the flight has decided."""
+
+    @abstractmethod
+    async def _use(self, connection: BrokerConnection) -> None:
+        """Use a new connection until it is lost, which is a L{BrokerError}."""
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except CancelledError:
+            pass
+        except Exception:
+            self._problem = "an internal error, which the log has"
+            self.log.failure("route {route} of the bridge has failed", Failure(), route=self.name)
+
+    async def _supervise(self) -> None:
+        """Keep a connection to the broker."""
+        reports = ConnectionReports(
+            connected=self._connected, failed=self._disconnected, is_stopped=lambda: self._is_stopped
+        )
+        await supervise(self._common.broker, self._reactor, self._use, reports)
+
+    def _connected(self, address: BrokerAddress) -> None:
+        self.counts.connections += 1
+        self.address = address
+
+    def _works(self) -> None:
+        """The route is able to forward messages: log it, if it was not."""
+        self._problem = ""
+        if self._logged != "works":
+            self._logged = "works"
+            self.log.info(
+                "route {route} of the bridge is connected to {address}",
+                route=self.name,
+                address=str(self.address),
+            )
+
+    def _disconnected(self, error: BrokerError, delay: float) -> None:
+        self.address = None
+        self.counts.attempts += 1
+        self._fails(str(error))
+
+    def _fails(self, reason: str) -> None:
+        """The route waits for something: log it, if that is new."""
+        self._problem = reason
+        if self._logged != reason:
+            self._logged = reason
+            self.log.warn("route {route} of the bridge waits: {reason}", route=self.name, reason=reason)
+
+    def _dead_lettered(self, queue: str, identifier: str, reason: str) -> None:
+        """A dead letter is stored."""
+        self.counts.dead_letters += 1
+        self._queues.note("bridge-dead-letter", f"route {self.name}: {reason}", queue, identifier)
+
+    def _pump(self) -> None:
+        """Do everything that there is to do now."""
+        if self._is_pumping or self._is_stopped:
+            # The loop below does what has been added meanwhile.
+            return
+        self._is_pumping = True
+        try:
+            while (steps := self._flight.next_steps()) != RouteSteps():
+                self._perform(steps)
+            if self._flight.is_backing_off:
+                self._later()
+        finally:
+            self._is_pumping = False
+
+    def _letter_failed(self, token: int) -> None:
+        """A dead letter could not be stored: it is tried again after a pause."""
+        self._failed_letters.add(token)
+        self._later()
+
+    def _later(self) -> None:
+        """Try again after a pause what was refused for now."""
+        if not self._is_stopped and (self._again is None or not self._again.active()):
+            self._again = self._reactor.callLater(REFUSED_AGAIN, self._try_again)
+
+    def _try_again(self) -> None:
+        tokens, self._failed_letters = self._failed_letters, set()
+        for token in tokens:
+            self._flight.dead_letter_failed(token)
+        self._flight.back_off_ended()
+        self._pump()

@@ -1,0 +1,77 @@
+"""Settings of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from msmq.bridge.rules import InwardRules, OutwardRules
+from msmq.bridge_service.rabbitmq.settings import BrokerSettings
+
+DEAD_LETTERS: Final = ".\\private$\\bridge-dead-letters"
+"""The default queue for messages from queues that could not be delivered."""
+
+
+@attrs.frozen(kw_only=True)
+class RouteSettings:
+    """What both kinds of routes have.
+
+    @ivar name: unique among the routes of a bridge.
+    @ivar broker: the broker at the one end.
+    @ivar queue: at the other end: the path of a queue, or for an inward route a format name too.
+    @ivar dead_letters: the queue for messages that cannot be delivered, in the queue manager or at the broker
+        that is the source.
+    @ivar window: limit on messages that are in flight.
+    @ivar stops_at_failure: whether a message that cannot be delivered stops the route.
+    """
+
+    name: str
+    broker: BrokerSettings
+    queue: str
+    dead_letters: str
+    window: int = 256
+    stops_at_failure: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class OutwardSettings(RouteSettings):
+    """A route from a queue to an exchange.
+
+    @ivar answers: the name of the inward route whose requests its messages answer; empty for none.
+    """
+
+    rules: OutwardRules
+    answers: str = ""
+
+    @property
+    def destination(self) -> str:
+        """The destination, for people."""
+        if self.answers:
+            return f"the reply-to of requests of {self.answers}"
+        key = self.rules.routing_key
+        if self.rules.routing_expression is not None:
+            key = self.rules.routing_expression.text
+        return f"exchange {self.rules.exchange or '(default)'}, routing key {key}"
+
+    @property
+    def ends(self) -> Mapping[str, str]:
+        """Source and destination, for people."""
+        return {"source": self.queue, "destination": self.destination}
+
+
+@attrs.frozen(kw_only=True)
+class InwardSettings(RouteSettings):
+    """A route from a queue of a broker to a queue.
+
+    @ivar broker_queue: the queue of the broker.
+    """
+
+    rules: InwardRules
+    broker_queue: str
+
+    @property
+    def ends(self) -> Mapping[str, str]:
+        """Source and destination, for people."""
+        return {"source": f"queue {self.broker_queue}", "destination": self.queue}

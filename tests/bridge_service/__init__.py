@@ -1,0 +1,1 @@
+"""Tests of the bridge as a service, against a real RabbitMQ."""

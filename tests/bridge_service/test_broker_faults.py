@@ -1,0 +1,241 @@
+"""Faults of the broker and of messages: each is one line or one dead letter, and everything else goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pika
+
+from msmq.bridge.expressions import MessageExpression
+from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
+from msmq.bridge_service.rabbitmq.settings import BrokerAddress
+from msmq.bridge_service.route_state import RouteCondition
+from tests.bridge_service.support import BridgeTestCase, bodies
+from tests.servers.rabbitmq import ADDRESS, LARGEST_MESSAGE, free_port
+
+
+class ConnectionTests(BridgeTestCase):
+    """Brokers that cannot be used."""
+
+    async def assert_waits(self, route: Any, reason: str) -> None:
+        """The route waits for a reason, which is logged once."""
+        await self.until(lambda: route.condition is RouteCondition.WAITING and route.counts.attempts > 2)
+        self.assertIn(reason, route.reason)
+        lines = [line for line in self.lines if reason in line]
+        self.assertEqual(len(lines), 1, self.lines)
+
+    async def test_broker_that_is_away(self) -> None:
+        """A route waits for a broker that is away, and its messages stay in the queue."""
+        away = BrokerAddress(ADDRESS, free_port())
+        await self.send(b"one")
+        route = self.route(self.outward(broker=self.broker_settings(addresses=(away,))))
+        await self.assert_waits(route, "Connection refused")
+        self.assertEqual(self.count(), 1)
+
+    async def test_another_node_is_tried(self) -> None:
+        """With several nodes the next one is tried."""
+        addresses = (BrokerAddress(ADDRESS, free_port()), BrokerAddress(ADDRESS, self.broker.port))
+        queue = await self.queue()
+        await self.send(b"one")
+        self.route(
+            self.outward(rules={"routing_key": queue}, broker=self.broker_settings(addresses=addresses))
+        )
+        self.assertEqual(bodies(await self.get(queue, 1)), [b"one"])
+
+    async def test_login_is_refused(self) -> None:
+        """The reason of the broker is shown, and the password is not."""
+        settings = self.broker_settings(password="mistaken-staple")
+        for each in (self.outward(broker=settings), self.inward("any", broker=settings)):
+            route = self.route(each)
+            await self.until(lambda route=route: route.counts.attempts > 1)  # type: ignore[misc]
+            self.assertIn("Login was refused", route.reason)
+        self.assertNotIn("staple", "".join(self.lines) + repr(settings))
+
+    async def test_virtual_host_is_missing(self) -> None:
+        """The name of a missing virtual host is shown."""
+        route = self.route(self.outward(broker=self.broker_settings(virtual_host="missing")))
+        await self.assert_waits(route, "vhost missing not found")
+
+    async def test_tls(self) -> None:
+        """Messages go over TLS, if the certificate is trusted."""
+        queue = await self.queue()
+        await self.send(b"one")
+        tls = {"addresses": (BrokerAddress(ADDRESS, self.broker.tls_port),), "is_tls": True}
+        other = self.broker.directory / "server.pem"
+        refused = self.route(
+            self.outward(
+                "refused", queue=".\\private$\\x", broker=self.broker_settings(**tls, ca_file=str(other))
+            )
+        )
+        await self.assert_waits(refused, "certificate verify failed")
+        trusted = self.broker_settings(**tls, ca_file=str(self.broker.directory / "ca.pem"))
+        self.route(self.outward(rules={"routing_key": queue}, broker=trusted))
+        self.assertEqual(bodies(await self.get(queue, 1)), [b"one"])
+
+    async def test_exchange_is_missing(self) -> None:
+        """A route waits for its exchange, and forwards when that was declared."""
+        name = f"{self.prefix}.exchange"
+        await self.send(b"one")
+        route = self.route(self.outward(rules={"exchange": name}))
+        await self.assert_waits(route, f"no exchange '{name}'")
+        queue = await self.queue()
+
+        def declare(channel: Any) -> None:
+            channel.exchange_declare(name, "fanout", auto_delete=False)
+            channel.queue_bind(queue, name)
+
+        await self.on_channel(declare)
+        self.assertEqual(bodies(await self.get(queue, 1)), [b"one"])
+
+    async def test_queue_of_the_broker_is_missing(self) -> None:
+        """A route waits for a queue of the broker, also when it is deleted later."""
+        queue = await self.queue()
+        await self.on_channel(lambda channel: channel.queue_delete(queue))
+        route = self.route(self.inward(queue))
+        await self.assert_waits(route, f"no queue '{queue}'")
+
+        def declare(channel: Any) -> None:
+            channel.queue_declare(queue, durable=True)
+            channel.basic_publish("", queue, b"one", pika.BasicProperties(message_id="1"))
+
+        await self.on_channel(declare)
+        self.assertEqual([each.body for each in await self.receive(1)], [b"one"])
+        await self.until(lambda: route.in_flight == 0)
+        await self.on_channel(lambda channel: channel.queue_delete(queue))
+        await self.until(lambda: route.condition is RouteCondition.WAITING)
+
+    async def test_alarm_of_the_broker(self) -> None:
+        """While the broker has an alarm the route is blocked; then it goes on, and nothing is lost."""
+        queue = await self.queue()
+        route = self.route(self.outward(rules={"routing_key": queue}))
+        await self.until(lambda: route.condition is RouteCondition.RUNNING)
+        self.broker.control("set_vm_memory_high_watermark", "absolute", "1")
+        try:
+            await self.send(b"one")
+            await self.until(lambda: route.condition is RouteCondition.BLOCKED)
+            await self.send(b"two")
+        finally:
+            self.broker.control("set_vm_memory_high_watermark", "0.4")
+        self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
+        await self.until(lambda: self.count() == 0)
+        self.assertEqual(route.counts.dead_letters, 0)
+
+
+class OutwardMessageTests(BridgeTestCase):
+    """Messages from a queue that cannot be delivered."""
+
+    async def test_unroutable_message(self) -> None:
+        """A message that no queue of the broker takes becomes a dead letter; the others arrive."""
+        queue = await self.queue()
+        expression = MessageExpression.parse("label")
+        self.route(self.outward(rules={"routing_expression": expression}))
+        await self.send(b"one", label=queue)
+        (lost,) = await self.send(b"two", label=f"{queue}.no-such-queue")
+        await self.send(b"three", label=queue)
+        self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"three"])
+        headers = await self.assert_dead_letter("unroutable: NO_ROUTE (312)", b"two")
+        self.assertEqual((headers[ROUTE], headers[IDENTIFIER]), ("out", lost))
+
+    async def test_mapping_fails(self) -> None:
+        """A message that cannot be mapped becomes a dead letter; the others arrive."""
+        queue = await self.queue()
+        self.route(self.outward(rules={"routing_key": queue, "limit": 5}))
+        await self.send(b"one", b"too large", b"two")
+        self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
+        await self.assert_dead_letter("limit: the body has 9 bytes, and limit is 5", b"too large")
+
+    async def test_message_that_closes_the_channel(self) -> None:
+        """A message for which the broker closes the channel is found, and the others arrive."""
+        queue = await self.queue()
+        large = bytes(LARGEST_MESSAGE + 1)
+        await self.send(b"one", large, b"two", b"three")
+        self.route(self.outward(rules={"routing_key": queue}))
+        found = set(bodies(await self.get(queue, 3)))
+        self.assertEqual(found - {b"one", b"two", b"three"}, set())
+        await self.assert_dead_letter(
+            "message size 1000001 is larger than configured max size 1000000", large
+        )
+
+    async def test_queue_that_refuses_for_now(self) -> None:
+        """A message that the broker refuses because a queue is full is sent again."""
+        queue = await self.queue(**{"x-max-length": 1, "x-overflow": "reject-publish"})
+        route = self.route(self.outward(rules={"routing_key": queue}, window=1))
+        await self.send(b"one", b"two")
+        await self.until(lambda: route.counts.retries > 0)
+        self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
+        self.assertEqual(route.counts.dead_letters, 0)
+
+    async def test_route_that_stops(self) -> None:
+        """With C{stops_at_failure} a message that cannot be delivered stops the route until it is resumed."""
+        queue = await self.queue()
+        await self.on_channel(lambda channel: channel.queue_delete(queue))
+        route = self.route(self.outward(rules={"routing_key": queue}, stops_at_failure=True))
+        await self.send(b"one", b"two")
+        await self.until(lambda: route.condition is RouteCondition.STOPPED)
+        self.assertEqual(route.reason, "unroutable: NO_ROUTE (312)")
+        await self.on_channel(lambda channel: channel.queue_declare(queue, durable=True))
+        route.resume()
+        self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
+
+    async def test_loop_of_two_routes(self) -> None:
+        """A message that comes back to a route becomes a dead letter instead of going round."""
+        queue = await self.queue()
+        self.bridge(self.outward(rules={"routing_key": queue}), self.inward(queue))
+        await self.send(b"round")
+        await self.assert_dead_letter(
+            "loop: the message has passed the route 'out' before (out, in)", b"round"
+        )
+
+    async def test_dead_letters_cannot_be_stored(self) -> None:
+        """A message stays in its queue while its dead letter cannot be stored."""
+        self.route(self.outward(rules={"limit": 1}, dead_letters=".\\private$\\deep\\wrong;"))
+        await self.send(b"two")
+        await self.until(lambda: any("dead letters" in line for line in self.lines))
+        self.assertEqual(self.count(), 1)
+
+
+class InwardMessageTests(BridgeTestCase):
+    """Messages from the broker that cannot be delivered."""
+
+    async def dead_letter(self, queue: str) -> tuple[str, bytes]:
+        """The reason and the body of the dead letter of a queue of the broker."""
+        await self.until_there(f"{queue}.dead")
+        ((properties, body),) = await self.get(f"{queue}.dead", 1)
+        return properties.headers[REASON], body
+
+    async def test_mapping_fails(self) -> None:
+        """A message that cannot be mapped is stored in the queue for dead letters at the broker."""
+        queue = await self.queue()
+        await self.publish(queue, b"one", b"too large", b"two")
+        route = self.route(self.inward(queue, rules={"limit": 5}))
+        self.assertEqual([each.body for each in await self.receive(2)], [b"one", b"two"])
+        await self.until(lambda: route.counts.dead_letters == 1)
+        self.assertEqual(
+            await self.dead_letter(queue), ("limit: the body has 9 bytes, and limit is 5", b"too large")
+        )
+
+    async def test_refused_property(self) -> None:
+        """A message that the queue manager refuses is stored there too, and the others arrive."""
+        queue = await self.queue()
+        rules = {"properties": {"response_queue": MessageExpression.parse("headers.answer")}}
+        await self.publish(queue, b"one")
+        await self.publish(queue, b"two", headers={"answer": "nonsense"}, message_id="2")
+        await self.publish(queue, b"three", message_id="3")
+        route = self.route(self.inward(queue, rules=rules))
+        self.assertEqual([each.body for each in await self.receive(2)], [b"one", b"three"])
+        await self.until(lambda: route.counts.dead_letters == 1)
+        reason, body = await self.dead_letter(queue)
+        self.assertIn("response_queue", reason)
+        self.assertEqual(body, b"two")
+
+    async def test_queue_is_missing(self) -> None:
+        """A route waits for its queue, and messages arrive in order when it was created."""
+        queue = await self.queue()
+        await self.publish(queue, b"one", b"two")
+        route = self.route(self.inward(queue, queue=".\\private$\\later"))
+        await self.until(lambda: route.condition is RouteCondition.WAITING)
+        self.assertIn("MQ_ERROR_QUEUE_NOT_FOUND", route.reason)
+        await self.manager.create_queue(".\\private$\\later")
+        found = await self.receive(2, ".\\private$\\later")
+        self.assertEqual([each.body for each in found], [b"one", b"two"])
+        await self.until(lambda: route.condition is RouteCondition.RUNNING)

@@ -1,0 +1,139 @@
+"""Messages between queues and a real RabbitMQ, in both directions."""
+
+from __future__ import annotations
+
+from msmq.bridge.native_headers import read_extension
+from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.structures.names.format_name import parse_format_name
+from tests.bridge_service.support import ORDERS, BridgeTestCase, bodies
+
+
+class OutwardTests(BridgeTestCase):
+    """From a queue to an exchange."""
+
+    async def test_messages_arrive_in_order(self) -> None:
+        """Each message arrives once, in the order of its queue, and leaves the queue."""
+        queue = await self.queue()
+        wanted = [b"order %d" % number for number in range(500)]
+        identifiers = await self.send(*wanted)
+        route = self.route(self.outward(rules={"routing_key": queue}, window=100))
+        found = await self.get(queue, 500)
+        self.assertEqual(bodies(found), wanted)
+        self.assertEqual([properties.message_id for properties, _ in found], identifiers)
+        self.assertEqual({properties.delivery_mode for properties, _ in found}, {2})
+        await self.until(lambda: self.count() == 0)
+        self.assertEqual((route.counts.forwarded, route.counts.dead_letters), (500, 0))
+
+    async def test_pause(self) -> None:
+        """A paused route forwards nothing, and forwards what has come meanwhile when it is resumed."""
+        queue = await self.queue()
+        route = self.route(self.outward(rules={"routing_key": queue}))
+        await self.send(b"before")
+        await self.get(queue, 1)
+        await self.until(lambda: self.count() == 0)
+        route.pause()
+        await self.send(b"while", b"paused")
+        self.assertEqual((await self.depth(queue), route.condition.value), (0, "paused"))
+        route.resume()
+        self.assertEqual(bodies(await self.get(queue, 2)), [b"while", b"paused"])
+
+    async def test_stopped_bridge_returns_its_messages(self) -> None:
+        """Messages that a stopped bridge had taken and not delivered are in the queue again."""
+        bridge = self.bridge(self.outward(rules={"exchange": "amq.direct", "routing_key": "none"}))
+        route = bridge.routes["out"]
+        route.pause()
+        await self.send(b"one", b"two")
+        await bridge.stop()
+        self.assertEqual([each.body for each in await self.receive(2)], [b"one", b"two"])
+
+
+class InwardTests(BridgeTestCase):
+    """From a queue of the broker to a queue."""
+
+    async def test_messages_arrive_in_order(self) -> None:
+        """Each message arrives once, in the order of its queue, and leaves the broker."""
+        queue = await self.queue()
+        wanted = [b"order %d" % number for number in range(500)]
+        await self.publish(queue, *wanted, headers={"tenant": "x"})
+        route = self.route(self.inward(queue, window=100))
+        found = await self.receive(500)
+        self.assertEqual([each.body for each in found], wanted)
+        headers = read_extension(bytes(found[0].view.extension))
+        assert headers is not None
+        self.assertEqual(headers["tenant"], "x")
+        await self.until(lambda: route.in_flight == 0)
+        self.assertEqual((await self.depth(queue), self.count(ORDERS)), (0, 0))
+
+    async def test_message_that_is_delivered_again_arrives_once(self) -> None:
+        """A message whose acknowledgement was lost is delivered again by the broker, and sent once."""
+        queue = await self.queue()
+        route = self.route(self.inward(queue))
+        await self.publish(queue, b"one", b"two")
+        # The broker cannot know that it has delivered this message before.
+        await self.publish(queue, b"one", b"two", b"three")
+        await self.until(lambda: route.counts.forwarded == 5)
+        self.assertEqual([each.body for each in await self.receive(3)], [b"one", b"two", b"three"])
+        self.assertEqual(self.count(), 0)
+
+    async def test_transactional_queue(self) -> None:
+        """Messages reach a transactional queue in transactions."""
+        await self.manager.create_queue(".\\private$\\exact", transactional=True)
+        queue = await self.queue()
+        await self.publish(queue, b"one", b"two")
+        self.route(self.inward(queue, rules={"delivery": "transactional"}, queue=".\\private$\\exact"))
+        found = await self.receive(2, ".\\private$\\exact")
+        self.assertEqual(
+            [(each.body, each.view.is_transactional) for each in found], [(b"one", True), (b"two", True)]
+        )
+
+
+class RequestTests(BridgeTestCase):
+    """Requests and replies across the bridge."""
+
+    async def test_request_of_an_application_of_the_broker(self) -> None:
+        """A request of pika's client is answered by a program on queues, even if the bridge restarts."""
+        requests, answers = await self.queue(), await self.queue()
+        back = ".\\private$\\to-rabbitmq"
+        name = "DIRECT=OS:ALPHA\\private$\\to-rabbitmq"
+        await self.manager.create_queue(back)
+        settings = (
+            self.inward(requests, rules={"reply_queue": name}),
+            self.outward("replies", {"answers": True}, queue=back, answers="in"),
+        )
+        first = self.bridge(*settings)
+        await self.publish(requests, b"6 * 7", reply_to=answers, correlation_id="question 1")
+        (request,) = await self.receive(1)
+        await self.until(lambda: first.routes["in"].in_flight == 0)
+        await first.stop()
+        self.bridge(*settings)
+        self.assertEqual(properties_of(request)["response_queue"], name)
+        await self.send(b"42", queue=name, correlation_id=request.identifier.to_bytes())
+        ((properties, body),) = await self.get(answers, 1)
+        self.assertEqual((body, properties.correlation_id), (b"42", "question 1"))
+
+    async def test_request_of_an_application_of_a_queue(self) -> None:
+        """A request from a queue is answered by pika's client, as it answers others."""
+        requests, replies = await self.queue(), await self.queue()
+        await self.manager.create_queue(".\\private$\\answers")
+        name = "DIRECT=OS:ALPHA\\private$\\answers"
+        self.bridge(
+            self.outward(rules={"routing_key": requests, "replies": {name: replies}}),
+            self.inward(replies, queue=".\\private$\\answers"),
+        )
+        (identifier,) = await self.send(b"6 * 7", response_queue=parse_format_name(name))
+        ((question, _),) = await self.get(requests, 1)
+        await self.publish(question.reply_to, b"42", correlation_id=question.correlation_id)
+        (answer,) = await self.receive(1, ".\\private$\\answers")
+        self.assertEqual((answer.body, properties_of(answer)["correlation_id"]), (b"42", identifier))
+
+    async def test_reply_without_a_request(self) -> None:
+        """A message that answers no pending request becomes a dead letter."""
+        queue = await self.queue()
+        self.bridge(
+            self.inward(
+                queue, rules={"reply_queue": "DIRECT=OS:ALPHA\\private$\\x"}, queue=".\\private$\\other"
+            ),
+            self.outward("replies", {"answers": True}, answers="in"),
+        )
+        await self.send(b"42")
+        await self.assert_dead_letter("reply: no request with the identifier", b"42")
