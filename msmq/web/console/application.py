@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import tzinfo
 from functools import partial
+from hashlib import blake2b
 
 from klein import Klein
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from twisted.web.http import CACHED
 from twisted.web.iweb import IRequest
 from twisted.web.resource import IResource
 from twisted.web.server import Request
@@ -35,7 +37,7 @@ from msmq.web.console.pages.queue_changes import QueueChanges
 from msmq.web.console.pages.queues import QueuePages
 from msmq.web.console.pages.transfer import TransferPages
 from msmq.web.console.pages.transfer_changes import TransferChanges
-from msmq.web.console.rendering import STYLE_SHEET, PageRenderer, protect
+from msmq.web.console.rendering import ASSETS, PageRenderer, protect
 from msmq.web.readiness import Readiness
 
 _log = Logger()
@@ -110,17 +112,38 @@ def _admit(access: WebAccess, request: IRequest, route: str) -> None:
 
 
 class ConsoleAssets:
-    """The style sheet."""
+    """The style sheet and the script."""
 
     app = Klein()
 
     def __init__(self) -> None:
-        self._style_sheet = STYLE_SHEET.read_bytes()
+        self._style_sheet = Asset("console.css", b"text/css; charset=utf-8")
+        self._live = Asset("live.js", b"text/javascript; charset=utf-8")
 
     @app.route("/assets/console.css", methods=["GET"])
     def style_sheet(self, request: Request) -> bytes:
         """The style sheet of all pages."""
+        return self._style_sheet.answer(request)
+
+    @app.route("/assets/live.js", methods=["GET"])
+    def live(self, request: Request) -> bytes:
+        """The script that follows the figures of a page."""
+        return self._live.answer(request)
+
+
+class Asset:
+    """A file of the console, which a browser keeps until it changes."""
+
+    def __init__(self, name: str, content_type: bytes) -> None:
+        self._content = (ASSETS / name).read_bytes()
+        self._content_type = content_type
+        self._tag = b'"%s"' % blake2b(self._content, digest_size=8).hexdigest().encode("ascii")
+
+    def answer(self, request: Request) -> bytes:
+        """The file, or that the browser has it."""
         protect(request)
-        request.setHeader(b"content-type", b"text/css; charset=utf-8")
+        request.setHeader(b"content-type", self._content_type)
         request.setHeader(b"cache-control", b"no-cache")
-        return self._style_sheet
+        if request.setETag(self._tag) is CACHED:
+            return b""
+        return self._content

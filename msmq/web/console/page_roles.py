@@ -9,7 +9,7 @@ from msmq.control.authentication.roles import Role
 from msmq.web.access.identity import Identity
 from msmq.web.access.request import LOGIN
 
-OPEN: Final = frozenset({LOGIN, "/assets/console.css"})
+OPEN: Final = frozenset({LOGIN, "/assets/console.css", "/assets/live.js"})
 """Routes that need no token."""
 
 PAGE_ROLES: Final[Mapping[tuple[str, str], Role]] = {

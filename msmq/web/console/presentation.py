@@ -90,6 +90,12 @@ def shown_time(text: str, zone: tzinfo | None) -> ShownTime:
     return ShownTime(text, f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S}", f"{moment:%Y-%m-%d %H:%M:%S} UTC")
 
 
+def utc_offset(now: datetime, zone: tzinfo | None) -> int:
+    """Seconds by which times of the server are ahead of UTC now."""
+    offset = now.astimezone(zone).utcoffset()
+    return 0 if offset is None else round(offset.total_seconds())
+
+
 @attrs.frozen
 class HexRow:
     """Sixteen bytes of a dump: their offset, hex digits, and ASCII characters."""

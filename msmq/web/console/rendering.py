@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,12 +15,12 @@ from msmq.web.console import presentation
 from msmq.web.console.page_roles import offers
 
 CONTENT_SECURITY_POLICY: Final = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none';"
-    " frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self';"
+    " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing but the style sheet of this server is loaded, and no script runs."""
+"""Nothing but the style sheet and the script of this server is loaded, and no script within a page runs."""
 
-STYLE_SHEET: Final = Path(__file__).parent / "assets" / "console.css"
+ASSETS: Final = Path(__file__).parent / "assets"
 
 _HEADERS: Final = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
@@ -55,7 +55,11 @@ class PageRenderer:
             lstrip_blocks=True,
             finalize=_finalized,
         )
-        self._environment.globals |= {"manager_name": name, "offers": offers}
+        self._environment.globals |= {
+            "manager_name": name,
+            "offers": offers,
+            "utc_offset": lambda: presentation.utc_offset(datetime.now(UTC), zone),
+        }
         self._environment.filters |= {
             "count": presentation.count,
             "size": presentation.size,

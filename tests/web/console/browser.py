@@ -55,18 +55,30 @@ class ConsoleServer:
         configuration.write_text(
             f'[listen]\nweb = "tcp:15801:interface={address}"\n[security]\ncontrol_token_file = "{tokens}"\n'
         )
-        options = ("--config", configuration, "--name", "ALPHA", "--address", address, "--data", self.data)
-        with (self.directory / "log").open("wb") as log:
+        self._options = (
+            *("--config", configuration, "--name", "ALPHA", "--address", address),
+            *("--data", self.data),
+        )
+        self.client = ControlClient(self.data / "control.sock")
+        self.start()
+        atexit.register(self.stop)
+        self._fill()
+
+    def start(self) -> None:
+        """Start it, and wait until it runs."""
+        with (self.directory / "log").open("ab") as log:
             self._process = PreparedProcess(
-                [PROGRAMS / "twistd", "-n", "--pidfile=", "msmq", *options],
+                [PROGRAMS / "twistd", "-n", "--pidfile=", "msmq", *self._options],
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
             )
-        atexit.register(self._end)
-        self.client = ControlClient(self.data / "control.sock")
         self._await_start()
-        self._fill()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._process.terminate()
+        self._process.wait(DEADLINE)
 
     def _await_start(self) -> None:
         deadline = time.monotonic() + DEADLINE
@@ -83,17 +95,18 @@ class ConsoleServer:
         self.msmq("queue", "create", ORDERS, "--label", "from the shop")
         self.msmq("queue", "create", ".\\private$\\hostile", "--label", HOSTILE)
         lines = [{"label": f"order {number}", "body": f"<order>{number}</order>"} for number in range(60)]
-        self._send(ORDERS, lines)
-        self._send(".\\private$\\hostile", [{"label": HOSTILE, "body": HOSTILE}])
+        self.send(ORDERS, lines)
+        self.send(".\\private$\\hostile", [{"label": HOSTILE, "body": HOSTILE}])
         self.lose("lost")
-        self._send(ABSENT, [{"label": "waiting", "body": "2", "delivery": "recoverable"}])
+        self.send(ABSENT, [{"label": "waiting", "body": "2", "delivery": "recoverable"}])
 
     def lose(self, label: str) -> None:
         """Make a dead letter."""
-        self._send(ABSENT, [{"label": label, "body": "1", "dead_letter": True, "delivery": "recoverable"}])
+        self.send(ABSENT, [{"label": label, "body": "1", "dead_letter": True, "delivery": "recoverable"}])
         self.msmq("outgoing", "purge", ABSENT, "--yes")
 
-    def _send(self, destination: str, messages: list[dict[str, Any]]) -> None:
+    def send(self, destination: str, messages: list[dict[str, Any]]) -> None:
+        """Send messages with these properties."""
         file = self.directory / "messages"
         file.write_text("".join(json.dumps(message) + "\n" for message in messages))
         self.msmq("send", destination, "--json-lines", str(file))
@@ -112,10 +125,6 @@ class ConsoleServer:
         with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             body: bytes = answer.read()
         return body.decode()
-
-    def _end(self) -> None:
-        self._process.terminate()
-        self._process.wait(DEADLINE)
 
 
 @cache

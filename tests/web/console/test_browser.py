@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -10,9 +11,14 @@ from urllib.parse import quote
 from playwright.sync_api import BrowserContext, Page, expect
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.patience import DEADLINE
 from tests.web.console.browser import ABSENT, HOSTILE, ORDERS, TOKEN, shared_server, start_browser
 
 PURGED: Final = "event == 'purged'"
+PURGED_WORD: Final = "purged"
+PATIENCE: Final = 1000 * DEADLINE
+POINTS: Final = re.compile(r"^[\d., ]+$")
+"""Of a line with at least two points."""
 AXE: Final = Path(__file__).parent / "axe-core" / "axe.min.js"
 _VIOLATIONS: Final = """async rules =>
     (await axe.run({runOnly: rules, resultTypes: ["violations"]})).violations
@@ -89,16 +95,15 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         everything = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
         # The elements are the same in both schemes.
         for scheme, width, rules in (("light", 1280, everything), ("dark", 390, ["color-contrast"])):
-            context = self.context(scheme, width)
+            page = self.visit(self.context(scheme, width), paths[0])
             for path in paths:
-                page = self.visit(context, path)
+                page.goto(self.server.base + path)
                 # Forms of changes are folded.
                 page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
                 page.evaluate(axe)
                 self.assertEqual(page.evaluate(_VIOLATIONS, rules), [], (path, scheme))
                 self.assertFalse(page.evaluate(_WIDE), (path, width))
-                self.assertEqual([url for url in self.requests if not url.startswith(self.server.base)], [])
-                page.close()
+            self.assertEqual([url for url in self.requests if not url.startswith(self.server.base)], [])
 
     def test_an_operator_finds_a_message(self) -> None:
         """Links and forms lead from the overview to one message, which is the one that the command shows."""
@@ -127,28 +132,28 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         page.get_by_text("Create a queue").click()
         page.get_by_label("Path", exact=True).fill(path)
         page.get_by_role("button", name="Create").click()
-        expect(page.get_by_role("status")).to_have_text("The queue is created.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("The queue is created.")
         page.get_by_text("Set properties").click()
         page.get_by_label("Label").fill("by hand")
         page.get_by_label("journal", exact=True).check()
         page.get_by_role("button", name="Set", exact=True).click()
-        expect(page.get_by_role("status")).to_have_text("The properties are set.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("The properties are set.")
         page.get_by_role("button", name="Pause").click()
-        expect(page.get_by_role("status")).to_have_text("It is paused.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("It is paused.")
         self.assertEqual(self.queue(path, "label", "journal", "paused"), ["by hand", True, True])
         page.get_by_role("button", name="Resume").click()
-        expect(page.get_by_role("status")).to_have_text("It is resumed.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("It is resumed.")
         self.server.msmq("send", path, "--body", "1", "--count", "3")
         page.reload()
         page.get_by_text("Purge", exact=True).first.click()
         page.get_by_label("To remove all messages").fill("3")
         page.get_by_role("button", name="Purge").click()
-        expect(page.get_by_role("status")).to_have_text("3 messages were purged.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("3 messages were purged.")
         self.assertEqual(self.queue(path, "messages"), [0])
         page.get_by_text("Delete", exact=True).first.click()
         page.get_by_label("To delete the queue").fill(path)
         page.get_by_role("button", name="Delete").click()
-        expect(page.get_by_role("status")).to_have_text("The queue is deleted.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("The queue is deleted.")
         self.assertNotIn(path, [each["path"] for each in self.server.msmq("queue", "list")])
 
     def test_an_operator_changes_messages(self) -> None:
@@ -162,18 +167,18 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         page.get_by_role("row", name="one").get_by_role("checkbox").check()
         page.get_by_label("Selected messages to").fill(path)
         page.get_by_role("button", name="Copy").click()
-        expect(page.get_by_role("status")).to_have_text("1 message was copied.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("1 message was copied.")
         page.get_by_role("row", name="two").get_by_role("checkbox").check()
         page.get_by_role("row", name="three").get_by_role("checkbox").check()
         page.get_by_role("button", name="Remove").click()
-        expect(page.get_by_role("status")).to_have_text("2 messages were removed.")
+        expect(page.locator("main").get_by_role("status")).to_have_text("2 messages were removed.")
         self.assertEqual(self.labels(path), ["one", "one"])
         self.server.lose("found")
         page.goto(self.server.base + "/deadletters")
         page.get_by_role("link", name="Send again").click()
         page.get_by_label("To", exact=True).fill(path)
         page.get_by_role("button", name="Send again").click()
-        expect(page.get_by_role("status")).to_contain_text("sent again")
+        expect(page.locator("main").get_by_role("status")).to_contain_text("sent again")
         self.assertIn("found", self.labels(path))
         # The other tests expect the one that was lost before.
         self.server.lose("lost")
@@ -195,6 +200,52 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         text = page.locator("main").inner_text()
         self.assertIn("An administrator deleted the message before it arrived.", text)
         self.assertIn(ABSENT, text)
+
+    def test_live_figures(self) -> None:
+        """The figures of an open page change without another request for it, also after a restart."""
+        path = ".\\private$\\live"
+        self.server.msmq("queue", "create", path)
+        context = self.browser.new_context(extra_http_headers={"Authorization": f"Bearer {TOKEN}"})
+        self.addCleanup(context.close)
+        page = self.visit(context, f"/queue?path={quote(path)}")
+        live = page.locator("#live")
+        messages = page.locator("[data-live=queue][data-key=messages]")
+        expect(live).to_have_text("Live.", timeout=PATIENCE)
+        expect(messages).to_have_text("0")
+        self.server.send(path, [{"label": "one", "body": "1"}])
+        expect(messages).to_have_text("1", timeout=PATIENCE)
+        self.assertEqual([url for url in self.requests if "/queue?" in url and "stream" not in url][1:], [])
+        self.server.stop()
+        expect(live).to_contain_text("Disconnected since", timeout=PATIENCE)
+        self.server.start()
+        expect(live).to_have_text("Live.", timeout=PATIENCE)
+        self.server.send(path, [{"label": HOSTILE, "body": "2", "delivery": "recoverable"}])
+        expect(page.locator("[data-live=queue][data-key=sent_total]")).to_have_text("1", timeout=PATIENCE)
+        shown = {
+            each.get_attribute("data-key"): each.inner_text() for each in page.locator("[data-live]").all()
+        }
+        page.reload()
+        again = {
+            each.get_attribute("data-key"): each.inner_text() for each in page.locator("[data-live]").all()
+        }
+        self.assertEqual(shown, again)
+        page.locator("h1").click()
+        self.server.msmq("queue", "delete", path, "--yes")
+        expect(page.get_by_text("This queue no longer exists.")).to_be_visible(timeout=PATIENCE)
+
+    def test_last_hour_and_events(self) -> None:
+        """The overview draws the last hour, and the event log shows what is recorded."""
+        page = self.open("/events?latest=true")
+        expect(page.locator("#live")).to_have_text("Live.", timeout=PATIENCE)
+        self.server.lose(HOSTILE)
+        row = page.locator("tbody tr", has_text=PURGED_WORD).last
+        [entry] = self.server.msmq("events", "--where", PURGED)[-1:]
+        expect(row).to_contain_text(entry["message"], timeout=PATIENCE)
+        page = self.open("/")
+        line = page.locator("[data-spark=messages] polyline")
+        expect(line).to_have_attribute("points", POINTS, timeout=PATIENCE)
+        label = page.locator("[data-spark=messages] svg").get_attribute("aria-label")
+        self.assertRegex(label or "", r"^now \d+, at most \d+ in the last \d+ min$")
 
     def test_hostile_content(self) -> None:
         """A label and a body with markup are shown as text, and no script runs."""

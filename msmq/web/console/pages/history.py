@@ -11,8 +11,9 @@ from twisted.web.server import Request
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
-from msmq.control.server.messages.properties import guid, number
+from msmq.control.server.messages.properties import flag, guid, number
 from msmq.control.server.messages.queued_messages_json import event_of, explanation_of
+from msmq.control.server.resources.events import last_sequence
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.interfaces.summaries import TransactionSummary
 from msmq.structures.identifiers import MessageIdentifier
@@ -39,12 +40,14 @@ class HistoryPages:
 
     @app.route("/events", methods=["GET"])
     async def events(self, request: Request) -> bytes:
-        """Entries after C{after} that match C{where}, the oldest first."""
+        """Entries after C{after} that match C{where}, the oldest first; with C{latest} the last ones."""
         found = page_parameters(request)
         after = number("after", found.pop("after")) if found.get("after") else 0
+        if flag("latest", found.pop("latest", "false")):
+            after = max(0, await last_sequence(self._inspection) - LISTED)
         where = found.pop("where", "")
         found.pop("after", None)
-        refuse_rest(found, "after and where")
+        refuse_rest(found, "after, latest and where")
         wanted = MessageFilter(where or None, None, _KEYS, "an event")
         entries: list[dict[str, Any]] = []
         looked_at, first = 0, after
@@ -68,6 +71,7 @@ class HistoryPages:
             looked_at=looked_at,
             first=first,
             after=None if is_end else after,
+            last=after,
             where=where,
         )
 
