@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 from uuid import UUID, uuid4
 
 import attrs
@@ -28,6 +28,7 @@ from msmq.interfaces.directory import (
     IWatchedDirectory,
 )
 from msmq.interfaces.plugins import DirectoryContext, ServerContext
+from msmq.interfaces.queue_manager import IQueueManager
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.tls import ITls
 from msmq.manager.applications.send_keys import SendKeys
@@ -75,6 +76,9 @@ from msmq.windows.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 
+if TYPE_CHECKING:
+    from msmq.bridge_service.service import BridgeService
+
 
 @attrs.frozen
 class ServerParts:
@@ -90,6 +94,7 @@ class ServerParts:
     @ivar access: decides by the descriptors of queues, and by rules.
     @ivar discovery: listens on the discovery port; C{None} without a connected network.
     @ivar tls: makes the TLS of the session port, and of the hosts that have it.
+    @ivar bridge: the routes to other brokers; C{None} without any.
     """
 
     manager: QueueManagerService
@@ -102,6 +107,7 @@ class ServerParts:
     access: AccessControl
     discovery: DiscoveryServerProtocol | None = None
     tls: ITls | None = None
+    bridge: BridgeService | None = None
 
     def configure(self, configuration: Configuration, rules: Rules) -> None:
         """Apply the settings of another configuration that need no restart; this does not fail.
@@ -280,7 +286,24 @@ def compose(
     discovery = None
     if queue_manager.connected_networks:
         discovery = replacements.discovery(queue_manager, reactor, lambda: manager.membership, search)
-    return ServerParts(manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls)
+    bridge = _bridge(configuration, manager, reactor)
+    return ServerParts(
+        manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls, bridge
+    )
+
+
+def _bridge(
+    configuration: Configuration, manager: IQueueManager, reactor: IReactorTime
+) -> BridgeService | None:
+    if not configuration.bridges:
+        return None
+    # A server without routes imports neither the bridge nor pika.
+    from msmq.bridge_service.manager_queues import ManagerQueues
+    from msmq.bridge_service.service import BridgeService
+
+    queues = ManagerQueues(manager)
+    directory = configuration.queue_manager.data / "bridge"
+    return BridgeService(configuration.bridges, lambda _: queues, reactor, directory)
 
 
 def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSettings:

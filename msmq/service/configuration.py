@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
@@ -52,7 +52,13 @@ from msmq.toml.document import DocumentError, nearest, read_document
 from msmq.toml.lines import Path as KeyPath
 from msmq.toml.value_kinds import Array, computer_name, type_name
 
+if TYPE_CHECKING:
+    from msmq.bridge_service.settings import InwardSettings, OutwardSettings
+
 _T = TypeVar("_T")
+
+BRIDGE: Final = "bridge"
+"""The name of the tables with routes of the bridge."""
 
 DROP_INS: Final = "conf.d"
 """The directory next to a configuration file whose files are read after it."""
@@ -188,6 +194,7 @@ class _Reading:
     _values: dict[str, dict[str, Any]] = attrs.field(init=False)
     _origins: dict[KeyPath, tuple[str | None, int | None]] = attrs.field(init=False, factory=dict)
     _reads: list[str | None] = attrs.field(init=False, factory=list)
+    _bridge_tables: list[object] = attrs.field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self._values = {table: {} for table in TABLES}
@@ -215,7 +222,9 @@ class _Reading:
                 self._read_table(found.table, {found.key: found.value})
 
     def _read_table(self, table: str, entries: object) -> None:
-        if table not in TABLES:
+        if table == BRIDGE:
+            self._bridge_tables.append(entries)
+        elif table not in TABLES:
             self._refuse((table,), f"is not a table of the configuration{nearest(table, TABLES)}")
         elif not isinstance(entries, dict):
             self._refuse((table,), f"must be a table, not {type_name(entries)}")
@@ -302,7 +311,17 @@ class _Reading:
             log=LogSettings(**self._fields("log", LogSettings)),
             web=WebSettings(**self._fields("web", WebSettings)),
             security=self._security(),
+            bridges=self._bridges(queue_manager.name),
         )
+
+    def _bridges(self, name: str) -> tuple[OutwardSettings | InwardSettings, ...]:
+        """The routes of the bridge; of several files with routes the last one counts."""
+        if not self._bridge_tables:
+            return ()
+        # A server without routes imports neither the bridge nor pika.
+        from msmq.bridge_service.route_table import RouteTables
+
+        return RouteTables(name, self._refuse).read(self._bridge_tables[-1])
 
     def _all_values(self) -> dict[str, dict[str, object]]:
         """The value of each key, defaults included."""

@@ -90,6 +90,8 @@ def differences(running: Configuration, read: Configuration) -> Iterator[str]:
         for key in {**before, **after}:
             if before.get(key) != after.get(key):
                 yield f"{table}.{key}"
+    if running.bridges != read.bridges:
+        yield "bridge"
 
 
 def is_reloaded(key: str) -> bool:

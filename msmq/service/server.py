@@ -324,6 +324,9 @@ class Server(Service):
         self.parts = parts
         if self._program is not None:
             self._program.begin()
+        if parts.bridge is not None:
+            self._undo.append(parts.bridge.stop)
+            parts.bridge.start()
         name = configuration.queue_manager.name
         self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
         self._log_line(f"listens on {', '.join(self._addresses) or 'no address'}")

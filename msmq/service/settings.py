@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 import attrs
@@ -19,6 +19,9 @@ from msmq.membership.divergence import DirectoryChanges
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
 from msmq.settings import SessionSettings
 from msmq.transfer.source_journaling import SourceJournaling
+
+if TYPE_CHECKING:
+    from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 
 DIRECTORY_ROUTING: Final = "directory"
 """The description of [MS-MQBR] routing by the directory."""
@@ -325,3 +328,6 @@ class Configuration:
 
     security: SecuritySettings = SecuritySettings()
     """Access rights by principal."""
+
+    bridges: tuple[OutwardSettings | InwardSettings, ...] = ()
+    """The routes between queues and other brokers."""

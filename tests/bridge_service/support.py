@@ -25,7 +25,7 @@ from msmq.bridge.native_headers import read_extension
 from msmq.bridge.rules import InwardRules, OutwardRules
 from msmq.bridge_service.dead_letters import REASON
 from msmq.bridge_service.inward_route import InwardRoute
-from msmq.bridge_service.local_queues import ManagerQueues
+from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.rabbitmq.settings import BrokerAddress, BrokerSettings
 from msmq.bridge_service.service import BridgeService

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
+from twisted.internet import reactor
+from twisted.internet.interfaces import IReactorTime
+
 from msmq.bridge.native_headers import read_extension
 from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.service.configuration import Overrides, load
+from msmq.service.server import Server
+from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
-from tests.bridge_service.support import ORDERS, BridgeTestCase, bodies
+from tests.bridge_service.support import OFF, ORDERS, BridgeTestCase, bodies
+from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER
 
 
 class OutwardTests(BridgeTestCase):
@@ -137,3 +146,44 @@ class RequestTests(BridgeTestCase):
         )
         await self.send(b"42")
         await self.assert_dead_letter("reply: no request with the identifier", b"42")
+
+
+class ServerTests(BridgeTestCase):
+    """Routes of a server's configuration."""
+
+    async def test_configured_routes(self) -> None:
+        """A server forwards messages as its tables say, and stops with messages in flight."""
+        queue = await self.queue()
+        address = f"amqp://{USER}:{PASSWORD}@{ADDRESS}:{self.broker.port}/"
+        data = self.data / "beta"
+        data.mkdir()
+        (data / "msmq.toml").write_text(
+            OFF
+            + f"""
+            [[bridge]]
+            name = "out"
+            from = '{ORDERS}'
+            to = "{address}?queue={queue}"
+
+            [[bridge]]
+            name = "in"
+            from = "{address}?queue={queue}"
+            to = '.\\private$\\back'
+            """
+        )
+        overrides = Overrides(name="BETA", data=os.fspath(data))
+        server = Server(
+            load(data / "msmq.toml", overrides, {}),
+            IReactorTime(reactor),
+            store=MemoryMessageStore(durable=True),
+        )
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        assert server.parts is not None
+        self.manager = server.parts.manager
+        await self.manager.create_queue(".\\private$\\back")
+        await self.manager.create_queue(ORDERS)
+        await self.send(b"one", b"two")
+        found = await self.receive(2, ".\\private$\\back")
+        self.assertEqual([each.body for each in found], [b"one", b"two"])

@@ -1,0 +1,295 @@
+"""The tables C{[[bridge]]} of a configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from msmq.bridge.expressions import MessageExpression
+from msmq.bridge.inward import SETTABLE
+from msmq.bridge.outward import settable
+from msmq.bridge.rules import HOP_LIMIT, InwardRules, OutwardRules
+from msmq.bridge_service.addresses import BrokerUrl, is_broker_url, parse_broker_url, parse_node
+from msmq.bridge_service.rabbitmq.settings import BrokerSettings
+from msmq.bridge_service.settings import DEAD_LETTERS, InwardSettings, OutwardSettings
+from msmq.quoting import quoted
+from msmq.toml.document import nearest
+from msmq.toml.lines import Path as KeyPath
+from msmq.toml.value_kinds import Array, Seconds, Text, ValueKind, WholeNumber, type_name, wrong_type
+
+LARGEST_NUMBER: Final = 64
+"""Limit on routes of a configuration."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def _name(text: str) -> None:
+    if _NAME.fullmatch(text) is None:
+        raise ValueError(f"must be letters, digits, '.', '-' and '_', at most 64, not {quoted(text)}")
+
+
+def _end(text: str) -> None:
+    if is_broker_url(text):
+        parse_broker_url(text)
+    elif "\\" not in text and "=" not in text:
+        raise ValueError("must be a queue (.\\private$\\NAME or a format name), amqp://... or amqps://...")
+
+
+def _file(text: str) -> None:
+    if not text or "\0" in text:
+        raise ValueError("must be the path of a file")
+
+
+def _text(text: str) -> None:
+    if not text or len(text) > 255:
+        raise ValueError("must have 1 to 255 characters")
+
+
+def _one_of(*texts: str) -> Text:
+    def accept(text: str) -> None:
+        if text not in texts:
+            raise ValueError(f"must be {' or '.join(texts)}, not {quoted(text)}")
+
+    return Text(accept, " or ".join(texts))
+
+
+@attrs.frozen
+class _Texts:
+    """A table of texts."""
+
+    range_text: str
+    type_name: str = "a table"
+
+    def read(self, value: object) -> dict[str, str]:
+        if not isinstance(value, dict):
+            raise wrong_type(self.type_name, value)
+        for name, text in value.items():
+            if not isinstance(text, str):
+                raise ValueError(f"of {quoted(name)} must be text, not {type_name(text)}")
+        return dict(value)
+
+
+@attrs.frozen
+class RouteKey:
+    """One key of a route; as a key of another table."""
+
+    kind: ValueKind
+    default: object = None
+    unit: str = ""
+
+
+KEYS: Final[Mapping[str, RouteKey]] = {
+    "name": RouteKey(Text(_name, "letters, digits, . - _")),
+    "from": RouteKey(Text(_end, "a queue, or amqp:// with queue")),
+    "to": RouteKey(Text(_end, "a queue, or amqp:// with exchange and routing_key")),
+    "delivery": RouteKey(_one_of("express", "recoverable", "transactional"), "recoverable"),
+    "routing_key": RouteKey(Text(MessageExpression.parse, "JMESPath")),
+    "properties": RouteKey(_Texts("property = JMESPath")),
+    "limit": RouteKey(WholeNumber(0, 0x40000000), 0x3F0000, "bytes"),
+    "on_failure": RouteKey(_one_of("dead-letter", "stop"), "dead-letter"),
+    "dead_letters": RouteKey(Text(_text, "a queue of the source")),
+    "window": RouteKey(WholeNumber(1, 10_000), 256, "messages"),
+    "hops": RouteKey(WholeNumber(1, 1000), HOP_LIMIT, "routes"),
+    "replies": RouteKey(_Texts("response queue = queue of the broker")),
+    "reply_queue": RouteKey(Text(_text, "a format name")),
+    "answers": RouteKey(Text(_name, "the name of a route")),
+    "nodes": RouteKey(Array(Text(parse_node, "HOST:PORT"), "HOST:PORT"), ()),
+    "user": RouteKey(Text(_text, "a user of the broker")),
+    "password_file": RouteKey(Text(_file, "a file")),
+    "ca_file": RouteKey(Text(_file, "a file")),
+    "certificate_file": RouteKey(Text(_file, "a file")),
+    "heartbeat": RouteKey(WholeNumber(1, 3600), 60, "seconds"),
+    "retry": RouteKey(Seconds(0.1, 3600), 1.0, "seconds"),
+    "retry_maximum": RouteKey(Seconds(0.1, 3600), 60.0, "seconds"),
+}
+"""The keys of a route."""
+
+_OUTWARD: Final = frozenset({"routing_key", "answers"})
+_INWARD: Final = frozenset({"delivery", "reply_queue"})
+"""Keys of routes in one direction alone."""
+
+
+@attrs.define
+class RouteTables:
+    """Reads the tables, and collects everything that is wrong.
+
+    @ivar origin: the name of the queue manager in trails; routes of different bridges must differ in it.
+    @ivar refuse: called with the key and the problem.
+    """
+
+    origin: str
+    refuse: Callable[[KeyPath, str], None]
+    _found: dict[str, OutwardSettings | InwardSettings] = attrs.field(factory=dict, init=False)
+
+    def read(self, entries: object) -> tuple[OutwardSettings | InwardSettings, ...]:
+        """Read the value of the key C{bridge}."""
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            self.refuse(("bridge",), "must be tables, each with the header [[bridge]]")
+            return ()
+        if len(entries) > LARGEST_NUMBER:
+            self.refuse(("bridge",), f"has {len(entries)} routes; the limit is {LARGEST_NUMBER}")
+            return ()
+        if entries and find_spec("pika") is None:
+            self.refuse(("bridge",), "needs the package pika: pip install 'msmq[rabbitmq]'")
+            return ()
+        for index, entry in enumerate(entries):
+            self._read_route(("bridge", index), entry)
+        for index, route in enumerate(self._found.values()):
+            answered = self._found.get(route.answers) if isinstance(route, OutwardSettings) else None
+            if isinstance(route, OutwardSettings) and route.answers:
+                if not isinstance(answered, InwardSettings) or not answered.rules.reply_queue:
+                    self.refuse(
+                        ("bridge", index, "answers"),
+                        f"names {quoted(route.answers)}, which is not a route from a broker with reply_queue",
+                    )
+        return tuple(self._found.values())
+
+    def _read_route(self, path: KeyPath, entry: Mapping[str, object]) -> None:
+        values: dict[str, Any] = {key: known.default for key, known in KEYS.items()}
+        problems = 0
+        for key, value in entry.items():
+            known = KEYS.get(key)
+            try:
+                if known is None:
+                    raise ValueError(f"is not a key of [[bridge]]{nearest(key, KEYS)}")
+                values[key] = known.kind.read(value)
+            except ValueError as error:
+                problems += 1
+                self.refuse((*path, key), str(error))
+        for key in ("name", "from", "to"):
+            if key not in entry:
+                problems += 1
+                self.refuse(path, f"has no {key}")
+        if problems:
+            return
+        try:
+            route = _Reader(self.origin, values, frozenset(entry)).route()
+        except _KeyError as error:
+            self.refuse((*path, error.key), str(error))
+            return
+        if route.name in self._found:
+            self.refuse((*path, "name"), f"is {quoted(route.name)}, as another route has it")
+            return
+        self._found[route.name] = route
+
+
+class _KeyError(ValueError):
+    """The value of one key does not fit the others."""
+
+    def __init__(self, key: str, problem: str) -> None:
+        super().__init__(problem)
+        self.key = key
+
+
+@attrs.frozen
+class _Reader:
+    origin: str
+    values: Mapping[str, Any]
+    given: frozenset[str]
+
+    def route(self) -> OutwardSettings | InwardSettings:
+        source, destination = self.values["from"], self.values["to"]
+        if is_broker_url(source) == is_broker_url(destination):
+            raise _KeyError("to", "and from must be a queue and a broker, in either order")
+        is_outward = is_broker_url(destination)
+        for key in sorted(self.given & (_INWARD if is_outward else _OUTWARD)):
+            direction = "from a broker" if is_outward else "to a broker"
+            raise _KeyError(key, f"is a key of routes {direction}")
+        return self._outward() if is_outward else self._inward()
+
+    def _outward(self) -> OutwardSettings:
+        values = self.values
+        url = parse_broker_url(values["to"])
+        if url.queue is not None and (url.exchange is not None or url.routing_key is not None):
+            raise _KeyError("to", "has queue, and exchange or routing_key too")
+        expression = values["routing_key"]
+        fixed = url.queue if url.queue is not None else url.routing_key
+        if values["answers"] and (fixed or expression or url.exchange):
+            raise _KeyError("answers", "publishes to the reply-to of requests; to has a routing key")
+        if not values["answers"] and not (url.exchange or fixed or expression):
+            raise _KeyError("to", "has neither exchange nor queue")
+        return OutwardSettings(
+            **self._common(url, values["from"], values["dead_letters"] or DEAD_LETTERS),
+            answers=values["answers"] or "",
+            rules=OutwardRules(
+                **self._rules(settable),
+                exchange=url.exchange or "",
+                routing_key=fixed or "",
+                routing_expression=None if expression is None else MessageExpression.parse(expression),
+                answers=bool(values["answers"]),
+            ),
+        )
+
+    def _inward(self) -> InwardSettings:
+        values = self.values
+        url = parse_broker_url(values["from"])
+        if not url.queue or url.exchange is not None or url.routing_key is not None:
+            raise _KeyError("from", "must have queue, and neither exchange nor routing_key")
+        return InwardSettings(
+            **self._common(url, values["to"], values["dead_letters"] or f"{url.queue}.dead-letters"),
+            broker_queue=url.queue,
+            rules=InwardRules(
+                **self._rules(SETTABLE.__contains__),
+                delivery=values["delivery"],
+                reply_queue=values["reply_queue"] or "",
+            ),
+        )
+
+    def _rules(self, accepts: Callable[[str], bool]) -> dict[str, Any]:
+        found = {}
+        for name, text in (self.values["properties"] or {}).items():
+            if not accepts(name):
+                raise _KeyError("properties", f"has {quoted(name)}, which this direction cannot set")
+            try:
+                found[name] = MessageExpression.parse(text)
+            except ValueError as error:
+                raise _KeyError("properties", f"of {quoted(name)} {error}") from error
+        return {
+            "route": f"{self.origin}/{self.values['name']}",
+            "properties": found,
+            "limit": self.values["limit"],
+            "hops": self.values["hops"],
+            "replies": dict(self.values["replies"] or {}),
+        }
+
+    def _common(self, url: BrokerUrl, queue: str, dead_letters: str) -> dict[str, Any]:
+        values = self.values
+        if values["retry"] > values["retry_maximum"]:
+            raise _KeyError("retry", f"is {values['retry']:g}, more than retry_maximum")
+        for key in ("ca_file", "certificate_file"):
+            if values[key] is not None and not url.is_tls:
+                raise _KeyError(key, "is used with amqps:// alone")
+        return {
+            "name": values["name"],
+            "queue": queue,
+            "dead_letters": dead_letters,
+            "window": values["window"],
+            "stops_at_failure": values["on_failure"] == "stop",
+            "broker": BrokerSettings(
+                addresses=(url.node, *map(parse_node, values["nodes"])),
+                virtual_host=url.virtual_host,
+                user=values["user"] or url.user or "guest",
+                password=self._password(url),
+                is_tls=url.is_tls,
+                ca_file=values["ca_file"],
+                certificate_file=values["certificate_file"],
+                heartbeat=values["heartbeat"],
+                retry=values["retry"],
+                retry_maximum=values["retry_maximum"],
+            ),
+        }
+
+    def _password(self, url: BrokerUrl) -> str:
+        path = self.values["password_file"]
+        if path is None:
+            return url.password if url.password is not None else "guest"
+        try:
+            return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise _KeyError("password_file", f"{path} cannot be read: {reason}") from error

@@ -1,0 +1,124 @@
+"""The tables C{[[bridge]]} of a configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.bridge_service.rabbitmq.settings import BrokerAddress
+from msmq.bridge_service.route_table import KEYS
+from msmq.bridge_service.settings import InwardSettings, OutwardSettings
+from msmq.service.configuration import ConfigurationError, Overrides, load
+from msmq.service.reload import differences
+from msmq.service.settings import Configuration
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class RouteTableTests(SynchronousTestCase):
+    """Routes from a file."""
+
+    def configuration(self, text: str) -> Configuration:
+        self.path = Path(str(self.mktemp()))
+        self.path.write_text(text)
+        return load(self.path, Overrides(name="ALPHA"), {})
+
+    def problems(self, text: str) -> list[str]:
+        try:
+            self.configuration(text)
+        except ConfigurationError as error:
+            return [str(problem).removeprefix(f"{self.path}:") for problem in error.problems]
+        return []
+
+    def test_routes(self) -> None:
+        """Both directions, with the defaults and everything that an address has."""
+        secret = Path(str(self.mktemp()))
+        secret.write_text("staple\n")
+        found = self.configuration(
+            '[[bridge]]\nname = "out"\nfrom = ".\\\\private$\\\\orders"\n'
+            'to = "amqps://horse@rabbit.example.com/a%2Fb?exchange=x&routing_key=y"\n'
+            f'password_file = "{secret}"\nnodes = ["[::1]:5673"]\n'
+            '[[bridge]]\nname = "in"\nfrom = "amqp://127.0.0.1?queue=q"\nto = "DIRECT=OS:BETA\\\\q"\n'
+            'delivery = "transactional"\non_failure = "stop"\n'
+        ).bridges
+        out, back = found
+        assert isinstance(out, OutwardSettings) and isinstance(back, InwardSettings)
+        self.assertEqual(
+            (out.rules.exchange, out.rules.routing_key, out.rules.route), ("x", "y", "ALPHA/out")
+        )
+        broker = out.broker
+        self.assertEqual((broker.user, broker.password, broker.virtual_host), ("horse", "staple", "a/b"))
+        self.assertEqual(
+            broker.addresses, (BrokerAddress("rabbit.example.com", 5671), BrokerAddress("::1", 5673))
+        )
+        self.assertEqual(out.dead_letters, ".\\private$\\bridge-dead-letters")
+        self.assertEqual(
+            (back.broker_queue, back.queue, back.dead_letters), ("q", "DIRECT=OS:BETA\\q", "q.dead-letters")
+        )
+        self.assertEqual(
+            (back.rules.delivery, back.stops_at_failure, back.broker.virtual_host),
+            ("transactional", True, "/"),
+        )
+        self.assertNotIn("staple", repr(found))
+
+    def test_mistakes(self) -> None:
+        """Each mistake is reported with its line and key."""
+        start = '[[bridge]]\nname = "out"\nfrom = ".\\\\private$\\\\orders"\n'
+        to = 'to = "amqp://127.0.0.1?queue=q"\n'
+        for text, problem in (
+            ("bridge = 3\n", "1: bridge: must be tables, each with the header [[bridge]]"),
+            (start, "1: bridge[0]: has no to"),
+            (start + 'to = "queue"\n', "4: bridge[0].to: must be a queue"),
+            (
+                start + 'to = ".\\\\private$\\\\other"\n',
+                "4: bridge[0].to: and from must be a queue and a broker",
+            ),
+            (start + 'to = "amqp://u:staple@h/v?key=1"\n', "4: bridge[0].to: has the parameter 'key'"),
+            (start + 'to = "amqp://127.0.0.1"\n', "4: bridge[0].to: has neither exchange nor queue"),
+            (start + to + "window = 0\n", "5: bridge[0].window: "),
+            (
+                start + to + "widow = 1\n",
+                "5: bridge[0].widow: is not a key of [[bridge]]; did you mean 'window'?",
+            ),
+            (
+                start + to + 'delivery = "express"\n',
+                "5: bridge[0].delivery: is a key of routes from a broker",
+            ),
+            (start + to + 'routing_key = "a["\n', "5: bridge[0].routing_key: is not JMESPath"),
+            (start + to + 'properties = { body = "x" }\n', "5: bridge[0].properties: has 'body', which"),
+            (start + to + 'ca_file = "x"\n', "5: bridge[0].ca_file: is used with amqps:// alone"),
+            (start + to + 'nodes = ["x"]\n', "5: bridge[0].nodes: must be HOST:PORT, not 'x'"),
+            (
+                start + to + 'password_file = "/no/such"\n',
+                "5: bridge[0].password_file: /no/such cannot be read",
+            ),
+            (start + to + start + to, "6: bridge[1].name: is 'out', as another route has it"),
+            (
+                start + 'to = "amqp://127.0.0.1"\nanswers = "x"\n',
+                "5: bridge[0].answers: names 'x', which is not",
+            ),
+        ):
+            found = self.problems(text)
+            self.assertEqual(len(found), 1, found)
+            self.assertTrue(found[0].startswith(problem), found)
+            self.assertNotIn("staple", found[0])
+
+    def test_change_needs_a_restart(self) -> None:
+        """A reload reports changed routes."""
+        text = '[[bridge]]\nname = "out"\nfrom = ".\\\\private$\\\\orders"\nto = "amqp://127.0.0.1?queue=q"\n'
+        before, after = self.configuration(text), self.configuration(text + "window = 2\n")
+        self.assertEqual(list(differences(before, after)), ["bridge"])
+        self.assertEqual(list(differences(before, before)), [])
+
+    def test_every_key_is_documented(self) -> None:
+        """docs/configuration.md has a row for each key with its type, unit and values."""
+        page = (PROJECT / "docs" / "configuration.md").read_text(encoding="utf-8")
+        rows = page.partition("## `[[bridge]]`")[2].partition("\n## ")[0].splitlines()
+        cells = [
+            [cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("| `")
+        ]
+        self.assertEqual(
+            [row[:4] for row in cells],
+            [[f"`{name}`", key.kind.type_name, key.unit, key.kind.range_text] for name, key in KEYS.items()],
+        )
