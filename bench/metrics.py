@@ -18,6 +18,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.internet.task import react as run_reactor
 
+from msmq.interfaces.bridges import NoBridges
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
@@ -68,7 +69,12 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
             await manager.send(queue, [Message(body=bytes(100))] * 3)
         clock = _Turns()
         exposition = Exposition(
-            manager.inspection, Instruments(manager.store, clock), clock, windows_names=True, reloads={}
+            manager.inspection,
+            Instruments(manager.store, clock),
+            clock,
+            windows_names=True,
+            reloads={},
+            bridges=NoBridges(),
         )
         found = [await _scrape(exposition, clock) for _ in range(ROUNDS)]
         await server.stopService()

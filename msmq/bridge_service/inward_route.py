@@ -16,12 +16,13 @@ from msmq.bridge.messages import AmqpMessage, MappingError, MessageForQueue
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.dead_letters import broker_dead_letter
 from msmq.bridge_service.queues import IBridgedQueues
-from msmq.bridge_service.rabbitmq.connection import BrokerConnection
-from msmq.bridge_service.rabbitmq.consumer import QueueConsumer
+from msmq.bridge_service.rabbitmq.connection import BrokerConnection, connect
+from msmq.bridge_service.rabbitmq.consumer import QueueConsumer, peek
 from msmq.bridge_service.rabbitmq.dead_letter_queue import BrokerDeadLetters
 from msmq.bridge_service.rabbitmq.errors import BrokerError
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
+from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import InwardSettings
 from msmq.structures.status import MQError, Status
 
@@ -70,6 +71,28 @@ class InwardRoute(BridgeRoute):
         @raise MappingError: it cannot be.
         """
         return map_inward(message, self.settings.rules)
+
+    async def test(self, count: int) -> list[dict[str, Any]]:
+        """Take the first messages of the queue of the broker, map them, and return them to it.
+
+        @raise BrokerError: the broker cannot be used.
+        """
+        settings = self.settings
+        connection = await connect(settings.broker, settings.broker.addresses[0], self._reactor)
+        try:
+            channel = await connection.open_channel()
+            messages = await peek(channel, settings.broker_queue, count)
+        finally:
+            await connection.close()
+        return [self._tested(message) for message in messages]
+
+    def _tested(self, message: AmqpMessage) -> dict[str, Any]:
+        identifier = message.properties.message_id or ""
+        try:
+            mapped = self.map(message)
+        except MappingError as error:
+            return tested(identifier, len(message.body), reason=str(error))
+        return tested(identifier, len(message.body), self.settings.queue, mapped.properties)
 
     def _work(self) -> list[Coroutine[Any, Any, None]]:
         return [self._supervise()]

@@ -17,10 +17,11 @@ from msmq.bridge.outward import map_outward
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.dead_letters import queue_dead_letter
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
-from msmq.bridge_service.rabbitmq.connection import BrokerConnection
+from msmq.bridge_service.rabbitmq.connection import BrokerConnection, connect
 from msmq.bridge_service.rabbitmq.errors import BrokerError
 from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher, PublishResults
 from msmq.bridge_service.route import BridgeRoute
+from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import OutwardSettings
 from msmq.structures.status import MQError
 
@@ -81,6 +82,31 @@ class OutwardRoute(BridgeRoute):
         if self._find_reply is not None:
             reply = self._find_reply(message.properties.get("correlation_id"))
         return map_outward(message, self.settings.rules, reply)
+
+    async def test(self, count: int) -> list[dict[str, Any]]:
+        """Connect to the broker, and map the first messages of the queue.
+
+        @raise BrokerError: the broker cannot be used.
+        @raise MQError: the queue cannot be read.
+        """
+        connection = await connect(self.settings.broker, self.settings.broker.addresses[0], self._reactor)
+        try:
+            channel = await connection.open_channel()
+            if self.settings.rules.exchange:
+                await channel.request("exchange_declare", exchange=self.settings.rules.exchange, passive=True)
+        finally:
+            await connection.close()
+        messages = await self._queues.peek(self.settings.queue, count) if count else ()
+        return [self._tested(message) for message in messages]
+
+    def _tested(self, message: QueuedMessage) -> dict[str, Any]:
+        try:
+            mapped = self.map(message)
+        except MappingError as error:
+            return tested(message.identifier, len(message.body), reason=str(error))
+        destination = f"{mapped.exchange or '(default)'} {mapped.routing_key}"
+        properties = attrs.asdict(mapped.properties, recurse=False)
+        return tested(message.identifier, len(message.body), destination, properties)
 
     def _work(self) -> list[Coroutine[Any, Any, None]]:
         return [self._receive(), self._supervise()]

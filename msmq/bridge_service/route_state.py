@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 import attrs
 
@@ -45,3 +48,38 @@ class RouteCounts:
     retries: int = 0
     connections: int = 0
     attempts: int = 0
+
+
+def tested(
+    message: str,
+    body_size: int,
+    destination: str = "",
+    properties: Mapping[str, Any] | None = None,
+    *,
+    reason: str = "",
+) -> dict[str, Any]:
+    """What would become of a message, as a JSON object.
+
+    @param reason: why it would become a dead letter; empty if it would be sent.
+    """
+    return {
+        "message": message,
+        "destination": destination,
+        "body_size": body_size,
+        "properties": {} if properties is None else _plain(properties),
+        "reason": reason,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: bytes in base64, what AMQP has besides as text."""
+    match value:
+        case Mapping():
+            return {str(name): _plain(part) for name, part in value.items() if part is not None}
+        case list() | tuple():
+            return [_plain(part) for part in value]
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case None | str() | int() | float():
+            return value
+    return str(value)

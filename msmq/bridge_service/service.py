@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
 
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.queues import IBridgedQueues
+from msmq.bridge_service.rabbitmq.errors import BrokerError
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
+from msmq.interfaces.bridges import BridgeRouteSummary, IBridges, no_such_route
+from msmq.structures.status import MQError, Status
 
 
+@implementer(IBridges)
 class BridgeService:
     """Creates the routes of a configuration, and starts and stops them together.
 
@@ -53,3 +59,49 @@ class BridgeService:
             self._is_started = False
             for route in self.routes.values():
                 await route.stop()
+
+    def summaries(self) -> Sequence[BridgeRouteSummary]:
+        """See L{IBridges}."""
+        return [self.summary(name) for name in self.routes]
+
+    def summary(self, name: str) -> BridgeRouteSummary:
+        """See L{IBridges}."""
+        route = self._route(name)
+        counts, settings = route.counts, route.settings
+        return BridgeRouteSummary(
+            name=name,
+            **settings.ends,
+            condition=route.condition.value,
+            reason=route.reason,
+            node=None if route.address is None else str(route.address),
+            window=settings.window,
+            in_flight=route.in_flight,
+            forwarded=counts.forwarded,
+            dead_letters=counts.dead_letters,
+            dead_letter_queue=settings.dead_letters,
+            retries=counts.retries,
+            connections=counts.connections,
+        )
+
+    def pause(self, name: str) -> BridgeRouteSummary:
+        """See L{IBridges}."""
+        self._route(name).pause()
+        return self.summary(name)
+
+    def resume(self, name: str) -> BridgeRouteSummary:
+        """See L{IBridges}."""
+        self._route(name).resume()
+        return self.summary(name)
+
+    async def test(self, name: str, count: int) -> Sequence[Mapping[str, Any]]:
+        """See L{IBridges}."""
+        try:
+            return await self._route(name).test(count)
+        except BrokerError as error:
+            raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, str(error)) from error
+
+    def _route(self, name: str) -> OutwardRoute | InwardRoute:
+        route = self.routes.get(name)
+        if route is None:
+            raise no_such_route(name)
+        return route

@@ -40,6 +40,9 @@ VERBS: Final = {
         "msmq.cli.server.backup",
         "Back up the data directory into DIR, and verify the backup; the server may run.",
     ),
+    "bridge": VerbEntry(
+        "msmq.cli.server.bridge", "List, show, pause, resume and test the routes to other brokers."
+    ),
     "certificate": VerbEntry(
         "msmq.cli.server.certificate",
         "Create, import, list, publish and delete signing certificates.",

@@ -271,6 +271,7 @@ def compose(
         send_keys=SendKeys(live.send_keys, live.send_key_lifetime),
         addresses=addresses,
     )
+    bridge = _bridge(configuration, manager, reactor)
     control = make_site(
         manager,
         members=EstateMembers(
@@ -281,12 +282,12 @@ def compose(
         reload=reload,
         limits=ControlLimits(receives=limits.control_receives, connections=shares.control),
         clock=reactor,
+        bridges=bridge,
     )
     pings = replacements.ping_protocol(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:
         discovery = replacements.discovery(queue_manager, reactor, lambda: manager.membership, search)
-    bridge = _bridge(configuration, manager, reactor)
     return ServerParts(
         manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls, bridge
     )

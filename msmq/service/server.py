@@ -399,6 +399,7 @@ class Server(Service):
             is_loopback=endpoint.is_loopback,
             windows_names=self.configuration.web.windows_exporter_names,
             reloads=self._reloads,
+            bridges=parts.bridge,
         )
         port = await self._listen("web", endpoint, site, parts)
         self._undo.append(port.stopListening)

@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import ControlSite
+from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
 from msmq.web.access.sessions import BrowserSessions
@@ -49,16 +50,23 @@ class WebEndpoint:
         is_loopback: bool,
         windows_names: bool,
         reloads: Mapping[str, int],
+        bridges: IBridges | None = None,
     ) -> WebSite:
         """Create the site that serves metrics, health and console of a queue manager, running or not.
 
         @param control: the control API, which it also serves.
         @param tokens: as of L{WebAccess}; so is C{is_loopback}.
         @param windows_names: as of L{Exposition}; so is C{reloads}.
+        @param bridges: the routes to other brokers; by default none.
         """
         inspection = manager.inspection
         exposition = Exposition(
-            inspection, self.instruments, reactor, windows_names=windows_names, reloads=reloads
+            inspection,
+            self.instruments,
+            reactor,
+            windows_names=windows_names,
+            reloads=reloads,
+            bridges=NoBridges() if bridges is None else bridges,
         )
 
         def current_readiness() -> Readiness:

@@ -16,11 +16,13 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.storage import IMessageStore, IStoreFiles, IStoreVerification
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.measurements import Measurements, QueueMeasurement
 from msmq.web.metered_store import MeteredStore
 from msmq.web.metrics import (
+    BRIDGE_METRICS,
     COMMIT_BUCKETS,
     COMMIT_SECONDS,
     INFO,
@@ -96,6 +98,7 @@ class Exposition:
 
     @param windows_names: whether to add the names of windows_exporter.
     @param reloads: the number of configuration reloads, by result.
+    @param bridges: the routes to other brokers.
     """
 
     def __init__(
@@ -106,7 +109,9 @@ class Exposition:
         *,
         windows_names: bool,
         reloads: Mapping[str, int],
+        bridges: IBridges,
     ) -> None:
+        self._bridges = bridges
         self._reloads = reloads
         self._manager = manager
         self._instruments = instruments
@@ -152,6 +157,9 @@ class Exposition:
             for metric, find in SERVER_METRICS.items():
                 parts.append(_exposed(metric, find(measurements)))
         parts.append(_exposed(RELOADS, [((result,), n) for result, n in sorted(self._reloads.items())]))
+        if routes := self._bridges.summaries():
+            for route_metric, count in BRIDGE_METRICS.items():
+                parts.append(_exposed(route_metric, [((each.name,), count(each)) for each in routes]))
         for metric, found in self._instruments.store_samples():
             parts.append(_exposed(metric, found))
         parts += map(_without_creation, self._instruments.registry.collect())

@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.manager.administration.measurements import Measurements, OutgoingMeasurement, QueueMeasurement
 from msmq.session.packet_counts import TrafficCounts
 
@@ -130,6 +131,29 @@ WINDOWS_METRICS: Final[Mapping[Metric, Callable[[QueueMeasurement], float]]] = {
     ): lambda queue: queue.journal_bytes,
 }
 """The same metrics under the names of windows_exporter, if C{[web] windows_exporter_names} is set."""
+
+BRIDGE_METRICS: Final[Mapping[Metric, Callable[[BridgeRouteSummary], float]]] = {
+    _counter(
+        "msmq_bridge_forwarded_total", "Messages of a route that its destination has confirmed.", "route"
+    ): lambda route: route.forwarded,
+    _counter(
+        "msmq_bridge_dead_letters_total", "Messages of a route that could not be delivered.", "route"
+    ): lambda route: route.dead_letters,
+    _counter(
+        "msmq_bridge_retries_total",
+        "Messages of a route that were sent again, after a refusal or a lost connection.",
+        "route",
+    ): lambda route: route.retries,
+    _gauge(
+        "msmq_bridge_in_flight",
+        "Messages of a route that are taken from its source and not removed from it yet.",
+        "route",
+    ): lambda route: route.in_flight,
+    _gauge(
+        "msmq_bridge_running", "1 while a route is connected and forwards messages, otherwise 0.", "route"
+    ): lambda route: route.condition == "running",
+}
+"""One sample for each route to another broker."""
 
 OUTGOING_METRICS: Final[Mapping[Metric, Callable[[OutgoingMeasurement], float]]] = {
     _gauge("msmq_outgoing_queue_messages", "Messages in an outgoing queue.", "queue", "state"): (
@@ -310,6 +334,7 @@ ALL_METRICS: Final = (
     *OUTGOING_METRICS,
     *SERVER_METRICS,
     RELOADS,
+    *BRIDGE_METRICS,
     *STORE_METRICS,
     COMMIT_SECONDS,
     TURN_SECONDS,

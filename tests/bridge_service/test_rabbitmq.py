@@ -8,11 +8,14 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.bridge.native_headers import read_extension
+from msmq.bridge_service.manager_queues import ManagerQueues
+from msmq.bridge_service.service import BridgeService
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.status import MQError
 from tests.bridge_service.support import OFF, ORDERS, BridgeTestCase, bodies
 from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER
 
@@ -187,3 +190,55 @@ class ServerTests(BridgeTestCase):
         await self.send(b"one", b"two")
         found = await self.receive(2, ".\\private$\\back")
         self.assertEqual([each.body for each in found], [b"one", b"two"])
+
+
+class OperatorTests(BridgeTestCase):
+    """What an operator sees and does."""
+
+    async def test_dry_run_to_a_broker(self) -> None:
+        """A test connects, and shows what would be sent and what would become a dead letter."""
+        bridge = self.bridge(self.outward(rules={"exchange": "amq.topic", "routing_key": "x", "limit": 5}))
+        bridge.pause("out")
+        await self.send(b"small", b"too large", label="order 7")
+        small, large = await bridge.test("out", 10)
+        self.assertEqual((small["destination"], small["body_size"], small["reason"]), ("amq.topic x", 5, ""))
+        self.assertEqual(small["properties"]["headers"]["msmq-label"], "order 7")
+        self.assertEqual(large["reason"], "limit: the body has 9 bytes, and limit is 5")
+        self.assertEqual(self.count(), 2)
+
+    async def test_dry_run_from_a_broker(self) -> None:
+        """A test takes messages of the broker, and they are there afterwards, in their order."""
+        queue = await self.queue()
+        await self.publish(queue, b"one", b"two", b"three")
+        inward = self.inward(queue)
+        idle = BridgeService([inward], lambda _: ManagerQueues(self.manager), IReactorTime(reactor), None)
+        found = await idle.test("in", 2)
+        self.assertEqual(
+            [(each["message"], each["destination"]) for each in found],
+            [(f"{queue}-0", ORDERS), (f"{queue}-1", ORDERS)],
+        )
+        self.assertEqual(len(await idle.test("in", 10)), 3)
+        self.assertEqual(bodies(await self.get(queue, 3)), [b"one", b"two", b"three"])
+
+    async def test_dry_run_without_an_exchange(self) -> None:
+        """A test fails with the reason of the broker."""
+        bridge = self.bridge(self.outward(rules={"exchange": "missing"}))
+        with self.assertRaisesRegex(MQError, "no exchange 'missing'"):
+            await bridge.test("out", 1)
+        with self.assertRaisesRegex(MQError, "no route 'other'"):
+            await bridge.test("other", 1)
+
+    async def test_summary(self) -> None:
+        """The summary of a route has its ends, its condition and its counts."""
+        queue = await self.queue()
+        bridge = self.bridge(self.outward(rules={"routing_key": queue}))
+        await self.send(b"one")
+        await self.get(queue, 1)
+        await self.until(lambda: self.count() == 0)
+        found = bridge.summary("out")
+        self.assertEqual(
+            (found.source, found.destination), (ORDERS, f"exchange (default), routing key {queue}")
+        )
+        self.assertEqual((found.condition, found.forwarded, found.in_flight), ("running", 1, 0))
+        self.assertEqual(bridge.pause("out").condition, "paused")
+        self.assertEqual(bridge.resume("out").condition, "running")

@@ -13,6 +13,7 @@ from twisted.internet.testing import StringTransport
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import make_site
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.interfaces.bridges import IBridges
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.web.endpoint import WebEndpoint
@@ -31,6 +32,7 @@ class WebTestCase(NodesTestCase):
     windows_names = False
     is_loopback = True
     tokens: tuple[str, ...] = ()
+    bridges: IBridges | None = None
 
     def setUp(self) -> None:
         self.disk = Disk()
@@ -50,6 +52,7 @@ class WebTestCase(NodesTestCase):
             is_loopback=self.is_loopback,
             windows_names=self.windows_names,
             reloads={"done": 0},
+            bridges=self.bridges,
         )
 
     def node(self, name: str, identifier: Any, **kwargs: Any) -> Node:

@@ -22,6 +22,7 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.web import exposition
 from msmq.web.exposition import FRESH
 from msmq.web.metrics import ALL_METRICS, WINDOWS_METRICS, MetricKind
+from tests.control.test_bridges import OneRoute
 from tests.nodes.support import ADDRESSES
 from tests.project.example_files import PROJECT
 from tests.web.support import ORDERS, WebTestCase
@@ -234,6 +235,8 @@ class StoreMetricsTests(WebTestCase):
 class ExpositionTests(WebTestCase):
     """The text as a whole."""
 
+    bridges = OneRoute()
+
     windows_names = True
 
     def test_the_table_is_what_is_exported(self) -> None:
@@ -253,6 +256,7 @@ class ExpositionTests(WebTestCase):
         self.assertEqual(exported, set(table) - absent - histograms)
         for name in histograms:
             self.assertIn(f"{name}_bucket", found)
+        self.assertEqual(list(found["msmq_bridge_forwarded_total"].values()), [7])
         for name in exported:
             for labels in found[name]:
                 self.assertEqual({key for key, _ in labels}, set(table[name].labels), name)

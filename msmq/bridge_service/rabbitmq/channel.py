@@ -36,16 +36,21 @@ class BrokerChannel:
         """Call a method of pika's channel; fires with the answer of the broker, or fails with a
         L{BrokerError}.
         """
+        answer = self.awaited()
+        getattr(self.channel, name)(callback=lambda frame: self.fire(answer, frame), **arguments)
+        return answer
+
+    def awaited(self) -> Deferred[Any]:
+        """A Deferred that fails when the channel closes before L{fire}."""
         answer: Deferred[Any] = Deferred()
         self._pending.append(answer)
-
-        def answered(frame: Any) -> None:
-            if answer in self._pending:
-                self._pending.remove(answer)
-                answer.callback(frame)
-
-        getattr(self.channel, name)(callback=answered, **arguments)
         return answer
+
+    def fire(self, answer: Deferred[Any], value: object) -> None:
+        """Fire a Deferred of L{awaited}; no effect after the channel was closed."""
+        if answer in self._pending:
+            self._pending.remove(answer)
+            answer.callback(value)
 
     def fail(self, reason: str) -> None:
         """Close the channel, because it cannot do what it is for."""
@@ -54,9 +59,7 @@ class BrokerChannel:
         self._end(BrokerError(reason))
 
     def _opened(self, channel: Any) -> None:
-        if self.opened in self._pending:
-            self._pending.remove(self.opened)
-            self.opened.callback(None)
+        self.fire(self.opened, None)
 
     def _closed(self, channel: Any, reason: BaseException) -> None:
         self._end(broker_error(reason))

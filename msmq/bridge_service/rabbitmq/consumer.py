@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pika.spec import Basic
+from twisted.internet.defer import Deferred
+
 from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.rabbitmq.basic_properties import from_pika
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
@@ -56,3 +59,26 @@ class QueueConsumer:
     def _delivered(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         self._unacknowledged[method.delivery_tag] = None
         self._call(method.delivery_tag, from_pika(method, properties, body))
+
+
+async def peek(channel: BrokerChannel, queue: str, count: int) -> list[AmqpMessage]:
+    """The first messages of a queue, which return to it when the channel closes.
+
+    @raise BrokerError: there is no such queue, or the channel was closed.
+    """
+    await channel.request("queue_declare", queue=queue, passive=True)
+    answers: list[Deferred[AmqpMessage | None]] = []
+    channel.channel.add_callback(lambda _: channel.fire(answers[-1], None), [Basic.GetEmpty], one_shot=False)
+
+    def got(_: Any, method: Any, properties: Any, body: bytes) -> None:
+        channel.fire(answers[-1], from_pika(method, properties, body))
+
+    found: list[AmqpMessage] = []
+    while len(found) < count:
+        answers.append(channel.awaited())
+        channel.channel.basic_get(queue, got)
+        message = await answers[-1]
+        if message is None:
+            break
+        found.append(message)
+    return found

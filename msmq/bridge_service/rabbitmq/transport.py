@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from pika.connection import Connection, ConnectionParameters
 from pika.exceptions import StreamLostError
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol as TwistedProtocol
@@ -116,7 +116,8 @@ class PikaProtocol(TwistedProtocol):
         self._pika: _PikaConnection | None = None
         self.opened: Deferred[None] = Deferred()
         self.closed: Deferred[BaseException] = Deferred()
-        self._disconnected: Deferred[None] = Deferred()
+        self._is_disconnected = False
+        self._waiting: Deferred[None] | None = None
 
     @property
     def connection(self) -> Any:
@@ -149,8 +150,10 @@ class PikaProtocol(TwistedProtocol):
                 else error
             )
         self._end(error)
-        if not self._disconnected.called:
-            self._disconnected.callback(None)
+        self._is_disconnected = True
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
 
     async def close(self) -> None:
         """Close the connection, if there is one; done when it is closed."""
@@ -160,12 +163,20 @@ class PikaProtocol(TwistedProtocol):
             self._pika.close(CLOSED_BY_US, "closed by the bridge")
         else:
             self.transport.abortConnection()
-        if not self._disconnected.called:
-            # A broker that hangs does not answer.
-            abort = self._reactor.callLater(CLOSE_TIME, self.transport.abortConnection)
-            await self._disconnected
-            if abort.active():
-                abort.cancel()
+        # A broker that hangs does not answer.
+        abort = self._reactor.callLater(CLOSE_TIME, self.transport.abortConnection)
+        cancelled: CancelledError | None = None
+        while not self._is_disconnected:
+            self._waiting = Deferred()
+            try:
+                await self._waiting
+            except CancelledError as error:
+                cancelled = error
+                self.transport.abortConnection()
+        if abort.active():
+            abort.cancel()
+        if cancelled is not None:
+            raise cancelled
 
     def _opened(self, connection: object) -> None:
         if not self.opened.called:

@@ -43,6 +43,8 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/quotas"): Role.MONITOR,
     # Of some topics only; the resource checks the others.
     ("GET", "/v1/stream"): Role.MONITOR,
+    ("GET", "/v1/bridges"): Role.READER,
+    ("GET", "/v1/bridges/<name>"): Role.READER,
     ("GET", "/v1/queues"): Role.READER,
     ("GET", "/v1/public_queues"): Role.READER,
     ("GET", _QUEUE): Role.READER,
@@ -67,6 +69,10 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/topology"): Role.READER,
     ("GET", "/v1/transactions"): Role.READER,
     ("GET", "/v1/transactions/<identifier>"): Role.READER,
+    ("POST", "/v1/bridges/<name>/pause"): Role.OPERATOR,
+    ("POST", "/v1/bridges/<name>/resume"): Role.OPERATOR,
+    # It shows messages, and takes and returns those of a broker.
+    ("POST", "/v1/bridges/<name>/test"): Role.OPERATOR,
     ("POST", f"{_QUEUE}/pause"): Role.OPERATOR,
     ("POST", f"{_QUEUE}/resume"): Role.OPERATOR,
     ("POST", f"{_QUEUE}/purge"): Role.OPERATOR,

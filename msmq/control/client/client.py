@@ -259,6 +259,26 @@ class ControlClient(ControlRequests):
         """Abort a transaction of any application."""
         return self.one("POST", f"/v1/transactions/{_segment(identifier, 'the transaction')}/abort")
 
+    def bridges(self) -> list[dict[str, Any]]:
+        """The routes to other brokers."""
+        return self.several("/v1/bridges")
+
+    def bridge(self, name: str) -> dict[str, Any]:
+        """One route."""
+        return self.one("GET", _bridge(name))
+
+    def pause_bridge(self, name: str) -> dict[str, Any]:
+        """Pause a route until it is resumed, or the server restarts."""
+        return self.one("POST", f"{_bridge(name)}/pause")
+
+    def resume_bridge(self, name: str) -> dict[str, Any]:
+        """Resume a route."""
+        return self.one("POST", f"{_bridge(name)}/resume")
+
+    def test_bridge(self, name: str, count: int = 10) -> list[dict[str, Any]]:
+        """What a route would send of its first messages."""
+        return self.several(f"{_bridge(name)}/test?count={count}", "POST")
+
     def explain(self, message: str) -> dict[str, Any]:
         """Everything known about a message: C{message}, C{events}, C{places}."""
         return self.one("GET", f"/v1/messages/{_segment(message, 'the message')}")
@@ -459,6 +479,10 @@ class ControlClient(ControlRequests):
         except BaseException:
             connection.close()
             raise
+
+
+def _bridge(name: str) -> str:
+    return f"/v1/bridges/{_segment(name, 'the route')}"
 
 
 def _segment(text: str, what: str) -> str:

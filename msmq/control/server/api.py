@@ -25,6 +25,7 @@ from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.live.figures import LiveFigures
 from msmq.control.server.resources.acl import AccessResources
+from msmq.control.server.resources.bridges import BridgeResources
 from msmq.control.server.resources.browsing import BrowsingResources
 from msmq.control.server.resources.certificates import CertificateResources
 from msmq.control.server.resources.context import ResourceContext, ResourceFamily, add_resources
@@ -42,6 +43,7 @@ from msmq.control.server.resources.server import Reload, ServerResources
 from msmq.control.server.resources.transactions import TransactionResources
 from msmq.control.server.resources.transfers import TransferResources
 from msmq.control.server.role_check import RoleCheck
+from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 
@@ -55,6 +57,7 @@ def make_api(
     members: EstateMembers,
     reload: Reload,
     figures: LiveFigures,
+    bridges: IBridges,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     context = ResourceContext(manager, limits, clock, Audit(manager))
@@ -73,6 +76,7 @@ def make_api(
         DeadLetterResources(context),
         TransferResources(context),
         LiveResources(context, figures),
+        BridgeResources(context, bridges),
     ]
     families.append(DescriptionResources(families, _describe))
     tree = Klein()

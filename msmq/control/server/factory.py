@@ -20,6 +20,7 @@ from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.server import Reload
 from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
+from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.line_limit import LineLimit
 from msmq.moment import Moment
@@ -44,10 +45,11 @@ class ControlSite(Site):
         clock: IReactorTime,
         members: EstateMembers,
         reload: Reload,
+        bridges: IBridges,
     ) -> None:
         # The web endpoint starts the recording of its history.
         self.figures = LiveFigures(manager.inspection, clock)
-        resource = make_api(manager, limits, clock, members, reload, self.figures).resource()
+        resource = make_api(manager, limits, clock, members, reload, self.figures, bridges).resource()
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
         self._clock = clock
@@ -110,6 +112,7 @@ def make_site(
     reload: Reload,
     limits: ControlLimits | None = None,
     clock: IReactorTime | None = None,
+    bridges: IBridges | None = None,
 ) -> ControlSite:
     """Create the HTTP factory of the control API of a queue manager.
 
@@ -117,10 +120,11 @@ def make_site(
     @param reload: reloads the configuration of the server.
     @param limits: limits of concurrent and large requests; by default those of L{ControlLimits}.
     @param clock: the reactor, or one that a test advances.
+    @param bridges: the routes to other brokers; by default none.
     """
     if clock is None:
         from twisted.internet import reactor
 
         clock = IReactorTime(reactor)
     chosen = ControlLimits() if limits is None else limits
-    return ControlSite(manager, chosen, clock, members, reload)
+    return ControlSite(manager, chosen, clock, members, reload, NoBridges() if bridges is None else bridges)

@@ -30,6 +30,7 @@ from msmq.control.server.live.event_stream import EVENT_STREAM
 from msmq.control.server.messages.properties import ACKNOWLEDGE, PRIVACY_LEVELS
 from msmq.control.server.resources.live_stream import TOPICS
 from msmq.interfaces.access_summaries import AccessList, CertificateSummary
+from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.summaries import (
     ManagerStatus,
     OutgoingQueueSummary,
@@ -301,6 +302,13 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ),
     ("POST", "/v1/receive"): ApiOperation(query=_STREAM, required=("queue",), answers={RECORDS: _RECORDS}),
     ("POST", "/v1/receipts/<stream>/<receipt>"): ApiOperation(answers={JSON: answer(confirmed=NUMBER)}),
+    ("GET", "/v1/bridges"): _many(BridgeRouteSummary),
+    ("GET", "/v1/bridges/<name>"): _one(BridgeRouteSummary),
+    ("POST", "/v1/bridges/<name>/pause"): _one(BridgeRouteSummary),
+    ("POST", "/v1/bridges/<name>/resume"): _one(BridgeRouteSummary),
+    ("POST", "/v1/bridges/<name>/test"): ApiOperation(
+        query={"count": {"type": "integer", "minimum": 0, "maximum": 100}}, answers={JSON: array(OBJECT)}
+    ),
     ("GET", "/v1/transactions"): _many(TransactionSummary),
     ("GET", "/v1/transactions/<identifier>"): ApiOperation(),
     ("POST", "/v1/transactions/<identifier>/abort"): ApiOperation(answers={JSON: answer(aborted=TEXT)}),
