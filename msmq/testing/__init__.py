@@ -1,4 +1,4 @@
-"""Test doubles for programs that build on msmq: clock, network, store, receiver with faults, contract tests.
+"""Test doubles for programs that build on msmq: clock, network, queue managers, receiver with faults.
 
 L{msmq.testing.contracts} has the contract tests of stores, directories, routers and access controls.
 The names are imported lazily.
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from msmq.testing.access_control import MemoryAccessControl
     from msmq.testing.ciphers import MemoryCiphers
     from msmq.testing.clock import ManualClock
-    from msmq.testing.network import Network
+    from msmq.testing.memory_estate import MemoryEstate
+    from msmq.testing.memory_queue_manager import ManagerOptions, MemoryQueueManager
+    from msmq.testing.network import MemoryHost, Network
     from msmq.testing.packets import message_packet, message_view
     from msmq.testing.streams import Conditions
 
@@ -45,7 +47,11 @@ _HOMES = {
     "ManualClock": "msmq.testing.clock",
     "MemoryAccessControl": "msmq.testing.access_control",
     "MemoryDirectory": "msmq.directory.memory",
+    "MemoryEstate": "msmq.testing.memory_estate",
+    "MemoryHost": "msmq.testing.network",
     "MemoryMessageStore": "msmq.storage.memory",
+    "MemoryQueueManager": "msmq.testing.memory_queue_manager",
+    "ManagerOptions": "msmq.testing.memory_queue_manager",
     "Network": "msmq.testing.network",
     "MemoryCiphers": "msmq.testing.ciphers",
     "message_packet": "msmq.testing.packets",
@@ -59,11 +65,15 @@ __all__ = [
     "Fault",
     "FaultAction",
     "FaultInjectingDouble",
+    "ManagerOptions",
     "ManualClock",
     "MemoryAccessControl",
     "MemoryCiphers",
     "MemoryDirectory",
+    "MemoryEstate",
+    "MemoryHost",
     "MemoryMessageStore",
+    "MemoryQueueManager",
     "MessageKind",
     "Network",
     "PeerAnswer",

@@ -139,6 +139,8 @@ ROOMS = {
             "manager",
             "control",
             "service",
+            "plugins",
+            "broker",
             "double",
             "proxy",
             "msmq",
