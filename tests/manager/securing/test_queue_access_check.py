@@ -288,6 +288,24 @@ class AccessTests(AdmissionTestCase):
             self.say(self.to(name, sddl, b"1"), self.to(name, "", b"2", ALICE))
             self.assertEqual(self.taken(name), [b"1", b"2"] if is_taken else [], sddl)
 
+    def test_each_type_of_sender_identifier(self) -> None:
+        """A SID is authorized as its account, no identifier as anonymous, a queue manager as neither.
+
+        MQDMPR-3.1.1.12-51.
+        """
+        alice, anonymous = "D:(A;;0x4;;;S-1-5-21-1-2-3-1001)", "D:(A;;0x4;;;AN)"
+        for name, sddl, expected in (
+            ("a", alice, [b"sid"]),
+            ("b", anonymous, [b"none"]),
+            ("c", "D:(A;;0x4;;;WD)", [b"sid", b"none", b"manager"]),
+        ):
+            self.say(
+                self.to(name, sddl, b"sid", ALICE, flags=1),
+                self.to(name, "", b"none"),
+                self.to(name, "", b"manager", ALPHA.bytes_le, flags=2),
+            )
+            self.assertEqual(self.taken(name), expected, sddl)
+
     def test_a_queue_manager_is_everybody(self) -> None:
         """MQQB-3.1.5.8.3-23: so it is not anonymous either; one that cannot be looked up is denied."""
         for name, sddl, is_taken in (

@@ -142,6 +142,21 @@ class ArrivingTests(SigningTestCase):
         reason = self.refused(self.signed(message, flags=0x00C7))
         self.assertEqual(reason, "its sender identifier is of type 7, which is unknown")
 
+    def test_directory_fails(self) -> None:
+        """A sender that the directory cannot be asked about is refused in the class of a wrong signature.
+
+        MQQB-3.1.5.8.3-11.
+        """
+        assert self.directory is not None
+        self.directory.is_connected = False
+        reason = self.refused(self.signed(self.fields()))
+        self.assertRegex(reason, r"is not confirmed as that of S-1-5-21-1-2-3-1001: .*directory")
+        self.directory.is_connected = True
+        self.clock.advance(LIFETIME)
+        self.say(self.signed(self.fields()))
+        [view] = self.arrived()
+        self.assertTrue(message_json(view)["authenticated"])
+
     def test_dates(self) -> None:
         """A certificate that has expired, or is not valid yet, is refused."""
         message = self.fields()
