@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos bridge-chaos stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -72,6 +72,11 @@ soak-store: $(INSTALLED)
 chaos: $(INSTALLED)
 	MSMQ_CHAOS=$${MSMQ_CHAOS:-10000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_chaos tests.faults.test_chaos
+
+# RabbitMQ and two queue managers with routes of the bridge, all of them killed while messages pass: ten minutes.
+bridge-chaos: $(INSTALLED)
+	MSMQ_BRIDGE_KILLS=$${MSMQ_BRIDGE_KILLS:-100} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_bridge tests.bridge_service.test_kills
 
 # The day of an operator with 100,000 messages, of which the suite has 2,000: three servers and the command, minutes.
 operator-day: $(INSTALLED)

@@ -1,0 +1,39 @@
+"""A bridge over a real RabbitMQ while broker and queue managers are killed with SIGKILL.
+
+C{MSMQ_BRIDGE_KILLS} is the number of kills, C{MSMQ_BRIDGE_SEED} the seed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.bridge_service.kill_run import KillRun
+from tests.servers.rabbitmq import shared_broker
+
+KILLS = os.environ.get("MSMQ_BRIDGE_KILLS", "")
+SEED = os.environ.get("MSMQ_BRIDGE_SEED", "")
+
+
+class KillTests(SynchronousTestCase):
+    """Queue, exchange, queue of the broker, queue."""
+
+    def test_nothing_is_lost(self) -> None:
+        """Each message reaches the broker at least once, and the other queue exactly once."""
+        # A path of trial's own may be longer than a unix socket's may be.
+        directory = Path(tempfile.mkdtemp(prefix="msmq-kills-"))
+        self.addCleanup(shutil.rmtree, directory)
+        seed = int(SEED or time.time_ns() % 1_000_000 if KILLS else 20261123)
+        run = KillRun(int(KILLS or 3), seed, directory, shared_broker())
+        started = time.monotonic()
+        faults = run.run()
+        if KILLS:
+            counts = ", ".join(f"{name} {number}" for name, number in sorted(run.done.items()))
+            sys.stdout.write(f"\nseed {seed}; {counts}; {time.monotonic() - started:.0f} seconds\n")
+        self.assertEqual(faults[:20], [])
