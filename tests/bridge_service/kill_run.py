@@ -18,6 +18,7 @@ import attrs
 import pika
 
 from msmq.client import Client, message_to
+from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
 from tests.servers.prepared import PreparedProcess
 from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER, RabbitServer
@@ -40,6 +41,7 @@ class _Server:
     def __init__(self, directory: Path, name: str, route: str) -> None:
         self.name = name
         self._data = directory / name
+        self.socket = self._data / "control.sock"
         configuration = directory / f"{name}.toml"
         configuration.write_text(
             '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
@@ -87,7 +89,6 @@ class KillRun:
         name = f"kills-{uuid4().hex[:8]}"
         transit, copies = f"{name}.transit", f"{name}.copies"
         self._declare(name, transit, copies)
-        # A slash in an unquoted address would be that of a virtual host.
         address = f"amqp://{USER}:{PASSWORD}@{ADDRESS}:{self.broker.port}/"
         sender = _Server(
             self.directory, "ALPHA", f'name = "out"\nfrom = \'{ORDERS}\'\nto = "{address}?exchange={name}"\n'
@@ -128,13 +129,13 @@ class KillRun:
 
     def _kill(self, victim: str, sender: _Server, receiver: _Server) -> None:
         self.done[victim] += 1
-        killed: _Server | RabbitServer = {
+        victims: dict[str, _Server | RabbitServer] = {
             "broker": self.broker,
             "sender": sender,
             "receiver": receiver,
-        }[victim]
-        killed.kill()
-        killed.start()
+        }
+        victims[victim].kill()
+        victims[victim].start()
 
     def _declare(self, exchange: str, *queues: str) -> None:
         connection = pika.BlockingConnection(self.broker.parameters)
@@ -182,10 +183,8 @@ class KillRun:
 
     @staticmethod
     def _is_busy(server: _Server) -> bool:
-        from msmq.control.client.client import ControlClient
-
         try:
-            route = ControlClient(server._data / "control.sock").bridge("in")
+            route = ControlClient(server.socket).bridge("in")
         except MQError:
             return True
         return bool(route["in_flight"] or route["condition"] != "running")
