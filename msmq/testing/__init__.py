@@ -1,6 +1,7 @@
 """Test doubles for programs that build on msmq: clock, network, queue managers, receiver with faults.
 
-L{msmq.testing.contracts} has the contract tests of stores, directories, routers and access controls.
+L{msmq.testing.contracts} has the contract tests of stores, directories, routers and access controls, and
+L{msmq.testing.pytest_fixtures} fixtures for pytest.
 The names are imported lazily.
 """
 
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
     from msmq.testing.memory_queue_manager import ManagerOptions, MemoryQueueManager
     from msmq.testing.network import MemoryHost, Network
     from msmq.testing.packets import message_packet, message_view
+    from msmq.testing.reactor_thread import ReactorThread
+    from msmq.testing.services import BlockingDouble, BlockingProxy, start_service
     from msmq.testing.streams import Conditions
 
 _HOMES = {
+    "BlockingDouble": "msmq.testing.services",
+    "BlockingProxy": "msmq.testing.services",
     "DoubleEvent": "msmq.double.events",
     "DoubleScript": "msmq.double.script",
     "Fault": "msmq.double.script",
@@ -54,11 +59,15 @@ _HOMES = {
     "ManagerOptions": "msmq.testing.memory_queue_manager",
     "Network": "msmq.testing.network",
     "MemoryCiphers": "msmq.testing.ciphers",
+    "ReactorThread": "msmq.testing.reactor_thread",
     "message_packet": "msmq.testing.packets",
     "message_view": "msmq.testing.packets",
+    "start_service": "msmq.testing.services",
 }
 
 __all__ = [
+    "BlockingDouble",
+    "BlockingProxy",
     "Conditions",
     "DoubleEvent",
     "DoubleScript",
@@ -78,6 +87,7 @@ __all__ = [
     "Network",
     "PeerAnswer",
     "PeerRule",
+    "ReactorThread",
     "RecordingProxy",
     "RelayFactory",
     "RelayedPacket",
@@ -86,6 +96,7 @@ __all__ = [
     "message_view",
     "parse_script",
     "read_script",
+    "start_service",
 ]
 
 

@@ -9,7 +9,7 @@ from twisted.trial.unittest import TestCase
 from msmq import Delivery, Message, connect
 from msmq.net.clock import SystemClock
 from msmq.net.ping import Pinger
-from msmq.testing import FaultInjectingDouble
+from msmq.testing import FaultInjectingDouble, start_service
 from tests.builders import ALPHA
 from tests.servers.own_address import own_address
 
@@ -28,10 +28,7 @@ class DoubleTests(TestCase):
 
     async def test_faults_and_events(self) -> None:
         """A ping is refused; a message whose connection is closed at first arrives on the next one."""
-        double = FaultInjectingDouble(SCRIPT, address=own_address(109))
-        double.startService()
-        self.addCleanup(double.stopService)
-        await double.started
+        double = await start_service(self, FaultInjectingDouble(SCRIPT, address=own_address(109)))
         pinger = Pinger(ALPHA, reactor=installed_reactor, clock=SystemClock())  # type: ignore[arg-type]
         self.addCleanup(pinger.stop)
         self.assertTrue((await pinger.ask(own_address(109))).refused)

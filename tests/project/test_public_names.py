@@ -182,6 +182,8 @@ CLIENT = [
 ]
 
 TESTING = [
+    "BlockingDouble",
+    "BlockingProxy",
     "Conditions",
     "DoubleEvent",
     "DoubleScript",
@@ -201,6 +203,7 @@ TESTING = [
     "Network",
     "PeerAnswer",
     "PeerRule",
+    "ReactorThread",
     "RecordingProxy",
     "RelayFactory",
     "RelayedPacket",
@@ -209,6 +212,7 @@ TESTING = [
     "message_view",
     "parse_script",
     "read_script",
+    "start_service",
 ]
 
 CONTRACTS = [

@@ -211,6 +211,7 @@ ONLY_IN = {
     "jinja2": ("msmq.web.console",),
     "click": ("msmq.cli",),
     "prometheus_client": ("msmq.web",),
+    "pytest": ("msmq.testing.pytest_fixtures",),
     "pika": ("msmq.bridge_service.rabbitmq",),
     "rich": ("msmq.cli.watch.screen",),
     "textual": ("msmq.cli.watch.screen",),
