@@ -26,7 +26,7 @@ def send(socket: Path, queue: str, kind: str, count: int, size: int, outstanding
     header = {"destination": f"DIRECT=OS:BETA{queue.removeprefix('.')}", **KINDS[kind]}
     started, used = time.monotonic(), time.process_time()
     messages = (StreamRecord(header, body_of(size)) for _ in range(count))
-    for _ in client.send(messages, pipelined=True, outstanding=outstanding):
+    for _ in client.send(messages, pipelined=True, stop_at_refusal=False, outstanding=outstanding):
         pass
     say(started=started, ended=time.monotonic(), cpu=time.process_time() - used)
 
@@ -47,7 +47,7 @@ def pace(socket: Path, queue: str, count: int, size: int, rate: float) -> None:
             sent.append(body_of(size))
             yield StreamRecord(header, sent[-1])
 
-    for _ in client.send(messages(), pipelined=True, outstanding=1000):
+    for _ in client.send(messages(), pipelined=True, stop_at_refusal=False, outstanding=1000):
         tally.arrived(sent.popleft())
     say(**tally.figures())
 

@@ -414,11 +414,12 @@ class ControlClient(ControlRequests):
         pipelined: bool = False,
         outstanding: int = _OUTSTANDING,
         is_import: bool = False,
+        stop_at_refusal: bool | None = None,
     ) -> Iterator[str]:
         """Send messages over one connection, and yield the identifier of each accepted message.
 
         They are sent in batches, each of which is accepted as a whole or not at all.
-        After a refusal no later message is sent.
+        After a refusal no later message is sent, unless C{stop_at_refusal} says so.
 
         @param messages: the header of each holds its properties, C{destination} among them, and
             C{extension_size} if its body ends with an extension; the iterator is advanced as far as
@@ -426,15 +427,18 @@ class ControlClient(ControlRequests):
         @param one_transaction: send all of them or none; they are transactional, and the identifiers come
             after the commit.
         @param pipelined: wait neither for a slow producer nor for results before the next messages are sent,
-            so that many share one commit; later messages than a refused one may then have been sent without
-            an identifier here.
+            so that many share one commit.
+        @param stop_at_refusal: whether the server sends no message after a refused one; otherwise later ones
+            may have been sent without an identifier here, and more of them share one commit. C{None} for yes,
+            except for pipelined messages that are not transactional.
         @param outstanding: limit on sent messages without a result; not applied in a transaction.
         @param is_import: have the server log their number and the caller.
         @raise MQError: a message is refused, or the transaction is not committed.
         """
-        stops = not (pipelined or one_transaction)
-        chosen = {"import": is_import, "stop_at_refusal": stops}
-        query = urlencode({name: "true" for name, is_on in chosen.items() if is_on})
+        if stop_at_refusal is None and not pipelined and not one_transaction:
+            stop_at_refusal = True
+        chosen = {"import": is_import or None, "stop_at_refusal": stop_at_refusal}
+        query = urlencode({name: str(is_on).lower() for name, is_on in chosen.items() if is_on is not None})
         sent = _marked(messages) if one_transaction else messages
         with contextlib.closing(self.open()) as connection:
             response = self.upgrade(connection, f"/v1/send?{query}" if query else "/v1/send")

@@ -316,7 +316,11 @@ class Importer:
         unnoted = 0
         try:
             for _ in self._client.send(
-                records(), pipelined=True, outstanding=self._outstanding, is_import=True
+                records(),
+                pipelined=True,
+                stop_at_refusal=False,
+                outstanding=self._outstanding,
+                is_import=True,
             ):
                 row, record = waiting.popleft()
                 self._count(record)

@@ -63,7 +63,9 @@ class _Sending:
                 pass
             return Sent(len(sizes), sum(sizes))
         try:
-            for _ in ControlClient(location_of(self._options)).send(records, pipelined=True):
+            for _ in ControlClient(location_of(self._options)).send(
+                records, pipelined=True, stop_at_refusal=False
+            ):
                 pass
         except MQError as error:
             raise ReadingError(f"the queue manager at {self._options.control} refuses: {error}") from None

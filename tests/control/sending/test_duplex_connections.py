@@ -163,13 +163,26 @@ class SendTests(SteadyTestCase):
         self.assertEqual(self.bodies(), [b"1"])
 
     def test_what_is_behind_a_refused_message(self) -> None:
-        """It may be sent by then, and is answered; with C{stop_at_refusal} none of it is sent."""
-        for stops, sent in ((False, [b"2"]), (True, [])):
-            with self.subTest(stop_at_refusal=stops):
-                caller = self.sending(stop_at_refusal="true") if stops else self.sending()
+        """It may be sent by then, and is answered; with C{stop_at_refusal} none of it is sent.
+
+        That is the default for transactional messages.
+        """
+        once = self.make_queue("once", transactional=True)
+        recoverable: dict[str, Any] = {"delivery": "recoverable"}
+        transactional: dict[str, Any] = {"transactional": True, "destination": once}
+        for stops, properties, sent in (
+            ("false", recoverable, [b"2"]),
+            ("true", recoverable, []),
+            (None, recoverable, [b"2"]),
+            (None, transactional, []),
+            ("true", transactional, []),
+            ("false", transactional, [b"2"]),
+        ):
+            with self.subTest(stop_at_refusal=stops, properties=properties):
+                caller = self.sending() if stops is None else self.sending(stop_at_refusal=stops)
                 self.disk.is_slow = True
-                self.say(caller, record(b"1", delivery="recoverable"))
-                self.say(caller, record(b"2", delivery="recoverable"))
+                self.say(caller, record(b"1", **properties))
+                self.say(caller, record(b"2", **properties))
                 self.disk.fail_late(1)
                 self.disk.catch_up()
                 self.disk.is_slow = False
@@ -179,7 +192,7 @@ class SendTests(SteadyTestCase):
                 self.assertEqual(
                     ([told["messages"] for told in taken], end), ([1] * len(sent), {"end": "error"})
                 )
-                self.assertEqual(self.take(), sent)
+                self.assertEqual(self.take(properties.get("destination", ORDERS)), sent)
 
     def test_read_no_further_than_taken(self) -> None:
         """While too much waits for the disk the connection is not read; afterwards it is."""

@@ -68,7 +68,7 @@ class TransferResources:
         _check_upgrade(request, "/v1/send")
         found = parameters(request)
         is_import = flag("import", found.pop("import", "false"))
-        stops = flag("stop_at_refusal", found.pop("stop_at_refusal", "false"))
+        stops = flag("stop_at_refusal", found.pop("stop_at_refusal")) if "stop_at_refusal" in found else None
         refuse_rest(found, "import and stop_at_refusal")
         context = self._context
         caller = request.caller

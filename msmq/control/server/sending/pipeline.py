@@ -105,13 +105,14 @@ class SendPipeline:
         source: PausableSource,
         results: SendResults,
         *,
-        slices: int | None,
+        stops_at_refusal: bool | None,
         has_end_record: bool,
     ) -> None:
         """Begin a stream.
 
-        @param slices: limit on slices without a result: with 1, no message after a refused one is sent; with
-            C{None}, only the backlog is limited, and the store batches many slices into one commit.
+        @param stops_at_refusal: whether a slice waits for the result of the one before, so that no message
+            after a refused one is sent; C{None} for transactional messages alone, whose order matters.
+            Otherwise only the backlog is limited, and the store batches many slices into one commit.
         @param has_end_record: whether a record with C{end} ends the stream, like L{complete}.
         """
         self._manager = manager
@@ -119,7 +120,7 @@ class SendPipeline:
         self._clock = clock
         self._source = source
         self._results = results
-        self._slices = slices
+        self._stops_at_refusal = stops_at_refusal
         self._has_end_record = has_end_record
         self._decoder = RecordDecoder(limits.records)
         self._slicer = SliceBuilder(limits, manager.is_durable, self._begin)
@@ -239,8 +240,11 @@ class SendPipeline:
     @property
     def _has_room(self) -> bool:
         # Sends in a transaction do not wait for the store before the commit, so batching would gain nothing.
-        most = 1 if self._transaction is not None else self._slices
-        return most is None or len(self._handed_over) < most
+        if not self._handed_over:
+            return True
+        if self._transaction is not None or self._stops_at_refusal:
+            return False
+        return self._stops_at_refusal is False or not self._handed_over[-1].part.is_transactional
 
     def _begin(self) -> None:
         if self._transaction is None:

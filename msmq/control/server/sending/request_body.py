@@ -34,7 +34,9 @@ class SendBody:
     ) -> None:
         self._clock = clock
         self._accepted: list[IdentifierRange] = []
-        self._pipeline = SendPipeline(manager, limits, clock, source, self, slices=1, has_end_record=False)
+        self._pipeline = SendPipeline(
+            manager, limits, clock, source, self, stops_at_refusal=True, has_end_record=False
+        )
 
     def report(self, results: Sequence[SendResult], *, is_last: bool) -> None:
         """Keep the identifiers for the response."""

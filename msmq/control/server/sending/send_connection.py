@@ -31,12 +31,11 @@ class SendConnection:
         limits: ControlLimits,
         clock: IReactorTime,
         *,
-        stops_at_refusal: bool,
+        stops_at_refusal: bool | None,
     ) -> None:
         """Create it; L{run} upgrades the connection.
 
-        @param stops_at_refusal: send no message after a refused one; each slice then waits for the commit of
-            the previous one.
+        @param stops_at_refusal: as of L{SendPipeline}.
         """
         self._pipeline = SendPipeline(
             manager,
@@ -44,7 +43,7 @@ class SendConnection:
             clock,
             request.connection,
             self,
-            slices=1 if stops_at_refusal else None,
+            stops_at_refusal=stops_at_refusal,
             has_end_record=True,
         )
         self._connection = RecordConnection(request, self._pipeline.write, self._pipeline.report)

@@ -32,6 +32,11 @@ class SendSlice:
     cost: int
     keys: Sequence[str | None] | None = None
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether any of the messages is."""
+        return any(message.transactional for message in self.messages)
+
 
 @attrs.frozen
 class _Header:
