@@ -36,6 +36,10 @@ VERBS: Final = {
         "msmq.cli.queues.apply",
         "Bring the queues of the server to what FILE says, and print the differences.",
     ),
+    "archive": VerbEntry(
+        "msmq.cli.files.archive",
+        "Write, show, verify and erase an archive of logs, journals, dead letters and events.",
+    ),
     "backup": VerbEntry(
         "msmq.cli.server.backup",
         "Back up the data directory into DIR, and verify the backup; the server may run.",

@@ -1,0 +1,373 @@
+"""Writes what a store has gained since the last time into its archive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+from zlib import crc32
+
+import attrs
+
+from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.archive.changes import StreamChanges
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.format import EVENTS, read_file
+from msmq.pipeline.archive.kept_rows import KeptRows
+from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
+from msmq.pipeline.files.directory import date_of
+from msmq.pipeline.reading.slices import LEVEL, LEVELS
+from msmq.pipeline.reading.streams import Topic, topics_of
+from msmq.pipeline.rows import EVENTS_TOPIC, event_batch, message_batch, microseconds
+from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.stored_packets import StoredPacket, signed
+from msmq.storage.readers import StoreReader
+from msmq.wire.guid import NULL_GUID
+
+STREAMS: Final = ("log", "journal", "source_journal", "dead_letter", "dead_letter_transactional", EVENTS)
+"""What is archived; the names are those of the data source."""
+
+FILE_PAGES: Final = 8
+"""Pages of rows between two commits of a manifest, which are in memory: 16,000 rows, 32 MiB of packets."""
+
+REST: Final = 20.0
+"""How many times as long as a scan of a queue took, there is no further one: 5 % of one core."""
+
+_NAMES: Final = names_of(EXPORTED_COLUMNS)
+
+
+@attrs.frozen
+class ArchiveProgress:
+    """The result of a pass.
+
+    @ivar rows: the number of rows that were archived.
+    @ivar behind: the number of log entries and events that are not archived yet.
+    @ivar gaps: the lines that name what was trimmed before it was archived, found in this pass.
+    """
+
+    rows: int
+    behind: int
+    gaps: Sequence[str] = ()
+
+
+class Archiver:
+    """Archives one store into one directory.
+
+    @param store: only this thread uses it.
+    @param clock: returns the time, in seconds since 1970-01-01 UTC.
+    @param seconds: returns the time of a clock that is never set.
+    @param keep_days: rows of older dates are removed; 0 keeps all.
+    """
+
+    def __init__(
+        self,
+        store: StoreReader,
+        archive: Archive,
+        *,
+        clock: Callable[[], float] = time.time,
+        seconds: Callable[[], float] = time.monotonic,
+        keep_days: int = 0,
+        pages: int = FILE_PAGES,
+    ) -> None:
+        self._store = store
+        self._archive = archive
+        self._clock = clock
+        self._seconds = seconds
+        self._keep_days = keep_days
+        self._pages = pages
+        self._kept: dict[str, KeptRows] = {}
+        self._checked: set[str] = set()
+        self._is_begun = False
+        self._gaps: list[str] = []
+
+    def run(self) -> ArchiveProgress:
+        """Archive everything that the store has now.
+
+        @raise ArchiveError: the archive cannot be written, or is not that of this store.
+        @raise StorageError: the store cannot be read.
+        """
+        owner = self._store.identifier()
+        if not owner:
+            return ArchiveProgress(0, 0)
+        self._gaps = []
+        rows = 0
+        try:
+            with self._archive.locked(create=True):
+                self._archive.begin(owner)
+                if not self._is_begun:
+                    self._archive.tidy()
+                    self._is_begun = True
+            log_end, definitions = self._store.log_end(), self._store.queues()
+            for stream in STREAMS:
+                topics = (
+                    [Topic(NULL_GUID, EVENTS_TOPIC)] if stream == EVENTS else topics_of(stream, definitions)
+                )
+                for topic in topics:
+                    rows += self._topic(stream, topic, log_end)
+            behind = self._maintain()
+        except ArchiveError:
+            # What is in memory may be ahead of the files.
+            self._kept.clear()
+            raise
+        return ArchiveProgress(rows, behind, tuple(self._gaps))
+
+    def compact(self) -> None:
+        """Write all rows as Parquet.
+
+        @raise ArchiveError: a file cannot be read or written.
+        """
+        with self._archive.locked():
+            for manifest in self._archive.streams():
+                StreamChanges(self._archive, manifest, self._clock()).compact(everything=True)
+
+    def _topic(self, stream: str, topic: Topic, log_end: int) -> int:
+        name = stream_name(stream, topic.name, topic.queue.hex)
+        total = 0
+        while True:
+            # The lock is released between two commits, so that an erasure need not wait for long.
+            with self._archive.locked():
+                manifest = self._archive.load(name) or StreamManifest(
+                    name, stream, topic.name, topic.queue.hex, begun=-1
+                )
+                changes = StreamChanges(self._archive, manifest, self._clock())
+                if stream in ("log", EVENTS):
+                    rows, is_done = self._logged(changes, topic, log_end)
+                else:
+                    rows, is_done = self._queued(changes, topic)
+                if rows:
+                    changes.merge()
+                if (kept := self._kept.get(name)) is not None:
+                    kept.serial, kept.erased = manifest.serial, manifest.erased
+            total += rows
+            if is_done:
+                return total
+
+    def _logged(self, changes: StreamChanges, topic: Topic, log_end: int) -> tuple[int, bool]:
+        """Archive the next entries of a log, and return their number and whether these were all."""
+        manifest, store = changes.manifest, self._store
+        is_events = manifest.stream == EVENTS
+        first, end = store.event_bounds() if is_events else store.log_bounds(topic.queue)
+        self._check(manifest, topic, first, end if is_events else log_end)
+        begin = max(manifest.next, first)
+        if manifest.begun < 0:
+            manifest.begun = begin
+        elif manifest.next < first:
+            self._trimmed(manifest, manifest.next, first - 1)
+        if begin >= end:
+            if manifest.next < first and manifest.gaps:
+                manifest.next = first
+                changes.commit()
+            return 0, True
+        rows = 0
+        parts: list[_Part] = []
+        following: int | None = begin
+        for _ in range(self._pages):
+            assert following is not None
+            page, following = self._page(topic, following, end, is_events)
+            if page:
+                rows += len(page)
+                parts += _parts(page)
+                manifest.anchor = parts[-1].last, _checksum(page[-1])
+                manifest.next = parts[-1].last + 1
+            if following is None:
+                break
+            now_first = (store.event_bounds() if is_events else store.log_bounds(topic.queue))[0]
+            if now_first > following:
+                # The store was trimmed during the read.
+                self._trimmed(manifest, following, now_first - 1)
+                following = now_first
+                manifest.next = max(manifest.next, now_first)
+        _add(changes, parts)
+        changes.commit()
+        return rows, following is None
+
+    def _page(self, topic: Topic, begin: int, end: int, is_events: bool) -> tuple[Sequence[Any], int | None]:
+        if is_events:
+            return self._store.events(begin, end)
+        page = self._store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
+        rows = [
+            StoredPacket(packet, topic.name, sequence, arrived, lookup_id)
+            for sequence, lookup_id, arrived, packet in page.rows
+        ]
+        return rows, page.next
+
+    def _check(self, manifest: StreamManifest, topic: Topic, first: int, end: int) -> None:
+        """Check that the store still has the numbers that were archived, with the same rows.
+
+        @raise ArchiveError: it has not: it was restored from a backup.
+        """
+        if manifest.next > end:
+            raise ArchiveError(self._restored(topic, f"it ends before {end}, the archive before", manifest))
+        if manifest.name in self._checked or not manifest.anchor:
+            return
+        last, crc = manifest.anchor
+        if first <= last:
+            page, _ = self._page(topic, last, last + 1, manifest.stream == EVENTS)
+            if [_checksum(row) for row in page] != [crc]:
+                raise ArchiveError(self._restored(topic, f"its entry {last} is another one;", manifest))
+        self._checked.add(manifest.name)
+
+    def _restored(self, topic: Topic, how: str, manifest: StreamManifest) -> str:
+        return (
+            f"{topic.name}: the store is not the one that was archived, {how} {manifest.next}: it was"
+            " restored from a backup; select another directory for the archive from now on"
+        )
+
+    def _trimmed(self, manifest: StreamManifest, first: int, last: int) -> None:
+        manifest.gaps.append((first, last))
+        self._gaps.append(
+            f"{manifest.topic}: the entries {first} to {last} were trimmed before they were archived"
+        )
+
+    def _queued(self, changes: StreamChanges, topic: Topic) -> tuple[int, bool]:
+        """Archive the messages of a queue that are not archived yet."""
+        manifest = changes.manifest
+        kept = self._kept.get(manifest.name)
+        if kept is None or kept.serial != manifest.serial or kept.erased != manifest.erased:
+            kept = self._kept[manifest.name] = KeptRows(self._archive)
+        elif self._seconds() < kept.rest_until:
+            return 0, True
+        began = self._seconds()
+        kept.scan(self._store, topic.queue, manifest)
+        rows = pages = 0
+        parts: list[_Part] = []
+        for page in self._new(kept, topic):
+            parts += _parts(page, by_lookup_id=True)
+            rows += len(page)
+            pages += 1
+            kept.add([(signed(row.lookup_id or 0), microseconds(row.arrived) or 0) for row in page])
+            if pages == self._pages:
+                break
+        _add(changes, parts)
+        forgotten = kept.prune(manifest)
+        if rows or forgotten:
+            changes.commit()
+        if pages < self._pages:
+            ended = self._seconds()
+            kept.rest_until = ended + REST * (ended - began)
+        return rows, pages < self._pages
+
+    def _new(self, kept: KeptRows, topic: Topic) -> Iterator[Sequence[StoredPacket]]:
+        """The messages that are not archived, page by page."""
+        for first, last in kept.missing():
+            begin: int | None = first
+            while begin is not None:
+                page = self._store.messages(
+                    topic.queue, begin, min(last + 1, LEVELS * LEVEL), since=None, until=None, bodies=True
+                )
+                rows = [
+                    StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
+                    for lookup_id, arrived, aborts, moves, _, packet in page.rows
+                    if not kept.has(signed(lookup_id), microseconds(arrived) or 0)
+                ]
+                if rows:
+                    yield rows
+                begin = page.next
+
+    def _maintain(self) -> int:
+        """Compact and expire, and return the number of entries that the archive is behind."""
+        now, behind = self._clock(), 0
+        oldest = date_of(now - self._keep_days * 86_400) if self._keep_days else ""
+        log_next = 0
+        for name in [manifest.name for manifest in self._archive.streams()]:
+            with self._archive.locked():
+                manifest = self._archive.load(name)
+                if manifest is None:
+                    continue
+                changes = StreamChanges(self._archive, manifest, now)
+                kept = self._kept.get(name)
+                is_own = kept is not None and (kept.serial, kept.erased) == (manifest.serial, manifest.erased)
+                if oldest and any(file.date < oldest for file in manifest.files):
+                    expire(self._archive, changes, oldest)
+                changes.compact()
+                changes.forget()
+                if kept is not None and is_own:
+                    kept.serial = manifest.serial
+            if manifest.stream == EVENTS:
+                behind += max(0, self._store.event_bounds()[1] - manifest.next)
+            elif manifest.stream == "log":
+                log_next = max(log_next, manifest.next)
+        return behind + (max(0, self._store.log_end() - log_next) if log_next else 0)
+
+
+@attrs.frozen
+class _Part:
+    """Rows of one date.
+
+    @ivar first: the smallest number of its rows; C{last}: the largest.
+    """
+
+    date: str
+    batch: Any
+    first: int
+    last: int
+
+
+def _parts(page: Sequence[Any], *, by_lookup_id: bool = False) -> Iterator[_Part]:
+    """The rows of a page by date, in order."""
+    for date, group in groupby(page, _date):
+        rows = list(group)
+        is_events = isinstance(rows[0], StoredEvent)
+        if is_events:
+            numbers = [row.sequence for row in rows]
+        else:
+            numbers = [signed(row.lookup_id) if by_lookup_id else row.offset for row in rows]
+        batch = event_batch(rows) if is_events else message_batch(rows, _NAMES)
+        yield _Part(date, batch, min(numbers), max(numbers))
+
+
+def _date(row: StoredPacket | StoredEvent) -> str:
+    return date_of(row.event.time if isinstance(row, StoredEvent) else row.arrived)
+
+
+def _add(changes: StreamChanges, parts: Sequence[_Part]) -> None:
+    """Write parts, those of one date that follow each other into one file."""
+    for date, group in groupby(parts, lambda part: part.date):
+        same = list(group)
+        batches = [part.batch for part in same]
+        changes.add(date, batches, min(part.first for part in same), max(part.last for part in same))
+
+
+def expire(archive: Archive, changes: StreamChanges, oldest: str) -> None:
+    """Remove the files of dates before this one.
+
+    @raise ArchiveError: the archive cannot be written.
+    """
+    manifest = changes.manifest
+    gone = [file for file in manifest.files if file.date < oldest]
+    if manifest.stream not in ("log", EVENTS):
+        for file in gone:
+            skip(archive, manifest, file.path)
+    manifest.files = [file for file in manifest.files if file not in gone]
+    manifest.expired += sum(file.rows for file in gone)
+    changes.commit()
+    archive.remove([file.path for file in gone])
+
+
+def skip(
+    archive: Archive, manifest: StreamManifest, path: str, mask: Callable[[Any], Any] | None = None
+) -> None:
+    """Note the rows of a file, or those of a mask, as not to be archived again: the queue may have them."""
+    columns = None if mask is not None else ("lookup_id", "timestamp")
+    for batch in read_file(archive.directory / path, columns):
+        chosen = batch if mask is None else batch.filter(mask(batch))
+        numbers = chosen.column("lookup_id").to_pylist()
+        times = chosen.column("timestamp").cast("int64").to_pylist()
+        manifest.skipped += [(number, moment or 0) for number, moment in zip(numbers, times, strict=True)]
+
+
+def _checksum(row: StoredPacket | StoredEvent) -> int:
+    """The checksum of what a row was made of."""
+    if isinstance(row, StoredEvent):
+        event = row.event
+        facts = (
+            event.time,
+            event.identity.hex(),
+            event.event,
+            event.reason,
+            event.message_class,
+            event.queue,
+        )
+        return crc32(repr(facts).encode("utf-8", "surrogatepass"))
+    return crc32(repr((row.arrived, row.lookup_id)).encode(), crc32(row.packet))

@@ -1,0 +1,250 @@
+"""The manifest of an archive: for each stream which files hold its rows, and up to which number.
+
+Each stream has its own manifest, one JSON file that is replaced atomically: what it names is the archive, and
+a file that no manifest names is not part of it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from msmq.durable import sync, write_durably
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.format import EVENTS
+from msmq.pipeline.schema import VERSION as RECORD_FORMAT
+
+VERSION: Final = 1
+"""The version of the layout of an archive."""
+
+ROOT: Final = "_archive.json"
+LOCK: Final = "_archive.lock"
+MANIFESTS: Final = "_streams"
+FRESH: Final = "_fresh"
+ERASURES: Final = "_erasures.jsonl"
+"""Names that readers of plain Parquet ignore, since they begin with _."""
+
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
+_UNFINISHED: Final = ".new"
+
+
+@attrs.frozen
+class ArchiveFile:
+    """One file.
+
+    @ivar path: relative to the archive.
+    @ivar date: the date of arrival of its rows, in UTC.
+    @ivar size: its bytes; C{crc}: the CRC-32 of its content.
+    @ivar first: the smallest number of its rows, C{last} the largest: offsets of a log, C{lookup_id}s else.
+    @ivar level: how often its rows were merged.
+    @ivar written: when it was written, in seconds since 1970-01-01 UTC.
+    """
+
+    path: str
+    date: str
+    rows: int
+    size: int
+    crc: int
+    first: int
+    last: int
+    level: int
+    written: float
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it is Arrow, and will be merged."""
+        return self.path.endswith(".arrow")
+
+
+@attrs.define
+class StreamManifest:
+    """The manifest of one stream.
+
+    @ivar name: the beginning of the names of its files.
+    @ivar queue: the identifier of the queue, without dashes.
+    @ivar next: of a log, the first number that is not archived.
+    @ivar begun: the first number that was available when the archive began.
+    @ivar anchor: the last archived number of a log, and the checksum of its row; empty before any.
+    @ivar gaps: first and last numbers that the store had trimmed before they were archived.
+    @ivar skipped: rows of a queue that are not archived again, by C{lookup_id} and time of arrival in
+        microseconds, since they were erased.
+    @ivar retired: files that others have replaced, with the time: readers may have them open.
+    @ivar serial: the number of the next file.
+    @ivar erased: the number of rows that were erased.
+    @ivar expired: the number of rows that were removed by age.
+    """
+
+    name: str
+    stream: str
+    topic: str
+    queue: str
+    next: int = 0
+    begun: int = 0
+    anchor: tuple[int, ...] = ()
+    files: list[ArchiveFile] = attrs.field(factory=list)
+    gaps: list[tuple[int, int]] = attrs.field(factory=list)
+    skipped: list[tuple[int, int]] = attrs.field(factory=list)
+    retired: list[tuple[str, float]] = attrs.field(factory=list)
+    serial: int = 0
+    erased: int = 0
+    expired: int = 0
+
+    @property
+    def rows(self) -> int:
+        """The number of archived rows."""
+        return sum(file.rows for file in self.files)
+
+    def new_path(self, date: str, *, fresh: bool) -> str:
+        """The path of the next file."""
+        self.serial += 1
+        name = f"{self.name}-{self.serial:010}"
+        if fresh:
+            return f"{FRESH}/{name}.arrow"
+        kind = EVENTS if self.stream == EVENTS else f"messages/stream={self.stream}"
+        return f"{kind}/date={date}/{name}.parquet"
+
+
+def stream_name(stream: str, topic: str, queue: str) -> str:
+    """The name of a stream, the same for the same queue only."""
+    readable = _NOT_PLAIN.sub("-", f"{topic}-{stream}").strip("-").lower()[-60:]
+    return f"{readable}-{blake2b(f'{stream}/{queue}'.encode(), digest_size=6).hexdigest()}"
+
+
+class Archive:
+    """The directory of an archive."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def owner(self) -> str:
+        """The GUID of the queue manager whose archive it is.
+
+        @raise ArchiveError: there is no archive, or it has another version.
+        """
+        path = self.directory / ROOT
+        try:
+            root = json.loads(path.read_bytes())
+            version, records = int(root["version"]), int(root["record_format"])
+            found = str(root["queue_manager"])
+        except FileNotFoundError:
+            raise ArchiveError(f"{self.directory}: there is no archive") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ArchiveError(f"{path}: not the description of an archive: {error}") from error
+        if (version, records) > (VERSION, RECORD_FORMAT) or version != VERSION:
+            raise ArchiveError(
+                f"{path}: an archive of version {version}, record format {records}; this program knows"
+                f" {VERSION} and {RECORD_FORMAT}"
+            )
+        return found
+
+    def begin(self, owner: str) -> None:
+        """Create the archive of a queue manager, or check that it is the one of this queue manager.
+
+        @raise ArchiveError: it belongs to another queue manager, or other files are there.
+        """
+        path = self.directory / ROOT
+        if path.exists():
+            found = self.owner()
+            if found != owner:
+                raise ArchiveError(
+                    f"{self.directory}: the archive of {found}, not of {owner}; select another directory"
+                )
+            return
+        left = [each.name for each in self.directory.iterdir() if each.name not in (LOCK, f"{ROOT}.new")]
+        if left:
+            raise ArchiveError(f"{self.directory}: not an archive and not empty; select another directory")
+        root = {"version": VERSION, "record_format": RECORD_FORMAT, "queue_manager": owner}
+        for name in (MANIFESTS, FRESH):
+            (self.directory / name).mkdir(exist_ok=True)
+        write_durably(path, json.dumps(root).encode() + b"\n", 0o666)
+
+    @contextmanager
+    def locked(self, *, create: bool = False) -> Iterator[None]:
+        """Wait for the lock of the writers, and hold it.
+
+        @raise ArchiveError: the directory cannot be written.
+        """
+        try:
+            if create:
+                self.directory.mkdir(parents=True, exist_ok=True)
+            with (self.directory / LOCK).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            where = error.filename or self.directory
+            raise ArchiveError(f"{where}: {error.strerror or error}") from error
+
+    def streams(self) -> list[StreamManifest]:
+        """The manifests of all streams.
+
+        @raise ArchiveError: one is damaged.
+        """
+        paths = sorted((self.directory / MANIFESTS).glob("*.json"))
+        return [found for path in paths if (found := self.load(path.stem)) is not None]
+
+    def load(self, name: str) -> StreamManifest | None:
+        """The manifest of a stream; C{None} before its first rows.
+
+        @raise ArchiveError: it is damaged.
+        """
+        path = self.directory / MANIFESTS / f"{name}.json"
+        try:
+            return _manifest(json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ArchiveError(f"{path}: not a manifest: {error}") from error
+
+    def store(self, manifest: StreamManifest) -> None:
+        """Replace the manifest of a stream, atomically and durably.
+
+        @raise OSError: it cannot be written.
+        """
+        for folder in {(self.directory / file.path).parent for file in manifest.files if file.is_fresh}:
+            sync(folder)
+        content = json.dumps(attrs.asdict(manifest), separators=(",", ":")).encode() + b"\n"
+        write_durably(self.directory / MANIFESTS / f"{manifest.name}.json", content, 0o666)
+
+    def path(self, file: ArchiveFile) -> Path:
+        """The path of a file."""
+        return self.directory / file.path
+
+    def tidy(self) -> None:
+        """Remove the files that no manifest names: what a killed writer left behind."""
+        manifests = self.streams()
+        named = {file.path for each in manifests for file in each.files}
+        named.update(path for each in manifests for path, _ in each.retired)
+        for folder, pattern in ((FRESH, "*.arrow"), ("messages", "**/*.parquet"), (EVENTS, "**/*.parquet")):
+            for path in (self.directory / folder).glob(pattern):
+                if path.relative_to(self.directory).as_posix() not in named:
+                    path.unlink()
+        for folder in (MANIFESTS, "."):
+            for path in (self.directory / folder).glob(f"*{_UNFINISHED}"):
+                path.unlink()
+
+    def remove(self, paths: Sequence[str]) -> None:
+        """Delete files that no manifest names any more, and folders that became empty."""
+        for path in paths:
+            (self.directory / path).unlink(missing_ok=True)
+            if not path.startswith(FRESH):
+                with suppress(OSError):
+                    (self.directory / path).parent.rmdir()
+
+
+def _manifest(found: dict[str, Any]) -> StreamManifest:
+    names = {field.name for field in attrs.fields(StreamManifest)}
+    if set(found) != names:
+        raise ValueError(f"its keys are {', '.join(sorted(found))}")
+    found["files"] = [ArchiveFile(**file) for file in found["files"]]
+    found["anchor"] = tuple(found["anchor"])
+    for name in ("gaps", "skipped", "retired"):
+        found[name] = [(first, second) for first, second in found[name]]
+    return StreamManifest(**found)

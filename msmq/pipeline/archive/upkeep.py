@@ -1,0 +1,185 @@
+"""What operators do with an archive: look at it, verify it, erase rows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import attrs
+
+from msmq.pipeline.archive.archiver import skip
+from msmq.pipeline.archive.changes import StreamChanges
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.format import EVENTS, checksum, columns_of, read_file
+from msmq.pipeline.archive.manifest import ERASURES, Archive, ArchiveFile, StreamManifest
+from msmq.pipeline.archive.where import RowCondition
+from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, names_of
+
+
+@attrs.frozen
+class StreamSummary:
+    """One stream of an archive, for people and programs.
+
+    @ivar next: of a log, the first number that is not archived; C{None} of a queue.
+    @ivar gaps: the numbers of log entries that were trimmed before they were archived.
+    @ivar erased: rows that were erased; C{expired}: rows that were removed by age.
+    """
+
+    topic: str
+    stream: str
+    rows: int
+    files: int
+    bytes: int
+    next: int | None
+    gaps: Sequence[tuple[int, int]]
+    erased: int
+    expired: int
+
+
+def summaries(archive: Archive) -> list[StreamSummary]:
+    """All streams.
+
+    @raise ArchiveError: there is no archive, or it is damaged.
+    """
+    archive.owner()
+    return [
+        StreamSummary(
+            each.topic,
+            each.stream,
+            each.rows,
+            len(each.files),
+            sum(file.size for file in each.files),
+            each.next if each.stream in ("log", EVENTS) else None,
+            tuple(each.gaps),
+            each.erased,
+            each.expired,
+        )
+        for each in archive.streams()
+    ]
+
+
+def problems(archive: Archive, on_rows: Callable[[int], None] = lambda rows: None) -> Iterator[str]:
+    """Verify every file, and name what is wrong: damage, missing files, rows twice, gaps.
+
+    @param on_rows: called with the number of further rows that were verified.
+    @raise ArchiveError: there is no archive.
+    """
+    archive.owner()
+    for manifest in archive.streams():
+        for first, last in manifest.gaps:
+            yield f"{manifest.topic}: the entries {first} to {last} were trimmed before they were archived"
+        seen = -1
+        is_log = manifest.stream in ("log", EVENTS)
+        for file in manifest.files:
+            try:
+                rows, numbers = _verified(archive, manifest, file)
+            except ArchiveError as error:
+                yield str(error)
+                continue
+            on_rows(rows)
+            if is_log and numbers:
+                if numbers[0] <= seen or numbers != sorted(set(numbers)):
+                    yield f"{archive.path(file)}: entries before {numbers[-1]} are there twice"
+                seen = max(seen, numbers[-1])
+
+
+def _verified(archive: Archive, manifest: StreamManifest, file: ArchiveFile) -> tuple[int, list[int]]:
+    path = archive.path(file)
+    if checksum(path) != (file.size, file.crc):
+        raise ArchiveError(f"{path}: damaged: its checksum is not the one in the manifest")
+    column = "offset" if manifest.stream in ("log", EVENTS) else "lookup_id"
+    numbers: list[int] = []
+    for batch in read_file(path, (column,)):
+        numbers += batch.column(0).to_pylist()
+    if len(numbers) != file.rows:
+        raise ArchiveError(f"{path}: has {len(numbers)} rows, not {file.rows}")
+    return len(numbers), numbers
+
+
+def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: bool = False) -> dict[str, int]:
+    """Erase the rows that fulfil a condition, and return their number by topic and stream.
+
+    What was erased is noted in the archive without the values of the condition, and is not archived again.
+
+    @param dry_run: only count them.
+    @raise ArchiveError: the condition names an unknown column, or the archive cannot be written.
+    """
+    known = {*names_of(EXPORTED_COLUMNS), *names_of(EVENT_COLUMNS)}
+    for name in condition.columns:
+        if name not in known:
+            raise ArchiveError(f"there is no column {name}")
+    archive.owner()
+    found: dict[str, int] = {}
+    for name in [each.name for each in archive.streams()]:
+        with archive.locked():
+            manifest = archive.load(name)
+            if manifest is None or not condition.fits(columns_of(manifest.stream)):
+                continue
+            count = _erase(archive, manifest, condition, now, dry_run)
+            if count:
+                found[f"{manifest.topic} {manifest.stream}"] = count
+    if not dry_run and found:
+        with archive.locked():
+            _note(archive, condition, now, found)
+    return found
+
+
+def _erase(
+    archive: Archive, manifest: StreamManifest, condition: RowCondition, now: float, dry_run: bool
+) -> int:
+    mask = condition.mask(columns_of(manifest.stream))
+    changes, total = StreamChanges(archive, manifest, now), 0
+
+    def others(batch: Any) -> Any:
+        import pyarrow.compute
+
+        return pyarrow.compute.invert(mask(batch))
+
+    for file in list(manifest.files):
+        # Only the columns of the condition, since most files have no such row.
+        chosen = sum(mask(batch).true_count for batch in read_file(archive.path(file), condition.columns))
+        if not chosen:
+            continue
+        total += chosen
+        if dry_run:
+            continue
+        if manifest.stream not in ("log", EVENTS):
+            skip(archive, manifest, file.path, mask)
+        manifest.erased += chosen
+        changes.keep(file, others)
+    if total and not dry_run:
+        # Replaced files may still have the rows.
+        left = [path for path, _ in manifest.retired]
+        manifest.retired = []
+        changes.commit()
+        archive.remove(left)
+    return total
+
+
+def _note(archive: Archive, condition: RowCondition, now: float, found: dict[str, int]) -> None:
+    record = {
+        "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+        "columns": condition.columns,
+        "rows": found,
+    }
+    try:
+        with (archive.directory / ERASURES).open("ab") as file:
+            file.write(json.dumps(record).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ArchiveError(f"{archive.directory / ERASURES}: {error.strerror or error}") from error
+
+
+def rows(archive: Archive, stream: str, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The rows of a stream, each once, in batches.
+
+    @raise ArchiveError: a file cannot be read.
+    """
+    for manifest in archive.streams():
+        if manifest.stream == stream:
+            for file in manifest.files:
+                yield from read_file(archive.path(file), columns)

@@ -1,0 +1,70 @@
+"""C{msmq archive} writes, shows, verifies and erases an archive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msmq.persistence.changes import PutState, TrimLog
+from tests.builders import BETA
+from tests.cli.support import CommandTestCase
+from tests.pipeline import stores
+
+
+class ArchiveCommandTests(CommandTestCase):
+    """The verb and its output."""
+
+    def setUp(self) -> None:
+        root = Path(self.mktemp())
+        self.data = stores.write_log(root / "data", stores.estate())
+        self.directory = str(root / "archive")
+
+    def archive(self, *arguments: str, verb: str = "update") -> list[dict[str, object]]:
+        ended = self.msmq("--json", "--data", str(self.data), "archive", verb, self.directory, *arguments)
+        self.assertEqual(0, ended.status, ended)
+        found: list[dict[str, object]] = ended.objects
+        return found
+
+    def test_an_update_then_what_there_is(self) -> None:
+        """Each stream with its rows, and nothing is wrong with it."""
+        self.assertEqual([{"rows": 29, "behind": 0}], self.archive())
+        self.assertEqual([{"rows": 0, "behind": 0}], self.archive("--compact"))
+        [log] = [each for each in self.archive(verb="show") if each["stream"] == "log"]
+        self.assertEqual(
+            (".\\private$\\orders", 20, 1, 21), tuple(log[k] for k in ("topic", "rows", "files", "next"))
+        )
+        self.assertEqual([], self.archive(verb="check"))
+        self.assertEqual(6, len(list(Path(self.directory).rglob("*.parquet"))))
+
+    def test_problems_have_the_status_1(self) -> None:
+        """What was trimmed too early is named by an update too."""
+        self.archive()
+        stores.write_log(self.data, [stores.log(40), stores.log(41)])
+        stores.write_log(self.data, [TrimLog(stores.ORDERS.identifier, stores.ARRIVED + 50, None)])
+        line = ".\\private$\\orders: the entries 21 to 22 were trimmed before they were archived"
+        ended = self.msmq("--data", str(self.data), "archive", "update", self.directory)
+        self.assertIn(line, ended.errors)
+        ended = self.msmq("archive", "check", self.directory)
+        self.assertEqual((1, True), (ended.status, line in ended.output), ended)
+
+    def test_an_erasure_needs_a_confirmation(self) -> None:
+        """Without a terminal that is --yes; a rehearsal needs none."""
+        self.archive()
+        where = ("--where", "label = 'message 3'")
+        expected = [{"topic": ".\\private$\\orders", "stream": "log", "rows": 1}]
+        self.assertEqual(expected, self.archive(*where, "--dry-run", verb="erase"))
+        self.assert_refused(("archive", "erase", self.directory, *where), 2, "--yes")
+        self.assertEqual(expected, self.archive(*where, "--yes", verb="erase"))
+        self.assertEqual([], self.archive(*where, "--yes", verb="erase"))
+
+    def test_what_cannot_be_done_is_one_line(self) -> None:
+        """No archive, no condition, no store."""
+        self.assert_refused(("archive", "show", self.directory), 2, "there is no archive")
+        self.archive()
+        self.assert_refused(
+            ("archive", "erase", self.directory, "--where", "label"), 2, "must be COLUMN = VALUE"
+        )
+        self.assert_refused(("archive", "update", self.directory, "--store", "nowhere"), 1, "nowhere")
+        stores.write_log(self.data, [PutState("queue_manager", BETA.bytes)])
+        self.assert_refused(
+            ("--data", str(self.data), "archive", "update", self.directory), 2, "select another directory"
+        )
