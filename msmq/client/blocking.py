@@ -10,6 +10,7 @@ from typing import Any, Final, Self, Unpack
 
 import attrs
 
+from msmq.client.arguments import check_count, check_path, check_seconds, check_text
 from msmq.client.consumer import Consumer
 from msmq.client.outgoing import MessageProperties, MessageToSend, message_to
 from msmq.client.reconnection import Reconnection
@@ -17,6 +18,7 @@ from msmq.control.client.client import ControlClient
 from msmq.control.client.locations import LocationError, UnixLocation, parse_location
 from msmq.control.client.streams import Delivered
 from msmq.errors import LocalProtocolError
+from msmq.quoting import kind_of
 from msmq.structures.status import MQError, Status
 
 RECONNECT: Final = 60.0
@@ -65,6 +67,9 @@ class Client:
         @param reconnect: seconds for which a request is repeated while the queue manager is unreachable.
         @raise LocalProtocolError: an argument is invalid.
         """
+        for argument, value in ("server", server), ("token_file", token_file):
+            if value is not None:
+                check_path(argument, value)
         text = os.fspath(server) if server is not None else os.environ.get("MSMQ_CONTROL") or "msmq-data"
         try:
             where = parse_location(text, token_file=token_file)
@@ -96,14 +101,17 @@ class Client:
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or unreachable.
         """
+        check_text("path", path)
         return self._reconnection.run(lambda: self._control.queue(path))
 
     def create_queue(self, /, path: str, **options: object) -> dict[str, Any]:
         """Create a queue, unless it exists; returns its properties.
 
         @param options: C{transactional}, C{journal}, C{label} and the others of the control API.
+        @raise LocalProtocolError: C{path} is not a text.
         @raise MQError: refused, or unreachable.
         """
+        check_text("path", path)
 
         def create() -> dict[str, Any]:
             try:
@@ -137,6 +145,8 @@ class Client:
             messages before a refused one are sent.
         @raise MQError: a message is refused, or the queue manager is unreachable.
         """
+        if isinstance(messages, MessageToSend) or not isinstance(messages, Iterable):
+            raise LocalProtocolError(f"messages is {kind_of(messages)}, it has to be a list of MessageToSend")
         sent = list(messages)
         for message in sent:
             if not isinstance(message, MessageToSend):
@@ -180,8 +190,13 @@ class Client:
 
         @param timeout: seconds to wait for the first one; C{None} for no limit.
         @return: empty if there are none.
+        @raise LocalProtocolError: an argument is of another type, or out of range.
         @raise MQError: no such queue, or it is unreachable.
         """
+        check_text("queue", queue)
+        check_count("count", count)
+        if timeout is not None:
+            check_seconds("timeout", timeout)
 
         def look() -> list[Delivered]:
             try:
@@ -202,8 +217,14 @@ class Client:
         @param where: a JMESPath expression over the keys of a message.
         @param body: a text that the body has to contain.
         @param limit: the most messages.
+        @raise LocalProtocolError: an argument is of another type, or out of range.
         @raise MQError: no such queue, an invalid expression, or it is unreachable.
         """
+        check_text("queue", queue)
+        check_count("limit", limit)
+        for argument, value in ("where", where), ("body", body):
+            if value is not None:
+                check_text(argument, value)
 
         def search() -> list[dict[str, Any]]:
             found = self._control.browse(queue, where=where, body=body, limit=limit)

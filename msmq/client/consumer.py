@@ -12,6 +12,7 @@ from typing import Final, Self
 
 import attrs
 
+from msmq.client.arguments import check_count, check_seconds, check_text
 from msmq.client.reconnection import Reconnection
 from msmq.control.client.client import ControlClient
 from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
@@ -83,10 +84,11 @@ class Consumer:
     ) -> None:
         if transactional and count is None:
             raise LocalProtocolError("count is missing: a transaction needs the number of its messages")
-        if count is not None and count < 1:
-            raise LocalProtocolError(f"count is {count}, it has to be at least 1")
-        if timeout is not None and not timeout >= 0:
-            raise LocalProtocolError(f"timeout is {timeout}, it has to be at least 0 seconds")
+        check_text("queue", queue)
+        if count is not None:
+            check_count("count", count)
+        if timeout is not None:
+            check_seconds("timeout", timeout)
         self._client = _AbortableClient(client)
         self._queue = queue
         self._count = count

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import attrs
 
-from msmq.errors import LocalProtocolError
+from msmq.client.arguments import check_seconds
 from msmq.structures.status import MQError, Status
 
 T = TypeVar("T")
@@ -34,8 +34,7 @@ class Reconnection:
     sleep: Callable[[float], None] = time.sleep
 
     def __attrs_post_init__(self) -> None:
-        if not self.patience >= 0:
-            raise LocalProtocolError(f"reconnect is {self.patience}, it has to be at least 0 seconds")
+        check_seconds("reconnect", self.patience)
 
     def run(self, request: Callable[[], T], may_repeat: Callable[[], bool] = lambda: True) -> T:
         """Make a request, again if the connection fails.

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import attrs
 
-from msmq.quoting import quoted
+from msmq.errors import LocalProtocolError
+from msmq.quoting import kind_of, quoted
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced, parse_guid
 from msmq.wire.reader import Reader
@@ -82,12 +83,26 @@ class MessageIdentifier(Structure):
     queue_manager: UUID
     ordinal: int
 
+    def __attrs_post_init__(self) -> None:
+        # One for each message: two comparisons in the usual case.
+        if type(self.queue_manager) is not UUID and not isinstance(self.queue_manager, UUID):
+            raise LocalProtocolError(
+                f"MessageIdentifier: queue_manager is {kind_of(self.queue_manager)}; it has to be a UUID"
+            )
+        if type(self.ordinal) is not int and not isinstance(self.ordinal, int):
+            raise LocalProtocolError(
+                f"MessageIdentifier: ordinal is {kind_of(self.ordinal)}; it has to be an int"
+            )
+
     @classmethod
     def parse(cls, text: str) -> MessageIdentifier:
         r"""Read C{{GUID}\N}, N decimal; the braces may be missing.
 
+        @raise LocalProtocolError: C{text} is not a text.
         @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE.
         """
+        if not isinstance(text, str):
+            raise LocalProtocolError(f"MessageIdentifier: text is {kind_of(text)}; it has to be a str")
         match = _MESSAGE_IDENTIFIER.fullmatch(text)
         try:
             if match is None or int(match["ordinal"]) > 0xFFFFFFFF:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
 import msmq
+import msmq.client
 import msmq.testing
 from msmq import load
 from msmq.errors import MsmqError
 
 _CONFIGURATION = load(None, msmq.Overrides(name="ALPHA"), {})
 _ANY: Any = msmq
+_CLIENT: Any = msmq.client
 _TESTING: Any = msmq.testing
 
 
@@ -73,6 +76,41 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("store cannot be used as an IMessageStore", lambda: _TESTING.MemoryEstate().add("ALPHA", store=5)),
     ("broker is an int", lambda: _TESTING.MemoryEstate().add("ALPHA", broker=5)),
     ("session is a dict", lambda: _TESTING.MemoryEstate().add("ALPHA", session={})),
+    ("server is an int", lambda: _CLIENT.Client(5)),
+    ("server: '' has no path", lambda: msmq.client.Client("")),
+    ("token_file is an int", lambda: _CLIENT.Client("ssl:beta:1", token_file=5)),
+    ("reconnect is a str", lambda: _CLIENT.Client("x", reconnect="1")),
+    ("reconnect is -1", lambda: msmq.client.Client("x", reconnect=-1)),
+    ("reconnect is nan", lambda: msmq.client.AsyncioClient("x", reconnect=float("nan"))),
+    ("server is a float", lambda: _CLIENT.DeferredClient(1.5)),
+    ("path is an int", lambda: _CLIENT.Client("x").queue(5)),
+    ("path is ''", lambda: msmq.client.Client("x").create_queue("")),
+    ("destination is an int", lambda: _CLIENT.Client("x").send(5)),
+    ("body is an int", lambda: _CLIENT.Client("x").send("orders", 5)),
+    ("'colour' is not a property", lambda: _CLIENT.Client("x").send("orders", b"", colour="red")),
+    ("messages is an int", lambda: _CLIENT.Client("x").send_all(5)),
+    ("messages is a MessageToSend", lambda: _CLIENT.Client("x").send_all(msmq.client.message_to("orders"))),
+    ("each has to be a MessageToSend", lambda: _CLIENT.Client("x").send_all([b"one"])),
+    ("queue is a bytes", lambda: _CLIENT.Client("x").consume(b"orders")),
+    ("count is 0", lambda: msmq.client.Client("x").consume("orders", count=0)),
+    ("count is a str", lambda: _CLIENT.Client("x").consume("orders", count="5")),
+    ("count is missing", lambda: msmq.client.Client("x").consume("orders", transactional=True)),
+    ("timeout is -1", lambda: msmq.client.AsyncioClient("x").consume("orders", timeout=-1)),
+    ("timeout is a str", lambda: _CLIENT.Client("x").peek("orders", timeout="1")),
+    ("count is 0", lambda: msmq.client.Client("x").peek("orders", count=0)),
+    ("queue is ''", lambda: msmq.client.Client("x").peek("")),
+    ("limit is -5", lambda: msmq.client.Client("x").search("orders", limit=-5)),
+    ("where is an int", lambda: _CLIENT.Client("x").search("orders", where=5)),
+    ("queue_manager is a str", lambda: _ANY.MessageIdentifier("x", 5)),
+    ("ordinal is a str", lambda: _ANY.MessageIdentifier(UUID(int=1), "5")),
+    ("text is a bytes", lambda: _ANY.MessageIdentifier.parse(b"x")),
+    ("is not an identifier of the form", lambda: msmq.MessageIdentifier.parse("x")),
+    ("also is an int", lambda: _ANY.BodyDecoders(5)),
+    ("also has an int without a name", lambda: _ANY.BodyDecoders([5])),
+    ("also has a module without a name", lambda: _ANY.BodyDecoders([msmq])),
+    ("limits is an int", lambda: _ANY.BodyDecoders(limits=5)),
+    ("body is a bytes", lambda: _ANY.BodyDecoders().decode(b"<a/>")),
+    ("data of body is a str", lambda: _ANY.BodyDecoders().decode(_ANY.Body("<a/>"))),
     ("script is an int", lambda: _TESTING.FaultInjectingDouble(5)),
     ("target is an int", lambda: _TESTING.RecordingProxy(5)),
     ("target is ''", lambda: _TESTING.RecordingProxy("")),

@@ -20,7 +20,9 @@ from msmq.decoding.bodies.message_framing import MessageFramingDecoder
 from msmq.decoding.bodies.nrbf import NrbfDecoder
 from msmq.decoding.bodies.plain import JsonDecoder, TextDecoder
 from msmq.decoding.bodies.xml_text import XmlDecoder
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
+from msmq.quoting import kind_of
 
 AUTO: Final = "auto"
 """The name under which the decoder is chosen by the body."""
@@ -63,12 +65,16 @@ class BodyDecoders:
     """The registry of body decoders. No content of a body makes it raise.
 
     @param also: further decoders, which are tried before the built-in ones.
+    @raise LocalProtocolError: an argument cannot be used; the error names it.
     @raise ValueError: two decoders have the same name.
     """
 
     def __init__(self, also: Iterable[IBodyDecoder] = (), *, limits: Limits | None = None) -> None:
+        given: object = limits
+        if given is not None and not isinstance(given, Limits):
+            raise LocalProtocolError(f"BodyDecoders: limits is {kind_of(given)}; it has to be a Limits")
         self._limits = Limits() if limits is None else limits
-        self._foreign: Sequence[IBodyDecoder] = tuple(also)
+        self._foreign: Sequence[IBodyDecoder] = _checked_decoders(also)
         self._decoders: Sequence[IBodyDecoder] = (*self._foreign, *STANDARD)
         self._envelopes: Sequence[EnvelopeDecoder] = nservicebus(self._inner), rebus(self._inner)
         self._named: dict[str, IBodyDecoder] = {}
@@ -86,8 +92,10 @@ class BodyDecoders:
         """Read a body.
 
         @param choice: the name of a decoder, which then decodes the body without a check of its format.
+        @raise LocalProtocolError: C{body} is no L{Body<msmq.interfaces.Body>} with bytes.
         @raise KeyError: no decoder has this name.
         """
+        _check_body(body)
         decoder = None if choice == AUTO else self._named[choice]
         try:
             decoded = self._read(body, self._limits) if decoder is None else self._run(decoder, body)
@@ -124,6 +132,33 @@ class BodyDecoders:
             raise BodyNotDecoded(
                 f"made the decoder {decoder.name} fail: {type(error).__name__}: {error}"
             ) from error
+
+
+def _checked_decoders(given: object) -> Sequence[IBodyDecoder]:
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise LocalProtocolError(f"BodyDecoders: also is {kind_of(given)}; it has to be a list of decoders")
+    decoders = tuple(given)
+    for decoder in decoders:
+        if not isinstance(getattr(decoder, "name", None), str):
+            raise LocalProtocolError(
+                f"BodyDecoders: also has {kind_of(decoder)} without a name, not an IBodyDecoder"
+            )
+        for method in "recognises", "decode":
+            if not callable(getattr(decoder, method, None)):
+                raise LocalProtocolError(
+                    f"BodyDecoders: also has {kind_of(decoder)} without {method}, not an IBodyDecoder"
+                )
+    return decoders
+
+
+def _check_body(body: object) -> None:
+    if not isinstance(body, Body):
+        raise LocalProtocolError(
+            f"BodyDecoders: body is {kind_of(body)}; it has to be a Body, such as Body(message.body)"
+        )
+    for name, data in ("data", body.data), ("extension", body.extension):
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise LocalProtocolError(f"BodyDecoders: {name} of body is {kind_of(data)}; it has to be bytes")
 
 
 def _recognises(decoder: IBodyDecoder, body: Body) -> bool:
