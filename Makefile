@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos bridge-chaos stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos standby-kills bridge-chaos stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -67,6 +67,12 @@ soak: $(INSTALLED)
 MINUTES ?= 120
 soak-store: $(INSTALLED)
 	$(VENV)/bin/python bench/soak_store.py --minutes $(MINUTES)
+
+# An active server and its standby: 200 faults under a sender, then every accepted message is counted.
+standby-kills: $(INSTALLED)
+	MSMQ_STANDBY_KILLS=$${MSMQ_STANDBY_KILLS:-200} MSMQ_STANDBY_LEASE=$${MSMQ_STANDBY_LEASE:-10} \
+		$(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_standby tests.standby.test_campaign
 
 # Two real servers that are killed and cut off while they send to each other: minutes.
 chaos: $(INSTALLED)

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import directlyProvides, providedBy
 
 from msmq.interfaces.storage import IMessageStore
-from msmq.manager.ownership import OWNER
+from msmq.persistence.owner_mark import OWNER
 from msmq.persistence.snapshot import Snapshot
 
 _GUID_SIZE: Final = 16

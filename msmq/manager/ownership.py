@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.persistence.changes import Change, PutState
 from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
+from msmq.persistence.owner_mark import OWNER
 from msmq.persistence.snapshot import Snapshot
 from msmq.wire.guid import braced
-
-OWNER: Final = "queue_manager"
-"""Name of the stored value with the 16 bytes of the owner's GUID, in the order in which they are printed."""
 
 
 async def check_owner(store: IMessageStore, snapshot: Snapshot, identifier: UUID) -> None:

@@ -43,11 +43,12 @@ from msmq.service.settings import (
     QueueManagerSettings,
     QueueSettings,
     SecuritySettings,
+    StorageSharing,
     TimerSettings,
     WebSettings,
 )
 from msmq.settings import SessionSettings
-from msmq.storage.factory import StorageDescriptionError, probe_store
+from msmq.storage.factory import StorageDescriptionError, check_sharing, probe_store
 from msmq.toml.document import DocumentError, nearest, read_document
 from msmq.toml.lines import Path as KeyPath
 from msmq.toml.value_kinds import Array, computer_name, type_name
@@ -293,6 +294,7 @@ class _Reading:
             queue_manager=queue_manager,
             listen=self._listen(queue_manager.data, overrides.address),
             storage=self._get("storage", "backend"),
+            storage_sharing=self._sharing(),
             directory=self._get("directory", "backend"),
             directory_changes=DirectoryChanges(self._get("directory", "changes")),
             directory_options={
@@ -322,6 +324,12 @@ class _Reading:
         from msmq.bridge_service.route_table import RouteTables
 
         return RouteTables(name, self._refuse).read(self._bridge_tables[-1])
+
+    def _sharing(self) -> StorageSharing:
+        sharing = StorageSharing(**self._fields("storage", StorageSharing))
+        if sharing.standby:
+            self._try(("storage", "standby"), check_sharing, self._get("storage", "backend"))
+        return sharing
 
     def _all_values(self) -> dict[str, dict[str, object]]:
         """The value of each key, defaults included."""

@@ -51,6 +51,20 @@ def load_identity(data: Path, make: Callable[[], UUID] = uuid4) -> UUID:
     return _read(path, content)
 
 
+def adopt_identity(data: Path, identifier: UUID) -> None:
+    """Give a data directory the identifier of the queue manager whose store it shares.
+
+    @raise IdentityError: it has another one, or it cannot be read or written.
+    """
+    own = load_identity(data, lambda: identifier)
+    if own != identifier:
+        raise IdentityError(
+            f"{identity_path(data)} has the identifier {braced(own)}, and the store is that of"
+            f" {braced(identifier)}: a standby needs a data directory of its own, new or of the same queue"
+            " manager"
+        )
+
+
 def _read(path: Path, content: bytes) -> UUID:
     try:
         match json.loads(content):

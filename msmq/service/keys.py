@@ -30,6 +30,7 @@ from msmq.service.settings import (
     QueueManagerSettings,
     QueueSettings,
     SecuritySettings,
+    StorageSharing,
     TimerSettings,
 )
 from msmq.settings import SessionSettings
@@ -206,6 +207,7 @@ _LIMITS = _defaults(LimitSettings)
 _TIMERS = _defaults(TimerSettings)
 _QUEUES = _defaults(QueueSettings)
 _SECURITY = _defaults(SecuritySettings)
+_SHARING = _defaults(StorageSharing)
 _QUEUE_MANAGER = _defaults(QueueManagerSettings)
 _U32 = 0xFFFFFFFF
 _WEEK = 7 * 86400
@@ -256,7 +258,11 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "format": Key(_one_of("text", "json", "journal"), "text"),
         "levels": Key(RoomLevels()),
     },
-    "storage": {"backend": Key(Text(storage_backend, "a store's description"), "log")},
+    "storage": {
+        "backend": Key(Text(storage_backend, "a store's description"), "log"),
+        "standby": Key(Flag(), _SHARING["standby"]),
+        "standby_lease": _timed(3, 3600, _SHARING["standby_lease"]),
+    },
     "directory": {
         "backend": Key(Text(directory_backend, "a directory's description"), NO_DIRECTORY),
         "bind_dn": Key(Text(str, "a name in the directory")),

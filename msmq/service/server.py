@@ -40,7 +40,8 @@ from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session_policy import ISessionPolicy
-from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.standby import IOwnedStore
+from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.interfaces.tls import IReloadableTls, TlsError
 from msmq.manager.manager_settings import ORIGINAL
 from msmq.net.clock import SystemClock
@@ -60,7 +61,7 @@ from msmq.service.descriptors import descriptor_limit
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.exposure import exposure
 from msmq.service.host_fingerprint import check_clone
-from msmq.service.identity import has_identity, identity_path, load_identity
+from msmq.service.identity import adopt_identity, has_identity, identity_path, load_identity
 from msmq.service.log_output import LogOutput
 from msmq.service.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
@@ -74,6 +75,7 @@ from msmq.structures.status import MQError, Status
 from msmq.wire.guid import braced
 
 if TYPE_CHECKING:
+    from msmq.service.standby import StandbyWait
     from msmq.web.endpoint import WebEndpoint
 
 
@@ -115,10 +117,13 @@ class Server(Service):
         <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
     @param log_output: writes the log of the process and is configured by a reload; C{None} if another
     observer does.
+    @param announce: receives what a standby waits for, as text for a service manager.
     @raise LocalProtocolError: an argument has another type or lacks a member of its interface; names both.
     @ivar configuration: its configuration.
     @ivar started: fires when the server is ready, or with the reason why it cannot start.  Each start
         makes a new one.
+    @ivar lost: fires with the error when a server with a standby has lost its store to another one; it has to
+        be stopped then.
     @ivar parts: its objects, while it runs.
     @ivar remote_control: address and port of the control API for callers with a token, if configured.
     @ivar web: address and port of the metrics, the health and the console, if they are served.
@@ -147,9 +152,11 @@ class Server(Service):
         source: Callable[[], Configuration] | None = None,
         log_output: LogOutput | None = None,
         accepts_loss: bool = False,
+        announce: Callable[[str], object] | None = None,
     ) -> None:
         check_server_arguments(configuration, source, program, reactor, clock, log_output)
         self._accepts_loss = accepts_loss
+        self._announce = _no_announcement if announce is None else announce
         self._log_output = log_output
         self.configuration = configuration
         self._source = source
@@ -159,6 +166,7 @@ class Server(Service):
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
         self.parts: ServerParts | None = None
         self.started: Deferred[None] = Deferred()
+        self.lost: Deferred[StorageError] = Deferred()
         self.remote_control: tuple[str, int] | None = None
         self.web: tuple[str, int] | None = None
         self._reactor = running_reactor() if reactor is None else reactor
@@ -264,6 +272,7 @@ class Server(Service):
         if (warning := exposure(configuration)) is not None:
             self.log.warn("{line}", line=f"listen.session: {warning}")
         clock = self._clock
+        standby = await self._stand_by()
         search = DirectorySearch(configuration, self._reactor, clock)
         self._undo.append(search.stop)
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
@@ -305,6 +314,10 @@ class Server(Service):
             await self._listen_for_web(listen.web, web, parts)
         await self._convert_former_store()
         await parts.manager.open()
+        if standby is not None:
+            standby.settled()
+            if (owned := IOwnedStore(store, None)) is not None:
+                owned.ownership_lost().addCallback(self._lose)
         if self._program is not None:
             self._undo.append(self._program.end)
             await self._program.prepare(parts.manager)
@@ -332,6 +345,26 @@ class Server(Service):
         self._log_line(f"listens on {', '.join(self._addresses) or 'no address'}")
         self._log_line(f"control socket {listen.control or 'off'}, data directory {data}")
         self._log_line(_store_line(store))
+
+    async def _stand_by(self) -> StandbyWait | None:
+        """Wait until the store is free, if several servers share it; then take over its identity."""
+        configuration = self.configuration
+        if not configuration.storage_sharing.standby or self._replacements.store is not None:
+            return None
+        # Other servers never import it.
+        from msmq.service.standby import StandbyWait
+
+        wait = StandbyWait(configuration, self._reactor, self._announce)
+        self._undo.append(lambda: Deferred.fromCoroutine(wait.close()))
+        owner = await wait.elected()
+        if owner is not None:
+            adopt_identity(configuration.queue_manager.data, owner)
+        return wait
+
+    def _lose(self, error: StorageError) -> None:
+        """Another server has the store: nothing that this one does from now on counts."""
+        lost, self.lost = self.lost, Deferred()
+        lost.callback(error)
 
     async def _convert_former_store(self) -> None:
         """Convert the store of an older version, if the configuration names the store."""
@@ -489,6 +522,10 @@ class Server(Service):
 def _listening(endpoint: StreamEndpoint, parts: ServerParts) -> IProtocolFactory:
     """The factory for connections of the session endpoint; Twisted's TLS needs a protocol for each."""
     return NeverNone(parts.sessions) if endpoint.description.startswith("ssl:") else parts.sessions
+
+
+def _no_announcement(text: str) -> None:
+    """A server without a service manager."""
 
 
 def _no_metric(seconds: float) -> None:

@@ -275,6 +275,17 @@ class TimerSettings:
 
 
 @attrs.frozen(kw_only=True)
+class StorageSharing:
+    """The keys of C{[storage]} for a store that several servers share, one at a time."""
+
+    standby: bool = False
+    """Whether the server waits while another one has the store, and takes over when that one fails."""
+
+    standby_lease: float = 10.0
+    """How long the active server may show no sign of life before a standby takes over."""
+
+
+@attrs.frozen(kw_only=True)
 class Configuration:
     """The configuration of C{twistd msmq}: the file and the options, with every default filled in."""
 
@@ -286,6 +297,9 @@ class Configuration:
 
     storage: str = attrs.field(repr=False)
     """The message store's description; it may contain a password."""
+
+    storage_sharing: StorageSharing = StorageSharing()
+    """Whether other servers share the store."""
 
     directory: str
     """The directory's description."""

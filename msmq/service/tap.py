@@ -159,6 +159,7 @@ class TwistdService(Service):
         self._is_called_by_twistd = True
         self.server.startService()
         self.server.started.addCallbacks(self._started, self._failed)
+        self.server.lost.addCallback(self._lost)
         self._is_called_by_twistd = False
         if self._has_failed:
             self._restore_handler()
@@ -171,6 +172,15 @@ class TwistdService(Service):
         self._manager.stopping()
         self._restore_handler()
         return self.server.stopService()
+
+    def _lost(self, error: Exception) -> None:
+        """End the process, with the port of the sessions: its service manager starts it as a standby."""
+        self._status.failed = True
+        line = f"msmq ends, since another server is active: {error}"
+        self.log.critical("{line}", line=line)
+        self._stderr.write(f"{line}\n")
+        self._stderr.flush()
+        self._reactor.stop()
 
     def _started(self, _: object) -> None:
         collector.settle()
@@ -240,6 +250,7 @@ def makeService(options: Options) -> IService:
     atexit.register(status.at_exit)
     output = _log_output(options, configuration)
     timed = IReactorTime(reactor)
+    manager = ServiceManager.of(os.environ, IReactorTime(reactor))
     program = None if options["broker"] is None else _program(options["broker"], timed)
     server = Server(
         configuration,
@@ -249,9 +260,9 @@ def makeService(options: Options) -> IService:
         source=source.load,
         log_output=output,
         accepts_loss=bool(options["accept-loss"]),
+        announce=manager.ready,
     )
     running = cast(ReloadingReactor, reactor)
-    manager = ServiceManager.of(os.environ, IReactorTime(reactor))
     observer = output or _file_observer(options)
     return TwistdService(server, running, status, sys.__stderr__ or sys.stderr, manager, observer)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import attrs
@@ -10,6 +10,7 @@ from zope.interface import implementer
 
 from msmq.errors import MsmqError
 from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory, IStorageProbe
+from msmq.interfaces.standby import IElection, IStandbyStorage, StandbyReport
 from msmq.interfaces.storage import IMessageStore
 from msmq.plugins import PluginError, check_product, plugins, select_plugin
 from msmq.quoting import quoted
@@ -88,6 +89,33 @@ def probe_store(description: str, data: Path) -> None:
         probe.probe(argument, data)
     except ValueError as error:
         raise _unsuitable(description, error) from error
+
+
+def make_election(description: str, lease: float, report: Callable[[StandbyReport], object]) -> IElection:
+    """Create the election of the active server among those that share the described store.
+
+    @param lease: as of L{IStandbyStorage.make_election}; so is C{report}.
+    @raise StorageDescriptionError: several servers cannot share it.
+    """
+    _, argument = _factory(description)
+    try:
+        return check_sharing(description).make_election(argument, lease, report)
+    except ValueError as error:
+        raise _unsuitable(description, error) from error
+
+
+def check_sharing(description: str) -> IStandbyStorage:
+    """Check that several servers can share the described store, one at a time.
+
+    @raise ValueError: they cannot; the text is the reason.
+    """
+    name, _, _ = description.partition(":")
+    shared = IStandbyStorage(_factory(description)[0], None)
+    if shared is None:
+        raise ValueError(
+            f"a standby needs a store that several servers can reach, such as postgresql; {name} is not"
+        )
+    return shared
 
 
 def shown(description: str) -> str:

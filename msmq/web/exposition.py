@@ -30,6 +30,7 @@ from msmq.web.metrics import (
     QUEUE_METRICS,
     RELOADS,
     SERVER_METRICS,
+    STANDBY,
     STORE_BYTES,
     STORE_COMMITS,
     STORE_DAMAGED,
@@ -144,6 +145,8 @@ class Exposition:
         parts: list[bytes] = []
         measurements = self._manager.measurements
         parts.append(_exposed(INFO, [(self._identity(), 1)]))
+        # A server that waits has another site.
+        parts += [_exposed(metric, [((), 0)]) for metric in STANDBY]
         if measurements.is_running:
             await self._write_queues(measurements, parts)
         if measurements.is_running:

@@ -67,6 +67,15 @@ INFO: Final = _gauge(
     "msmq_info", "Version and identity of the queue manager; always 1.", "version", "identifier", "name"
 )
 
+STANDBY: Final = (
+    _gauge("msmq_standby", "1 while this server waits for the active one, 0 on the active one."),
+    _gauge(
+        "msmq_standby_holder_silent_seconds",
+        "Time for which the active server was not seen at work.",
+    ),
+)
+"""The metrics of a standby; the active server exports 0."""
+
 QUEUE_METRICS: Final[Mapping[Metric, Callable[[QueueMeasurement, float], float | None]]] = {
     _gauge("msmq_queue_messages", "Messages in a local queue, system queues included.", "queue"): (
         lambda queue, now: queue.messages
@@ -330,6 +339,7 @@ itself in the background.
 
 ALL_METRICS: Final = (
     INFO,
+    *STANDBY,
     *QUEUE_METRICS,
     *OUTGOING_METRICS,
     *SERVER_METRICS,

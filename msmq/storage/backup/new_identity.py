@@ -15,13 +15,11 @@ import attrs
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, Change, PutMessage, PutQueue, PutState
 from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.persistence.owner_mark import OWNER
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_rewrites import patch_dead_letter
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import braced
-
-OWNER: Final = "queue_manager"
-"""The name of the value with the identifier; see L{msmq.manager.ownership}."""
 
 EVENT: Final = "identity_renewed"
 """The event that says so, and how many messages became dead letters."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NoReturn
 from uuid import uuid4
 
 import attrs
@@ -51,6 +51,9 @@ Outcomes = list[StorageError | None]
 RETRY_SECONDS: Final = 0.5
 """Seconds between reconnection attempts."""
 
+BEAT_SECONDS: Final = 1.0
+"""Seconds between the queries of an idle connection, by which a standby knows that its client lives."""
+
 _FETCHED: Final = 5000
 """Rows per fetch."""
 
@@ -88,6 +91,7 @@ class ServerDatabase:
         self._refusal: StatementRefused | None = None
         self._absence: DatabaseUnreachable | None = None
         self._next_attempt = 0.0
+        self._next_beat = 0.0
         self._has_express = False
         self._lost_express = False
         link = connect(address)
@@ -132,6 +136,11 @@ class ServerDatabase:
     def is_doubtful(self) -> bool:
         """Whether the result of the last commit is unknown until the database is queried."""
         return self._doubt is not None
+
+    @property
+    def refusal(self) -> StatementRefused | None:
+        """Why nothing is written any more, if the database has another owner or was replaced."""
+        return self._refusal
 
     def close(self) -> None:
         """Release the schema."""
@@ -193,6 +202,10 @@ class ServerDatabase:
         try:
             if not plan.is_empty:
                 self._perform(link, plan, outcomes)
+        except psycopg.errors.NotNullViolation as error:
+            if error.diag.table_name != "progress":
+                raise failure(self.address, "write", error) from None
+            self._refuse(self._taken_over())
         except Exception as error:
             raise failure(self.address, "write", error) from None
         return outcomes
@@ -210,9 +223,7 @@ class ServerDatabase:
         try:
             self._try_to_reconnect()
         except StatementRefused as error:
-            self._refusal = error
-            self.log.critical("{error}", error=error)
-            raise
+            self._refuse(error)
         except Exception as error:
             self._absence = DatabaseUnreachable(str(failure(self.address, "connect again", error)))
             raise self._absence from None
@@ -228,12 +239,22 @@ class ServerDatabase:
         return attempt.outcomes
 
     def check(self) -> None:
-        """Check the connection, without a query.
+        """Check the connection, with a query every L{BEAT_SECONDS}.
 
         @raise DatabaseUnreachable: the connection is lost.
         @raise Refused: it is reachable, but unusable.
         """
-        self._present()
+        link = self._present()
+        if time.monotonic() < self._next_beat:
+            return
+        self._next_beat = time.monotonic() + BEAT_SECONDS
+        try:
+            # The server shows a waiting standby when this connection last executed a statement.
+            link.execute(b"SELECT 1")
+        except psycopg.Error as error:
+            if is_lost(link, error):
+                raise self._lose(error) from None
+            raise failure(self.address, "check the connection", error) from None
 
     def cleanup(self) -> bool:
         """Delete some obsolete rows; returns whether more work is pending.
@@ -268,7 +289,7 @@ class ServerDatabase:
         may_replace: bool,
         leaves_rows: bool = False,
     ) -> None:
-        script_ = script(plan, self._numbers, may_replace=may_replace, leaves_rows=leaves_rows)
+        script_ = script(plan, self._numbers, self._session, may_replace=may_replace, leaves_rows=leaves_rows)
         attempt = _Attempt(plan, script_, outcomes, self._lost_express)
         try:
             _execute(link, script_)
@@ -352,15 +373,24 @@ class ServerDatabase:
 
     def _check_owner(self, found: CommitProgress) -> None:
         if found.session != self._session:
-            raise StatementRefused(
-                f"{self.address.text}: another queue manager has taken it over meanwhile, or it was restored"
-                " from a backup; what is in it now shows only after a restart"
-            )
+            raise self._taken_over()
         if found.number < self._sure:
             raise StatementRefused(
                 f"{self.address.text}: the database has lost what it had committed (group {self._sure}, it is"
                 f" at {found.number}); what is in it now shows only after a restart"
             )
+
+    def _taken_over(self) -> StatementRefused:
+        return StatementRefused(
+            f"{self.address.text}: another queue manager has taken it over meanwhile, or it was restored"
+            " from a backup; what is in it now shows only after a restart"
+        )
+
+    def _refuse(self, error: StatementRefused) -> NoReturn:
+        """Write nothing any more."""
+        self._refusal = error
+        self.log.critical("{error}", error=error)
+        raise error
 
     def _keep(self, link: PostgresqlConnection) -> None:
         self._backend = backend(link)

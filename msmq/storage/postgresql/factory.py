@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
 from msmq.interfaces.plugins import ILossAcceptance, IStorageFactory, IStorageProbe
+from msmq.interfaces.standby import IElection, IStandbyStorage, StandbyReport
 from msmq.interfaces.storage import IMessageStore
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.scrub_policy import SCRUBBING
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from msmq.storage.postgresql.address import Address
 
 
-@implementer(IStorageFactory, IStorageProbe, ILossAcceptance)
+@implementer(IStorageFactory, IStorageProbe, ILossAcceptance, IStandbyStorage)
 @attrs.frozen
 class PostgresqlStorageFactory:
     """C{postgresql://USER@HOST:PORT/DATABASE}: a schema of its own in a database."""
@@ -41,6 +44,17 @@ class PostgresqlStorageFactory:
         from msmq.storage.postgresql.schema_ownership import probe
 
         probe(address)
+
+    def make_election(
+        self, argument: str, lease: float, report: Callable[[StandbyReport], object]
+    ) -> IElection:
+        """See L{IStandbyStorage.make_election}."""
+        address = _address(argument)
+        from twisted.internet import reactor
+
+        from msmq.storage.postgresql.election import SchemaElection
+
+        return SchemaElection(address, lease, report, IReactorFromThreads(reactor))
 
     def _store(self, argument: str, data: Path, *, accepts_loss: bool) -> IMessageStore:
         address = _address(argument)

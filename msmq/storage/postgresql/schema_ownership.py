@@ -10,6 +10,7 @@ import attrs
 import psycopg
 
 from msmq.interfaces.storage import StorageError
+from msmq.persistence.owner_mark import OWNER
 from msmq.storage.loss_check import LossCheck
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
@@ -32,6 +33,22 @@ class Backend:
 
     pid: int
     started: str | None
+
+
+@attrs.frozen
+class LockHolder:
+    """The connection that has an advisory lock.
+
+    @ivar last: when it last executed a statement; C{None} if the server does not show it.
+    @ivar is_working: whether the server executes a statement of it now, or shows nothing of it: no sign that
+        its client is silent.
+    @ivar text: for operators.
+    """
+
+    backend: Backend
+    last: str | None
+    is_working: bool
+    text: str
 
 
 @attrs.frozen
@@ -98,7 +115,8 @@ def lock(link: PostgresqlConnection, address: Address, ended: Backend | None = N
     @raise Refused: another queue manager has the lock.
     @raise psycopg.Error: the database refuses.
     """
-    key = (_APPLICATION << 32) | _schema_oid(link, address)
+    key = schema_key(link, address)
+    assert key is not None
     give_up = time.monotonic() + LOCK_SECONDS
     while not link.row("SELECT pg_try_advisory_lock($1)", [key])[0]:
         if ended is not None and ended in _holders(link, key):
@@ -171,20 +189,22 @@ def _version(link: PostgresqlConnection, address: Address) -> int | None:
 
     @raise StorageError: the schema is of another program.
     """
-    tables = {
-        name
-        for (name,) in link.rows(
-            "SELECT relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace"
-            " WHERE nspname = $1 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')",
-            [address.schema],
-        )
-    }
+    tables = _tables(link, address)
     if not tables:
         return None
     if "msmq_version" not in tables:
         raise StorageError(f"{address.text}: the schema {address.schema} is of another program")
     (version,) = link.row("SELECT number FROM msmq_version")
     return int(version)
+
+
+def _tables(link: PostgresqlConnection, address: Address) -> set[str]:
+    rows = link.rows(
+        "SELECT relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace"
+        " WHERE nspname = $1 AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')",
+        [address.schema],
+    )
+    return {name for (name,) in rows}
 
 
 def _check_version(address: Address, version: int | None, schema: ServerSchema) -> None:
@@ -217,22 +237,60 @@ def _make(link: PostgresqlConnection, address: Address, schema: ServerSchema) ->
     link.execute(b"INSERT INTO msmq_version VALUES ($1)", [schema.version])
 
 
-def _schema_oid(link: PostgresqlConnection, address: Address) -> int:
-    (oid,) = link.row("SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1", [address.schema])
-    return int(oid)
+def schema_key(link: PostgresqlConnection, address: Address) -> int | None:
+    """The number of the schema's advisory lock; C{None} if there is no schema."""
+    rows = link.rows("SELECT oid::bigint FROM pg_catalog.pg_namespace WHERE nspname = $1", [address.schema])
+    return (_APPLICATION << 32) | int(rows[0][0]) if rows else None
+
+
+def holder_of(link: PostgresqlConnection, key: int) -> LockHolder | None:
+    """The connection that has an advisory lock."""
+    rows = link.rows(f"SELECT {_HOLDER} {_OF_LOCK}", [key >> 32, key & 0xFFFFFFFF])
+    if not rows:
+        return None
+    pid, started, last, is_working, client = rows[0]
+    return LockHolder(Backend(pid, started), last, bool(is_working), f"{client} (PostgreSQL process {pid})")
+
+
+def fence(link: PostgresqlConnection, address: Address) -> None:
+    """Have every transaction of an earlier owner fail; call it with the schema's lock.
+
+    @raise psycopg.Error: the database refuses.
+    """
+    if "progress" in _tables(link, address):
+        link.execute(b"UPDATE progress SET session = gen_random_uuid()")
+
+
+def stored_owner(link: PostgresqlConnection, address: Address) -> bytes | None:
+    """QueueManager.Identifier of the store's owner; C{None} if it was never opened.
+
+    [MS-MQDMPR] 3.1.1.1.
+
+    @raise psycopg.Error: the database refuses.
+    """
+    if "state" not in _tables(link, address):
+        return None
+    rows = link.rows("SELECT value FROM state WHERE name = $1", [OWNER.encode()])
+    return bytes(rows[0][0]) if rows and len(rows[0][0]) == 16 else None
 
 
 def _holders(link: PostgresqlConnection, key: int) -> list[Backend]:
-    return [
-        Backend(*row)
-        for row in link.rows(
-            "SELECT a.pid, a.backend_start::text FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
-            " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"
-            " AND l.classid::bigint = $1 AND l.objid::bigint = $2"
-            " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-            [key >> 32, key & 0xFFFFFFFF],
-        )
-    ]
+    rows = link.rows(f"SELECT a.pid, a.backend_start::text {_OF_LOCK}", [key >> 32, key & 0xFFFFFFFF])
+    return [Backend(*row) for row in rows]
+
+
+_HOLDER: Final = (
+    "a.pid, a.backend_start::text, a.query_start::text,"
+    # A server that waits for its client is not at work, whatever it calls its state.
+    " a.query_start IS NULL OR (a.state = 'active' AND a.wait_event_type IS DISTINCT FROM 'Client'),"
+    " coalesce(host(a.client_addr), 'a local client')"
+)
+_OF_LOCK: Final = (
+    "FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+    " WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1"
+    " AND l.classid::bigint = $1 AND l.objid::bigint = $2"
+    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
 
 
 def _empty_express(link: PostgresqlConnection) -> None:

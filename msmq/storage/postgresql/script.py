@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import attrs
 
 from msmq.storage.checksums import queue_checksum, record_checksum
@@ -29,11 +31,20 @@ class Script:
 
 
 def script(
-    plan: TransactionPlan, last: LogNumbers, *, may_replace: bool, leaves_rows: bool = False
+    plan: TransactionPlan,
+    last: LogNumbers,
+    session: UUID,
+    *,
+    may_replace: bool,
+    leaves_rows: bool = False,
 ) -> Script:
     """The statements that write a plan.
 
+    If another process has taken the schema over, the transaction fails with a C{NotNullViolation} of the
+    table C{progress}, and changes nothing.
+
     @param last: the last assigned numbers before it.
+    @param session: the owner of the schema that writes it.
     @param may_replace: whether a put may replace a stored message; otherwise it fails then, but costs a
         quarter less.
     @param leaves_rows: whether rows of removed messages stay, since the database cannot reach them.
@@ -53,8 +64,9 @@ def script(
     appended = append_entries(plan.logs, numbers, statements, main)
     write_events(plan.events, numbers, main)
     main.add(
-        "UPDATE progress SET number = {0}, last_entry = {1}, last_event = {2}, first_event = {3}",
-        *(numbers.group, numbers.entry, numbers.event, numbers.first_event),
+        "UPDATE progress SET number = CASE WHEN session = {4} THEN {0}::bigint END,"
+        " last_entry = {1}, last_event = {2}, first_event = {3}",
+        *(numbers.group, numbers.entry, numbers.event, numbers.first_event, session),
     )
     statements.append(main)
     trimmed = trim_logs(plan.logs, last.entry, appended, statements)

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorFromThreads
 from zope.interface import implementer
 
+from msmq.interfaces.standby import IOwnedStore
 from msmq.interfaces.storage import IMessageStore, IStoreVerification, StorageError
 from msmq.persistence.changes import AppendLog, Change, PutMessage, RestoreLog
 from msmq.storage.damage import DamagePolicy
@@ -28,7 +29,7 @@ WAITING_BYTES: Final = 256 * 1024 * 1024
 _CHANGE_BYTES: Final = 256
 
 
-@implementer(IMessageStore, IStoreVerification)
+@implementer(IMessageStore, IOwnedStore, IStoreVerification)
 class PostgresqlMessageStore(ThreadedMessageStore):
     """Message store in a schema of a PostgreSQL database; a completed commit is committed there.
 
@@ -67,6 +68,7 @@ class PostgresqlMessageStore(ThreadedMessageStore):
         self._waiting_limit = waiting_bytes
         self._unfinished: dict[Deferred[Any], int] = {}
         self._waiting_bytes = 0
+        self._ownership_lost: Deferred[StorageError] = Deferred()
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
         """See L{IMessageStore.commit}."""
@@ -82,6 +84,10 @@ class PostgresqlMessageStore(ThreadedMessageStore):
         writing.put(Commit(tuple(changes), done, weight))
         return done
 
+    def ownership_lost(self) -> Deferred[StorageError]:
+        """See L{IOwnedStore.ownership_lost}."""
+        return self._ownership_lost
+
     def _threads(
         self, listener: Listener, deliver: Deliver
     ) -> tuple[PostgresqlWritingThread, tuple[ReadingThread, ReadingThread]]:
@@ -92,7 +98,16 @@ class PostgresqlMessageStore(ThreadedMessageStore):
             ReadingThread("msmq postgresql searches", readers[1], deliver),
         )
         wait = self.address.wait
-        return PostgresqlWritingThread(self._open_database, wait, readers, reading, listener), reading
+        self._ownership_lost = Deferred()
+        writing = PostgresqlWritingThread(
+            self._open_database,
+            wait,
+            readers,
+            reading,
+            listener,
+            partial(self._call, self._ownership_lost.callback),
+        )
+        return writing, reading
 
     def _is_writing(self) -> bool:
         return bool(self._unfinished)

@@ -56,6 +56,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
     @param wait: seconds.
     @param readers: the readers of the other threads, each with a connection of its own.
     @param reading: the reading threads, which end with this one.
+    @param lost: called once, in this thread, when the schema has another owner or was replaced.
     """
 
     def __init__(
@@ -65,8 +66,11 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         readers: Sequence[DatabaseReader],
         reading: Sequence[ReadingThread],
         listener: Listener,
+        lost: Callable[[StorageError], object],
     ) -> None:
         super().__init__("msmq postgresql writer", open_database, reading, listener)
+        self._lost = lost
+        self._is_lost = False
         self._wait = wait
         self._readers = readers
         self._is_end = False
@@ -84,6 +88,9 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
         while not self._is_end:
             is_away = self._away_since is not None
             has_written = self._perform(database, self._take(None if is_away else cleanup_at))
+            if database.refusal is not None and not self._is_lost:
+                self._is_lost = True
+                self._lost(database.refusal)
             now = time.monotonic()
             if cleanup_at is None:
                 cleanup_at = now + CLEANUP_SECONDS if has_written else None
@@ -225,7 +232,7 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
                 database.reconnect()
             except StorageError:
                 return
-        except StatementRefused:
+        except StorageError:
             return
         self._connection_restored(database)
 

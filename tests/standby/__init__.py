@@ -1,0 +1,1 @@
+"""Tests of standby servers: two processes over one schema of PostgreSQL."""

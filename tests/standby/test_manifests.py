@@ -1,0 +1,60 @@
+"""The manifests for Kubernetes: they set what the server reads, and lead peers to the active server alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.service.keys import TABLES
+from tests.servers.prepared import PROJECT
+
+_CONTAINERFILE = PROJECT / "packaging" / "container" / "Containerfile"
+
+
+class ManifestTests(SynchronousTestCase):
+    """packaging/kubernetes/msmq.yaml."""
+
+    def setUp(self) -> None:
+        text = (PROJECT / "packaging" / "kubernetes" / "msmq.yaml").read_text(encoding="utf-8")
+        self.objects: dict[str, Any] = {each["kind"]: each for each in yaml.safe_load_all(text)}
+        self.pods = self.objects["StatefulSet"]["spec"]
+        [self.container] = self.pods["template"]["spec"]["containers"]
+
+    def test_variables_are_keys_of_the_configuration(self) -> None:
+        """Each variable is a key of a table, and the standby has a store that servers can share."""
+        names = {each["name"] for each in self.container["env"]}
+        known = {f"MSMQ_{table}_{key}".upper() for table, keys in TABLES.items() for key in keys}
+        self.assertEqual(names - known, set())
+        self.assertIn("MSMQ_STORAGE_STANDBY", names)
+        self.assertIn("MSMQ_STORAGE_BACKEND", names)
+
+    def test_service_selects_the_ready_pod(self) -> None:
+        """The Service and the network policy select the pods, by ports that the container has."""
+        labels = self.pods["template"]["metadata"]["labels"]
+        service = self.objects["Service"]["spec"]
+        self.assertEqual(service["selector"], labels)
+        self.assertNotIn("publishNotReadyAddresses", service)
+        self.assertEqual(self.pods["selector"]["matchLabels"], labels)
+        self.assertEqual(self.objects["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"], labels)
+        ports = {port["name"]: (port["containerPort"], port["protocol"]) for port in self.container["ports"]}
+        for port in service["ports"]:
+            self.assertEqual(ports[port["targetPort"]], (port["port"], port["protocol"]))
+
+    def test_a_standby_blocks_nothing(self) -> None:
+        """No step of a start or an update waits until every pod is ready: a standby never is."""
+        self.assertEqual(self.pods["replicas"], 2)
+        self.assertEqual(self.pods["podManagementPolicy"], "Parallel")
+        self.assertEqual(self.pods["updateStrategy"], {"type": "OnDelete"})
+
+    def test_probes_and_paths_are_those_of_the_image(self) -> None:
+        """The probes use the web endpoint of the image, and the volume is its data directory."""
+        image = Path(_CONTAINERFILE).read_text(encoding="utf-8")
+        self.assertIn("MSMQ_LISTEN_WEB=tcp:15801:interface=127.0.0.1", image)
+        for probe, path in ("readinessProbe", "/health/ready"), ("livenessProbe", "/health/live"):
+            self.assertIn(f"http://127.0.0.1:15801{path}", self.container[probe]["exec"]["command"][2])
+        self.assertIn("MSMQ_QUEUE_MANAGER_DATA=/var/lib/msmq", image)
+        self.assertIn("/var/lib/msmq", [mount["mountPath"] for mount in self.container["volumeMounts"]])
+        self.assertEqual(self.pods["template"]["spec"]["securityContext"]["runAsUser"], 1801)
