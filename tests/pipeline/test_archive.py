@@ -21,6 +21,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState, RemoveQueue, TrimLog
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
 from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.following import follow
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import erase, problems, rows, summaries
 from msmq.pipeline.archive.where import parse_condition
@@ -336,6 +337,42 @@ class FaultTests(ArchiveTestCase):
         self.assert_complete()
         self.update()
         self.assert_complete(*more)
+
+    def test_a_follower_goes_on_after_faults(self) -> None:
+        """A disk that was full and a store that was away; each is reported once."""
+        self.update()
+        self.write(stores.log(40), stores.put(81, DEAD))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        away = self.data.with_name("away")
+        lines: list[str] = []
+        passes = 0
+
+        def is_over() -> bool:
+            nonlocal passes
+            passes += 1
+            if passes == 2:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            elif passes == 3:
+                store.close()
+                self.data.rename(away)
+            elif passes == 5:
+                away.rename(self.data)
+                self.write(stores.log(41), stores.put(82, DEAD))
+            return passes == 6
+
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(store, self.archive, clock=lambda: self.now, seconds=lambda: 0.0)
+            follow(archiver, is_over, lambda progress: lines.append(str(progress.rows)), lines.append)
+        self.assertEqual(["archiving again", "2", "archiving again", "2"], [lines[1], lines[2], *lines[4:]])
+        self.assertIn("cannot be written", lines[0])
+        self.assertIn("trying again", lines[3])
+        dead = ".\\system$;deadletter"
+        self.assert_complete(
+            *(("log", ".\\private$\\orders", number) for number in (21, 22)),
+            *(("dead_letter", dead, number) for number in (81, 82)),
+        )
 
     def test_a_damaged_file_is_named(self) -> None:
         """By a check, and by a compaction, which does not spread the damage."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -16,6 +17,9 @@ from msmq.cli.files.export import progress_bar
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.pipeline.archive.archiver import ArchiveProgress
 
 
 @click.group
@@ -32,29 +36,61 @@ def archive() -> None:
     help="The store: a data directory, a record log, a SQLite file, or postgresql://...; instead of --data.",
 )
 @click.option("--compact", is_flag=True, help="Also write the newest rows as Parquet.")
+@click.option("--keep-days", type=click.IntRange(1, 36_500), metavar="N", help="Remove rows of older dates.")
+@click.option("--follow", is_flag=True, help="Continue with what is new, until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.1, 86_400),
+    default=5.0,
+    metavar="S",
+    help="Seconds between two updates with --follow; default: 5.",
+)
 @common_options
 @pass_settings
-def archive_update(settings: Settings, directory: str, store: str | None, compact: bool) -> None:
+def archive_update(
+    settings: Settings,
+    directory: str,
+    store: str | None,
+    compact: bool,
+    keep_days: int | None,
+    follow: bool,
+    interval: float,
+) -> None:
     """Archive what the store has gained since the last time into DIR; the server may run.
 
     DIR is created if it does not exist. Each row is archived once, whatever is interrupted.
     """
+    if follow and compact:
+        raise click.UsageError("--compact and --follow exclude each other")
+
+    def report(progress: ArchiveProgress) -> None:
+        for gap in progress.gaps:
+            complain(gap, "msmq archive")
+        settings.output.one({"rows": progress.rows, "behind": progress.behind})
+        settings.output.flush()
+
+    def is_over() -> bool:
+        time.sleep(interval)
+        return False
+
     with _refusing():
         from msmq.pipeline.archive.archiver import Archiver
+        from msmq.pipeline.archive.following import follow as run
         from msmq.pipeline.archive.manifest import Archive
         from msmq.pipeline.files.errors import parquet
         from msmq.pipeline.files.exporter import store_at
 
         parquet()
         with store_at(store or settings.data) as opened:
-            archiver = Archiver(opened, Archive(Path(directory)))
+            archiver = Archiver(opened, Archive(Path(directory)), keep_days=keep_days or 0)
+            if follow:
+                with suppress(KeyboardInterrupt):
+                    run(archiver, is_over, report, lambda line: complain(line, "msmq archive"))
+                return
             progress = archiver.run()
             if compact:
                 archiver.compact()
-    for gap in progress.gaps:
-        complain(gap, "msmq archive")
-    settings.output.one({"rows": progress.rows, "behind": progress.behind})
-    settings.output.flush()
+    report(progress)
 
 
 @archive.command("show")

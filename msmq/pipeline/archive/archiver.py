@@ -106,7 +106,7 @@ class Archiver:
                 for topic in topics:
                     rows += self._topic(stream, topic, log_end)
             behind = self._maintain()
-        except ArchiveError:
+        except BaseException:
             # What is in memory may be ahead of the files.
             self._kept.clear()
             raise
@@ -199,7 +199,8 @@ class Archiver:
         """
         if manifest.next > end:
             raise ArchiveError(self._restored(topic, f"it ends before {end}, the archive before", manifest))
-        if manifest.name in self._checked or not manifest.anchor:
+        is_same = manifest.name in self._checked and end == manifest.next
+        if is_same or not manifest.anchor:
             return
         last, crc = manifest.anchor
         if first <= last:

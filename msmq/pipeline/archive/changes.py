@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from msmq.durable import sync
-from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
 from msmq.pipeline.archive.format import checksum, read_file, write_file
 from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.files.directory import date_of
@@ -54,7 +54,7 @@ class StreamChanges:
             self._archive.store(self.manifest)
         except OSError as error:
             where = error.filename or self._archive.directory
-            raise ArchiveError(f"{where}: cannot be written: {error.strerror or error}") from error
+            raise ArchiveUnwritable(f"{where}: cannot be written: {error.strerror or error}") from error
 
     def merge(self) -> None:
         """Merge the newest files while there are enough of one level, so that their number stays small."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from msmq.durable import sync
-from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     EXPORTED_COLUMNS,
@@ -83,7 +83,7 @@ def write_file(path: Path, stream: str, batches: Iterable[Any]) -> int:
         return rows
     except (OSError, ArrowException) as error:
         path.unlink(missing_ok=True)
-        raise ArchiveError(f"{path}: cannot be written: {_reason(error)}") from error
+        raise ArchiveUnwritable(f"{path}: cannot be written: {_reason(error)}") from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise

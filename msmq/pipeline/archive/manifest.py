@@ -18,7 +18,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.durable import sync, write_durably
-from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
 from msmq.pipeline.archive.format import EVENTS
 from msmq.pipeline.schema import VERSION as RECORD_FORMAT
 
@@ -180,7 +180,7 @@ class Archive:
                 yield
         except OSError as error:
             where = error.filename or self.directory
-            raise ArchiveError(f"{where}: {error.strerror or error}") from error
+            raise ArchiveUnwritable(f"{where}: {error.strerror or error}") from error
 
     def streams(self) -> list[StreamManifest]:
         """The manifests of all streams.
