@@ -8,8 +8,7 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from msmq import Body, BodyDecoders, IBodyDecoder
-from msmq.interfaces import BodyNotDecoded, DecodedBody
-from msmq.interfaces.decoding import Limits
+from msmq.interfaces import BodyNotDecoded, DecodedBody, Limits
 
 
 @implementer(IBodyDecoder)

@@ -21,42 +21,31 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
-from msmq import MQError
-from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.client import Client
 
 TOGETHER = 50
 """Messages that are confirmed together."""
 
 
-def create_queues(client: ControlClient, site: UUID) -> list[str]:
+def create_queues(client: Client, site: UUID) -> list[str]:
     """Create the missing connector queues of a site, and return the format names of both."""
     for suffix, transactional in (("", False), ("-xactonly", True)):
-        try:
-            client.create_queue(f".\\private$\\connector-{site}{suffix}", {"transactional": transactional})
-        except MQError as error:
-            if error.status.name != "MQ_ERROR_QUEUE_EXISTS":
-                raise
+        client.create_queue(f".\\private$\\connector-{site}{suffix}", transactional=transactional)
     return [f"CONNECTOR={site}", f"CONNECTOR={site};XACTONLY"]
 
 
-def carry(client: ControlClient, queue: str, outbox: Path, timeout: float | None = None) -> int:
+def carry(client: Client, queue: str, outbox: Path, timeout: float | None = None) -> int:
     """Move messages from a connector queue until none has arrived for some seconds; return their number."""
     carried = 0
-    while True:
-        try:
-            with client.receive(queue, count=TOGETHER, timeout=timeout) as stream:
-                for item in stream:
-                    match item:
-                        case Delivered(properties, body):
-                            write(outbox, properties["id"], json.dumps(properties, indent=2).encode(), body)
-                            carried += 1
-                        case Receipt():
-                            sync(outbox)
-                            item.confirm()
-        except MQError as error:
-            if error.status.name != "MQ_ERROR_IO_TIMEOUT":
-                raise
-            return carried
+    with client.consume(queue, count=TOGETHER, timeout=timeout) as consumer:
+        for batch in consumer:
+            with batch:
+                for message in batch:
+                    properties = json.dumps(dict(message.properties), indent=2).encode()
+                    write(outbox, message.identifier, properties, message.body)
+                sync(outbox)
+            carried += len(batch)
+    return carried
 
 
 def write(outbox: Path, identifier: str, properties: bytes, body: bytes) -> None:
@@ -84,14 +73,11 @@ def main(data: str, site: str, outbox: str, timeout: str | None = None) -> None:
     """Move messages of both queues, forever or until none has arrived for some seconds."""
     directory = Path(outbox)
     directory.mkdir(parents=True, exist_ok=True)
-    client = ControlClient(Path(data) / "control.sock")
+    client = Client(data)
     seconds = None if timeout is None else float(timeout)
     queues = create_queues(client, UUID(site))
     with ThreadPoolExecutor(len(queues)) as threads:
-        carrying = [
-            threads.submit(carry, ControlClient(Path(data) / "control.sock"), queue, directory, seconds)
-            for queue in queues
-        ]
+        carrying = [threads.submit(carry, client, queue, directory, seconds) for queue in queues]
         for queue, done in zip(queues, carrying, strict=True):
             print(f"{queue}: {done.result()} messages")
 

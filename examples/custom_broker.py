@@ -30,14 +30,14 @@ from msmq import (
     IClock,
     Message,
     MQError,
+    OutgoingMessage,
     OutgoingPacket,
     RemoteProtocolError,
     SessionFactory,
     SessionProtocol,
     UserMessageView,
+    build_packet,
 )
-from msmq.queues.arriving.packet_builder import build_packet
-from msmq.structures.packet.outgoing_message import OutgoingMessage
 
 
 class EchoSession(SessionProtocol):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from msmq.net.session_factory import SessionFactory
     from msmq.net.session_hooks import SessionHooks
     from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+    from msmq.queues.arriving.packet_builder import build_packet
     from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
     from msmq.queues.reading.seek import MessageSeekAction
     from msmq.sender.deliveries import NotDelivered
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from msmq.structures.algorithms import AuthenticationLevel, PrivacyLevel
     from msmq.structures.identifiers import MessageIdentifier
     from msmq.structures.packet.message_class import MessageClass
+    from msmq.structures.packet.outgoing_message import OutgoingMessage
     from msmq.structures.packet.user_message_view import UserMessageView
     from msmq.structures.status import MQError, Status
     from msmq.version import __version__
@@ -77,6 +79,7 @@ _HOMES = {
     "Outcome": "msmq.broker.outcomes",
     "OpenQueue": "msmq.manager.applications.open_queue",
     "NotDelivered": "msmq.sender.deliveries",
+    "OutgoingMessage": "msmq.structures.packet.outgoing_message",
     "OutgoingPacket": "msmq.session.outgoing",
     "Overrides": "msmq.service.configuration",
     "PrivacyLevel": "msmq.structures.algorithms",
@@ -96,6 +99,7 @@ _HOMES = {
     "UserMessageView": "msmq.structures.packet.user_message_view",
     "__version__": "msmq.version",
     "accept": "msmq.broker.outcomes",
+    "build_packet": "msmq.queues.arriving.packet_builder",
     "connect": "msmq.sender.sender",
     "later": "msmq.broker.outcomes",
     "load": "msmq.service.configuration",
@@ -130,6 +134,7 @@ __all__ = [
     "NotDelivered",
     "OpenQueue",
     "Outcome",
+    "OutgoingMessage",
     "OutgoingPacket",
     "Overrides",
     "PrivacyLevel",
@@ -149,6 +154,7 @@ __all__ = [
     "UserMessageView",
     "__version__",
     "accept",
+    "build_packet",
     "connect",
     "later",
     "load",

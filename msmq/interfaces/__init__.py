@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
     from msmq.interfaces.broker import HookResult, IBroker, IRefusingBroker
     from msmq.interfaces.clock import IClock
-    from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder
+    from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
     from msmq.interfaces.directory import (
         DirectoryCondition,
         DirectoryError,
@@ -152,6 +152,7 @@ __all__ = [
     "IStorageProbe",
     "ITransaction",
     "IWatchedDirectory",
+    "Limits",
     "LogEntry",
     "LogExtent",
     "ManagerStatus",
@@ -200,7 +201,7 @@ _MODULES: Final = {
     "msmq.interfaces.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
     "msmq.interfaces.broker": ("HookResult", "IBroker", "IRefusingBroker"),
     "msmq.interfaces.clock": ("IClock",),
-    "msmq.interfaces.decoding": ("Body", "BodyNotDecoded", "DecodedBody", "IBodyDecoder"),
+    "msmq.interfaces.decoding": ("Body", "BodyNotDecoded", "DecodedBody", "IBodyDecoder", "Limits"),
     "msmq.interfaces.directory": (
         "DirectoryCondition",
         "DirectoryError",

@@ -17,6 +17,7 @@ from uuid import UUID
 from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.client import Client
 from tests.builders import ALPHA, GAMMA, establish
 from tests.integration.test_control_socket import CommandTestCase
 from tests.patience import DEADLINE
@@ -182,10 +183,10 @@ routing_server = true
 """)
         with (
             servers.queue_manager("ANNA", members["ANNA"], {}, self.directory, enterprise=estate) as anna,
-            servers.queue_manager("GATE", members["GATE"], {}, self.directory, enterprise=estate) as gate,
+            servers.queue_manager("GATE", members["GATE"], {}, self.directory, enterprise=estate),
         ):
             connector = example("connector")
-            queues = connector.create_queues(gate.client, UUID(site))
+            queues = connector.create_queues(Client(self.directory / "GATE"), UUID(site))
             admin = anna.client.create_queue(r".\private$\answers", {})["format_name"]
             for transactional in (False, True):
                 record = {
@@ -203,7 +204,8 @@ routing_server = true
             self.assertEqual(output.splitlines(), [f"{queue}: 10 messages" for queue in queues])
             answers = r".\private$\answers"
             (self.directory / "answers").mkdir()
-            self.assertEqual(connector.carry(anna.client, answers, self.directory / "answers", 3), 20)
+            client = Client(self.directory / "ANNA")
+            self.assertEqual(connector.carry(client, answers, self.directory / "answers", 3), 20)
         bodies = sorted(path.read_bytes() for path in (self.directory / "out").glob("*.body"))
         self.assertEqual(bodies, sorted([b"%d" % number for number in range(10)] * 2))
         self.assertEqual(len(list((self.directory / "out").glob("*.json"))), 20)

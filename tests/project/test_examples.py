@@ -69,9 +69,8 @@ DOORS = (
 LOOK_INSIDE = {
     *("demo_crash.py", "demo_messages.py", "demo_meddler.py", "demo_servers.py", "demo_witness.py"),
     *("demo_pipeline.py", "lost_messages.py", "orders_in_spark.py", "enterprise/three_sites.py"),
-    *("connector.py", "custom_broker.py", "bodies.py"),
 }
-"""The demonstrations of the project, and examples whose parts have no door yet."""
+"""The demonstrations of the project: they kill and watch its servers, and read their stores."""
 
 TO_THERE = r"DIRECT=TCP:127.0.0.3\private$\echo"
 ANSWERS = parse_format_name(r"DIRECT=TCP:127.0.0.2\private$\answers")
