@@ -56,6 +56,7 @@ SHARED: Final = {
         "tests.directory.test_attribute_table",
     ),
     "RabbitMQ": ("tests.bridge_service",),
+    "PostgreSQL for two": ("tests.standby",),
     "Source tree": ("tests.test_architecture", "tests.project.test_declared_dependencies"),
 }
 """The packages and modules whose tests share what takes seconds to make: a server, or the parsed package."""
@@ -66,6 +67,7 @@ LONGEST: Final = (
     "tests.faults.test_failing_system",
     "Samba",
     "RabbitMQ",
+    "PostgreSQL for two",
     "tests.pipeline.test_kills",
     "tests.web.console.test_browser",
     "tests.project.test_documents",

@@ -15,6 +15,8 @@ from msmq.structures.status import MQError
 from tests.patience import DEADLINE
 from tests.standby.pair import Pair
 
+_BATCH = 1000
+
 QUEUE = ".\\private$\\orders"
 FAULTS = ("kill", "kill", "kill", "stop", "cut")
 """SIGKILL; SIGSTOP, and SIGCONT when another server is active; the end of the connection to the database."""
@@ -94,8 +96,11 @@ class Campaign:
         sender.end()
         if self.pair.stored() != sender.accepted:
             raise AssertionError(f"{sender.accepted} accepted, {self.pair.stored()} in the database")
-        messages = self.pair.active.client.peek(QUEUE, count=2 * sender.accepted)
-        found = [int(message.body) for message in messages]
+        found: list[int] = []
+        with self.pair.active.client.consume(QUEUE, count=_BATCH, timeout=0) as consumer:
+            for batch in consumer:
+                with batch:
+                    found += [int(message.body) for message in batch]
         if found != list(range(sender.accepted)):
             raise AssertionError(f"{sender.accepted} accepted, and the queue has {found}")
         return found
