@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 
 import bare_frames
+import bridge
 import directory
 import express
 import hostile
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "directory": directory.measure,
     "storage_postgresql": storage_postgresql.measure,
     "pipeline": pipeline.measure,
+    "bridge": bridge.measure,
 }
 
 

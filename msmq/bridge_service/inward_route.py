@@ -120,7 +120,7 @@ class InwardRoute(BridgeRoute):
         self._deliveries[token] = (tag, message)
         # The queue manager recognises by its key what is delivered again.
         self._flight.take(token, "")
-        self._pump()
+        self._pump_soon()
 
     # The steps.
 

@@ -255,7 +255,7 @@ class OutwardRoute(BridgeRoute):
         if self._connection is not None:
             self._connection.is_working = True
         self._flight.confirmed(token)
-        self._pump()
+        self._pump_soon()
 
     def _returned(self, token: int, reason: str) -> None:
         self._flight.returned(token, reason)
@@ -263,7 +263,7 @@ class OutwardRoute(BridgeRoute):
     def _nacked(self, token: int) -> None:
         self.counts.retries += 1
         self._flight.nacked(token)
-        self._pump()
+        self._pump_soon()
 
     def _blocked(self, is_blocked: bool) -> None:
         self._flight.blocked(is_blocked)

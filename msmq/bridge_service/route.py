@@ -48,6 +48,7 @@ class BridgeRoute(ABC):
         self._is_pumping = False
         self._is_stopped = False
         self._again: IDelayedCall | None = None
+        self._soon: IDelayedCall | None = None
         self._failed_letters: set[int] = set()
 
     # For operators.
@@ -96,8 +97,9 @@ class BridgeRoute(ABC):
     async def stop(self) -> None:
         """End everything under way; messages in flight return to their source."""
         self._is_stopped = True
-        if self._again is not None and self._again.active():
-            self._again.cancel()
+        for call in (self._again, self._soon):
+            if call is not None and call.active():
+                call.cancel()
         for task in self._tasks:
             task.cancel()
         await DeferredList(self._tasks)
@@ -162,6 +164,11 @@ class BridgeRoute(ABC):
         """A dead letter is stored."""
         self.counts.dead_letters += 1
         self._queues.note("bridge-dead-letter", f"route {self.name}: {reason}", queue, identifier)
+
+    def _pump_soon(self) -> None:
+        """L{_pump} in the next iteration of the reactor, once for all events of this one."""
+        if not self._is_stopped and (self._soon is None or not self._soon.active()):
+            self._soon = self._reactor.callLater(0, self._pump)
 
     def _pump(self) -> None:
         """Do everything that there is to do now."""
