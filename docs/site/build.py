@@ -101,10 +101,14 @@ def adapted(source: Path, path: Path) -> str:
 
 
 def generate(source: Path) -> None:
-    """Write the pages that are made from the code: the index, the examples, the command, the API."""
+    """Write the pages that are made from the code: the index, the examples, the command, the APIs."""
     (source / "reference").mkdir()
     (source / "reference" / "cli.md").write_text(command_reference(), encoding="utf-8")
     (source / "reference" / "api.md").write_text(API_PAGE, encoding="utf-8")
+    import references
+
+    (source / "reference" / "metrics.md").write_text(references.metrics_reference(), encoding="utf-8")
+    (source / "reference" / "http.md").write_text(references.http_reference(), encoding="utf-8")
     (source / "examples" / "index.md").write_text(examples_page(source), encoding="utf-8")
     (source / "index.md").write_text(index_page(source), encoding="utf-8")
 
