@@ -152,9 +152,27 @@ def names_of(columns: Iterable[Column]) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-def spark_schema(columns: Sequence[Column]) -> str:
-    """The schema as DDL text for Spark."""
-    return ", ".join(f"`{column.name}` {column.type}" for column in columns)
+def is_always_known(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether a column of these is not null in any row, also not in that of a malformed packet."""
+    has_damaged = any(each.name == "decode_error" for each in columns)
+    return not column.nullable and (column.name in KNOWN_OF_DAMAGED or not has_damaged)
+
+
+def spark_schema(columns: Sequence[Column], *, of: Sequence[Column]) -> str:
+    """The schema of some columns as DDL text for Spark, with nullability and comments.
+
+    @param of: all columns of the rows.
+    """
+    return ", ".join(
+        f"`{column.name}` {column.type}{' NOT NULL' if is_always_known(column, of) else ''}"
+        f" COMMENT {_literal(column.meaning)}"
+        for column in columns
+    )
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:

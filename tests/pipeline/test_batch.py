@@ -89,6 +89,19 @@ class StreamTests(EstateCase):
         self.assertEqual(tuple(self.read(stream="events").columns), names_of(EVENT_COLUMNS))
         self.assertEqual(self.read("label, offset").columns, ["label", "offset"])
 
+    def test_columns_say_what_they_are(self) -> None:
+        """Each has its meaning as a comment, and is nullable only if a row can be without it."""
+        schema = self.read("label, offset, topic").schema
+        self.assertEqual([True, False, False], [field.nullable for field in schema])
+        events = {field.name: field for field in self.read(stream="events").schema}
+        self.assertEqual([False, True], [events["event"].nullable, events["queue"].nullable])
+        for columns, found in (
+            (MESSAGE_COLUMNS, self.read().schema),
+            (EVENT_COLUMNS, self.read(stream="events").schema),
+        ):
+            comments = [field.metadata["comment"] for field in found]
+            self.assertEqual([column.meaning for column in columns], comments)
+
     def test_message(self) -> None:
         """A row holds what the message and the store say."""
         [row] = self.rows(self.read().where("offset = 5 and topic like '%orders'"))

@@ -15,9 +15,9 @@ from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     EXPORTED_COLUMNS,
-    KNOWN_OF_DAMAGED,
     Column,
     arrow_schema,
+    is_always_known,
 )
 
 EVENTS: Final = "events"
@@ -54,7 +54,6 @@ def archive_schema(stream: str, *, dictionaries: bool = False) -> Any:
     plain = arrow_schema(columns_of(stream))
     fields = []
     for field, column in zip(plain, columns_of(stream), strict=True):
-        known = column.name in KNOWN_OF_DAMAGED or stream == EVENTS
         kind = field.type
         if dictionaries and column.name in DICTIONARIES:
             kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
@@ -62,7 +61,7 @@ def archive_schema(stream: str, *, dictionaries: bool = False) -> Any:
             pyarrow.field(
                 column.name,
                 kind,
-                nullable=column.nullable or not known,
+                nullable=not is_always_known(column, columns_of(stream)),
                 metadata={b"comment": column.meaning.encode()},
             )
         )

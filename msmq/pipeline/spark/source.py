@@ -50,10 +50,12 @@ class MsmqDataSource(DataSource):
         """The columns of the stream, or those in the option C{columns}."""
         options = read_options(self.options)
         if not options.columns:
-            return spark_schema(EVENT_COLUMNS if options.stream == "events" else MESSAGE_COLUMNS)
+            columns = EVENT_COLUMNS if options.stream == "events" else MESSAGE_COLUMNS
+            return spark_schema(columns, of=columns)
         every = EVENT_COLUMNS if options.stream == "events" else EXPORTED_COLUMNS
         by_name = {column.name: column for column in every}
-        return spark_schema([by_name[name] for name in known_names(options.columns, options.stream)])
+        names = known_names(options.columns, options.stream)
+        return spark_schema([by_name[name] for name in names], of=every)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch."""
