@@ -1,6 +1,7 @@
 """Reads the configuration file and the options into one frozen L{Configuration}.
 
 Everything that is wrong is reported, each with its file, line and key.
+It is longer than other files, since the readers of all tables stand together, in the order of the file.
 """
 
 from __future__ import annotations

@@ -16,9 +16,7 @@ from uuid import UUID, uuid4
 from twisted.application.service import Service
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import (
-    IListeningPort,
     IProtocolFactory,
     IReactorFromThreads,
     IReactorTime,
@@ -31,7 +29,6 @@ from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
 from msmq.directory.factory import identifier_in_directory
-from msmq.errors import MsmqError
 from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
@@ -42,20 +39,17 @@ from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.standby import IOwnedStore
 from msmq.interfaces.storage import IMessageStore, StorageError
-from msmq.interfaces.tls import IReloadableTls, TlsError
 from msmq.manager.manager_settings import ORIGINAL
 from msmq.net.clock import SystemClock
 from msmq.net.dialling_session_factory import DiallingSessionFactory
-from msmq.net.discovery import DiscoveryServerProtocol
-from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
-from msmq.net.ping import PingReactor
+from msmq.net.endpoints import StreamEndpoint, socket_text
 from msmq.net.reactors import running_reactor
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import MakeSession
 from msmq.net.tls import NeverNone
 from msmq.service.composition import ServerParts, compose, directory_context
 from msmq.service.configuration import ConfigurationError
-from msmq.service.control_socket import listen_on_control_socket, reason
+from msmq.service.control_socket import listen_on_control_socket
 from msmq.service.data_lock import DataLock
 from msmq.service.descriptors import descriptor_limit
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
@@ -67,6 +61,7 @@ from msmq.service.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.server_arguments import check_server_arguments
+from msmq.service.server_ports import ServerPorts, StartError
 from msmq.service.settings import Configuration
 from msmq.service.store_conversion import convert_former_store
 from msmq.session.descriptor_shares import SMALL, DescriptorShares
@@ -82,10 +77,6 @@ if TYPE_CHECKING:
 RELOADED: Final = "done"
 REFUSED: Final = "refused"
 """The result of a reload, a label of C{msmq_config_reloads_total}."""
-
-
-class StartError(MsmqError):
-    """The server cannot start; has the reason."""
 
 
 class Server(Service):
@@ -160,7 +151,6 @@ class Server(Service):
         self._log_output = log_output
         self.configuration = configuration
         self._source = source
-        self._endpoints: dict[str, IReloadableTls] = {}
         self._tokens: TokenFile | None = None
         self._authentication: TokenAuthentication | None = None
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
@@ -185,13 +175,13 @@ class Server(Service):
         )
         self._program = program
         self._control_socket: Path | None = None
-        self._addresses: list[str] = []
         self._undo: list[Callable[[], object]] = []
+        self._ports = ServerPorts(self._reactor, self._undo.append, self._log_line)
 
     @property
     def addresses(self) -> Sequence[str]:
         """The addresses on which it listens: C{TCP 127.0.0.1:1801}, C{UDP 127.0.0.1:3527}."""
-        return tuple(self._addresses)
+        return self._ports.addresses
 
     def startService(self) -> None:
         """Start; C{started} fires with the result."""
@@ -237,7 +227,7 @@ class Server(Service):
             self._source(),
             self.parts,
             tokens=self._tokens,
-            endpoints=self._endpoints,
+            endpoints=self._ports.reloadable,
         )
         if self._log_output is not None and self.configuration.log != former.log:
             self._log_output.configure(self.configuration.log)
@@ -326,13 +316,13 @@ class Server(Service):
         if listen.remote_control is not None and self._authentication is not None:
             await self._listen_for_remote_control(listen.remote_control, self._authentication, parts)
         if listen.session is not None:
-            self._listens(
-                await self._listen("session", listen.session, _listening(listen.session, parts), parts)
+            await self._ports.listen_for_sessions(
+                listen.session, _listening(listen.session, parts), parts.tls
             )
         if listen.ping is not None:
-            self._listens(self._listen_for_pings(listen.ping, parts))
+            self._ports.listen_for_pings(listen.ping, parts.pings)
         if listen.discovery is not None and parts.discovery is not None:
-            self._listen_for_discovery(listen.discovery, parts.discovery)
+            self._ports.listen_for_discovery(listen.discovery, parts.discovery)
         parts.manager.startService()
         self.parts = parts
         if self._program is not None:
@@ -342,7 +332,7 @@ class Server(Service):
             parts.bridge.start()
         name = configuration.queue_manager.name
         self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
-        self._log_line(f"listens on {', '.join(self._addresses) or 'no address'}")
+        self._log_line(f"listens on {', '.join(self.addresses) or 'no address'}")
         self._log_line(f"control socket {listen.control or 'off'}, data directory {data}")
         self._log_line(_store_line(store))
 
@@ -434,8 +424,7 @@ class Server(Service):
             reloads=self._reloads,
             bridges=parts.bridge,
         )
-        port = await self._listen("web", endpoint, site, parts)
-        self._undo.append(port.stopListening)
+        port = await self._ports.listen("web", endpoint, site, parts.tls)
         host = cast(IPv4Address | IPv6Address, port.getHost())
         self.web = (host.host, host.port)
         self._log_line(f"web on {socket_text(*self.web)}")
@@ -444,72 +433,22 @@ class Server(Service):
         self, endpoint: StreamEndpoint, tokens: TokenAuthentication, parts: ServerParts
     ) -> None:
         site = TokenSite(parts.control, tokens, self._reactor)
-        port = await self._listen("remote_control", endpoint, site, parts)
-        self._undo.append(port.stopListening)
+        port = await self._ports.listen("remote_control", endpoint, site, parts.tls)
         host = cast(IPv4Address | IPv6Address, port.getHost())
         self.remote_control = (host.host, host.port)
         self._log_line(f"remote control on {socket_text(*self.remote_control)}")
 
-    async def _listen(
-        self, key: str, endpoint: StreamEndpoint, factory: IProtocolFactory, parts: ServerParts
-    ) -> IListeningPort:
-        try:
-            described = server_endpoint(self._reactor, endpoint.description, parts.tls)
-        except Exception as error:
-            # Each kind of endpoint raises its own errors: a missing file, an invalid key.
-            raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
-        reloadable = IReloadableTls(described, None)
-        if reloadable is not None:
-            self._endpoints[f"listen.{key}"] = reloadable
-        try:
-            return await described.listen(factory)
-        except CannotListenError as error:
-            raise StartError(f"cannot listen on {endpoint}: {reason(error)}") from error
-        except TlsError as error:
-            raise StartError(f"cannot use the endpoint {endpoint.description}: {error}") from error
-
-    def _listen_for_pings(self, endpoint: DatagramEndpoint, parts: ServerParts) -> IListeningPort:
-        try:
-            return cast(PingReactor, self._reactor).listenUDP(
-                endpoint.port, parts.pings, interface=endpoint.interface
-            )
-        except CannotListenError as error:
-            raise StartError(f"cannot listen on {endpoint}: {reason(error)}") from error
-
-    def _listen_for_discovery(self, endpoint: DatagramEndpoint, discovery: DiscoveryServerProtocol) -> None:
-        if ":" in endpoint.interface:
-            self._log_line(f"discovery needs IPv4; {endpoint} is not opened")
-            return
-        try:
-            port = discovery.listen(endpoint.port, endpoint.interface)
-        except CannotListenError as error:
-            raise StartError(f"cannot listen on {endpoint} for discovery: {reason(error)}") from error
-        self._undo.append(discovery.stop)
-        self._listens_on(port)
-
-    def _listens(self, port: IListeningPort) -> None:
-        self._undo.append(port.stopListening)
-        self._listens_on(port)
-
-    def _listens_on(self, port: IListeningPort) -> None:
-        host = port.getHost()
-        if isinstance(host, IPv4Address | IPv6Address):
-            self._addresses.append(f"{host.type} {socket_text(host.host, host.port)}")
-        else:
-            self._addresses.append(str(host))
-
     async def _stop(self) -> None:
         """Undo the steps of the start in reverse order, one after the other."""
         self.parts = self.remote_control = self.web = None
-        self._addresses.clear()
-        self._endpoints.clear()
+        self._ports.forget()
         while self._undo:
             await maybeDeferred(self._undo.pop())
         self._control_socket = None
 
     def _abandon(self) -> None:
         """Undo the start without waiting: no peer was notified yet."""
-        self._addresses.clear()
+        self._ports.forget()
         while self._undo:
             maybeDeferred(self._undo.pop()).addErrback(
                 lambda failure: self.log.failure("undoing a start that failed", failure)

@@ -28,7 +28,8 @@ from msmq.control.client.client import ControlClient, Delivered
 from msmq.control.client.locations import LocationError, RemoteLocation, UnixLocation, parse_location
 from msmq.control.protocol.records import StreamRecord
 from msmq.service.configuration import ConfigurationError, Overrides, load
-from msmq.service.server import Server, StartError
+from msmq.service.server import Server
+from msmq.service.server_ports import StartError
 from msmq.structures.status import MQError, Status
 from tests.control.callers.test_token_check import authentication
 from tests.integration.test_control_socket import Ended, spawn

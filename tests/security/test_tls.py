@@ -19,7 +19,8 @@ from zope.interface import implementer
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import load
-from msmq.service.server import Server, StartError
+from msmq.service.server import Server
+from msmq.service.server_ports import StartError
 from tests.builders import ALPHA, establish
 from tests.patience import DEADLINE
 from tests.security.tls_files import TlsFiles

@@ -25,7 +25,8 @@ from msmq.service.control_socket import ControlSocketError
 from msmq.service.data_lock import DataDirectoryInUse
 from msmq.service.identity import IdentityError
 from msmq.service.replacements import ServerPingProtocol
-from msmq.service.server import Server, StartError
+from msmq.service.server import Server
+from msmq.service.server_ports import StartError
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
 from tests.manager.test_route_table import TOPOLOGY, ScriptedRouter

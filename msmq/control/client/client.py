@@ -1,4 +1,7 @@
-"""Blocking client of the control API for programs without a reactor, such as the command."""
+"""Blocking client of the control API for programs without a reactor, such as the command.
+
+It is longer than other files, since each request of the API is a method of one class.
+"""
 
 from __future__ import annotations
 
