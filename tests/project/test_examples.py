@@ -53,6 +53,7 @@ EXERCISED = {
     *("orders_broker/orders_broker.py", "orders_broker/orders_service.py", "orders_broker/pyproject.toml"),
     *("orders_broker/twisted/plugins/orders_broker_plugin.py",),
     *("recording_proxy/recording_proxy.py",),
+    *("maintenance_ping/maintenance_ping.py", "web_shop/web_shop.py"),
     *("tested_shop/shop.py", "tested_shop/conftest.py", "tested_shop/test_shop.py"),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
 }

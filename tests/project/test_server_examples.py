@@ -1,0 +1,89 @@
+"""Examples that contain a server, on real sockets of loopback."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor as installed_reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.trial.unittest import TestCase
+from twisted.web.test.requesthelper import DummyRequest
+
+from msmq import Delivery, Message, MQError, Overrides, Server, connect, load
+from msmq.net.clock import SystemClock
+from msmq.net.ping import Pinger
+from tests.builders import ALPHA
+from tests.project.example_files import EXAMPLES, example
+from tests.servers.own_address import own_address
+
+MAINTAINED, SHOP = 114, 115
+
+
+class ServerExampleTestCase(TestCase):
+    """A directory for data, whose path is short enough for a control socket."""
+
+    def setUp(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    async def started(self, server: Server) -> Server:
+        """The server, until the end of the test."""
+        server.startService()
+        self.addCleanup(server.stopService)
+        await server.started
+        return server
+
+
+class MaintenancePingTests(ServerExampleTestCase):
+    """C{maintenance_ping}."""
+
+    async def test_maintenance(self) -> None:
+        """During maintenance a ping and a session are refused, afterwards neither."""
+        file, address = self.directory / "maintenance", own_address(MAINTAINED)
+        module = example("maintenance_ping", EXAMPLES / "maintenance_ping")
+        server = module.make_server(str(self.directory / "data"), address, file, installed_reactor)
+        await self.started(server)
+        await server.parts.manager.create_queue(".\\private$\\orders")
+        pinger = Pinger(ALPHA, reactor=installed_reactor, clock=SystemClock())  # type: ignore[arg-type]
+        self.addCleanup(pinger.stop)
+        file.touch()
+        self.assertTrue((await pinger.ask(address)).refused)
+        message = Message(body=b"1", delivery=Delivery.RECOVERABLE)
+        async with connect(address, reactor=IReactorTime(installed_reactor)) as peer:
+            await self.assertFailure(self.sent(peer, message, 2), MQError)
+        file.unlink()
+        self.assertFalse((await pinger.ask(address)).refused)
+        async with connect(address, reactor=IReactorTime(installed_reactor)) as peer:
+            await self.sent(peer, message, 60)
+        [queue] = server.parts.manager.inspection.queues()
+        self.assertEqual(queue.messages, 1)
+
+    def sent(self, peer: Any, message: Message, timeout: float) -> Any:
+        """A send under way."""
+        return Deferred.fromCoroutine(peer.send("private$\\orders", message, timeout=timeout))
+
+
+class WebShopTests(ServerExampleTestCase):
+    """C{web_shop}."""
+
+    async def test_orders(self) -> None:
+        """A form sends an order, which is stored when the browser is answered; the page counts it."""
+        overrides = Overrides(name="SHOP", data=str(self.directory), address=own_address(SHOP))
+        server = await self.started(Server(load(None, overrides), IReactorTime(installed_reactor)))
+        site = await example("web_shop", EXAMPLES / "web_shop").make_shop(server)
+        shop: Any = site.resource
+        self.assertIn(b"<p>0 orders wait.</p>", shop.render_GET(DummyRequest([b""])))
+        request = DummyRequest([b""])
+        request.args = {b"order": [b"two <b>boxes</b>"]}
+        answered = request.notifyFinish()
+        shop.render_POST(request)
+        await answered
+        self.assertEqual(request.responseCode, 302)
+        self.assertIn(b"<p>1 orders wait.</p>", shop.render_GET(DummyRequest([b""])))
+        assert server.parts is not None
+        message = await server.parts.manager.receive(".\\private$\\orders", timeout=1)
+        self.assertEqual(bytes(message.body), b"two <b>boxes</b>")
