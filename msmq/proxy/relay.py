@@ -14,9 +14,11 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.decoding.packet_stream import PacketStream
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.proxy.capture_file import CaptureAddress, CapturedConnection, CaptureFile
 from msmq.proxy.relayed_packet import RelayedPacket
+from msmq.quoting import kind_of, quoted
 
 MOST_SESSIONS: Final = 100
 """Default limit on the sessions that are relayed at the same time."""
@@ -166,6 +168,7 @@ class RelayFactory(ServerFactory):
     @param listener: called with each packet and each change of a session; what it raises is logged.
     @param capture: where the bytes are recorded; C{None} to record nothing.
     @param most_sessions: further connections are closed.
+    @raise LocalProtocolError: an argument cannot be used; the error names it.
     """
 
     log = Logger()
@@ -180,6 +183,18 @@ class RelayFactory(ServerFactory):
         capture: CaptureFile | None = None,
         most_sessions: int = MOST_SESSIONS,
     ) -> None:
+        if not IStreamClientEndpoint.providedBy(target):
+            raise LocalProtocolError(
+                f"RelayFactory: target is {kind_of(target)}; it has to provide IStreamClientEndpoint"
+            )
+        given: object = listener
+        if not callable(given):
+            raise LocalProtocolError(f"RelayFactory: listener is {kind_of(given)}; it has to be a callable")
+        count: object = most_sessions
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise LocalProtocolError(
+                f"RelayFactory: most_sessions is {quoted(count)}; it has to be a number, at least 1"
+            )
         self.target = target
         self.clock = clock
         self._listener = listener

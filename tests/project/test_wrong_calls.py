@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 import msmq
@@ -18,6 +19,7 @@ _CONFIGURATION = load(None, msmq.Overrides(name="ALPHA"), {})
 _ANY: Any = msmq
 _CLIENT: Any = msmq.client
 _TESTING: Any = msmq.testing
+_ENDPOINT = msmq.testing.Network(Clock()).host("10.0.0.1").client_endpoint("10.0.0.2", 1801)
 
 
 WRONG: list[tuple[str, Callable[[], object]]] = [
@@ -112,6 +114,12 @@ WRONG: list[tuple[str, Callable[[], object]]] = [
     ("body is a bytes", lambda: _ANY.BodyDecoders().decode(b"<a/>")),
     ("data of body is a str", lambda: _ANY.BodyDecoders().decode(_ANY.Body("<a/>"))),
     ("script is an int", lambda: _TESTING.FaultInjectingDouble(5)),
+    ("target is an int", lambda: _TESTING.RelayFactory(5, clock=None, listener=print)),
+    ("listener is a NoneType", lambda: _TESTING.RelayFactory(_ENDPOINT, clock=None, listener=None)),
+    (
+        "most_sessions is 0",
+        lambda: _TESTING.RelayFactory(_ENDPOINT, clock=None, listener=print, most_sessions=0),
+    ),
     ("target is an int", lambda: _TESTING.RecordingProxy(5)),
     ("target is ''", lambda: _TESTING.RecordingProxy("")),
     ("address is 'here'", lambda: _TESTING.RecordingProxy("beta", address="here")),

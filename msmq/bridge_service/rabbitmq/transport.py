@@ -72,7 +72,8 @@ class _PikaConnection(Connection):  # type: ignore[misc]
         self._on_stream_connected()
 
     def _adapter_connect_stream(self) -> None:
-        raise NotImplementedError
+        # pika calls it only with a connection workflow of its own, and here there is a transport already.
+        raise AssertionError("the transport is connected before pika's connection is made")
 
     def _adapter_disconnect_stream(self) -> None:
         self._transport.loseConnection()
