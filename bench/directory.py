@@ -36,7 +36,7 @@ from msmq.membership.attributes import DirectoryObject
 from msmq.membership.objects import QueueObject, UserObject
 from msmq.membership.queries import SortOrder
 from msmq.net.clock import SystemClock
-from msmq.service.collector import settle
+from msmq.service.process.collector import settle
 from msmq.structures.names.format_name import DistributionListFormatName
 
 QUEUES: Final = 10_000

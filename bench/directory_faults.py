@@ -348,7 +348,7 @@ def measure(directory: str, seconds: float) -> None:
         from msmq.directory.ldap.settings import LdapServer, LdapSettings
         from msmq.membership.objects import QueueManagerObject, SiteObject
         from msmq.net.clock import SystemClock
-        from msmq.service.collector import settle
+        from msmq.service.process.collector import settle
 
         settings = LdapSettings((LdapServer(host, port),), base, bind_name=account, password_file=secret)
         administrator = LdapDirectory(settings, SystemClock(), reactor)

@@ -25,8 +25,8 @@ from twisted.internet.task import deferLater, react
 
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.service.collector import settle
 from msmq.service.configuration import Overrides, load
+from msmq.service.process.collector import settle
 from msmq.service.server import Server
 
 MANY: Final = 1_000_000

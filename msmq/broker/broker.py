@@ -37,7 +37,7 @@ from msmq.interfaces.storage import IMessageStore
 from msmq.net.clock import SystemClock
 from msmq.quoting import kind_of
 from msmq.service.configuration import Overrides, load
-from msmq.service.identity import load_identity
+from msmq.service.data_directory.identity import load_identity
 from msmq.service.settings import Configuration
 from msmq.session.effects import CloseReason
 from msmq.storage.memory import MemoryMessageStore

@@ -32,7 +32,7 @@ from msmq.net.reactors import running_reactor
 from msmq.observed_events import ObservedEvents
 from msmq.quoting import kind_of, quoted
 from msmq.service.configuration import Overrides, load
-from msmq.service.identity import load_identity
+from msmq.service.data_directory.identity import load_identity
 from msmq.service.server import Server
 from msmq.service.settings import Configuration
 from msmq.storage.memory import MemoryMessageStore

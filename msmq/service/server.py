@@ -50,20 +50,20 @@ from msmq.net.tls import NeverNone
 from msmq.service.composition import ServerParts, compose, directory_context
 from msmq.service.configuration import ConfigurationError
 from msmq.service.control_socket import listen_on_control_socket
-from msmq.service.data_lock import DataLock
-from msmq.service.descriptors import descriptor_limit
+from msmq.service.data_directory.data_lock import DataLock
+from msmq.service.data_directory.host_fingerprint import check_clone
+from msmq.service.data_directory.identity import adopt_identity, has_identity, identity_path, load_identity
+from msmq.service.data_directory.store_conversion import convert_former_store
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.exposure import exposure
-from msmq.service.host_fingerprint import check_clone
-from msmq.service.identity import adopt_identity, has_identity, identity_path, load_identity
-from msmq.service.log_output import LogOutput
-from msmq.service.reactor_turns import ReactorTurns
+from msmq.service.process.descriptors import descriptor_limit
+from msmq.service.process.log_output import LogOutput
+from msmq.service.process.reactor_turns import ReactorTurns
 from msmq.service.reload import ReloadRefused, ReloadResult, reload
 from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.server_arguments import check_server_arguments
 from msmq.service.server_ports import ServerPorts, StartError
 from msmq.service.settings import Configuration
-from msmq.service.store_conversion import convert_former_store
 from msmq.session.descriptor_shares import SMALL, DescriptorShares
 from msmq.storage.factory import make_store
 from msmq.structures.status import MQError, Status

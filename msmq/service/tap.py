@@ -25,13 +25,13 @@ from msmq.interfaces.server_program import IServerProgram
 from msmq.net.clock import SystemClock
 from msmq.net.name_service import LookupReactor, NameService
 from msmq.net.session import SessionProtocol
-from msmq.service import collector
 from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
-from msmq.service.descriptors import raise_descriptor_limit
-from msmq.service.log_output import LogOutput
+from msmq.service.process import collector
+from msmq.service.process.descriptors import raise_descriptor_limit
+from msmq.service.process.log_output import LogOutput
+from msmq.service.process.service_manager import ServiceManager
 from msmq.service.program_loading import ProgramError, load_program
 from msmq.service.server import Server
-from msmq.service.service_manager import ServiceManager
 from msmq.service.settings import Configuration, LogSettings
 from msmq.structures.status import MQError, Status
 

@@ -26,7 +26,7 @@ from msmq.manager.manager_settings import ORIGINAL
 from msmq.manager.service import QueueManagerService
 from msmq.service.composition import compose
 from msmq.service.configuration import Overrides, load
-from msmq.service.identity import load_identity
+from msmq.service.data_directory.identity import load_identity
 from msmq.storage.factory import make_store
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView

@@ -7,18 +7,18 @@ import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.collector import THRESHOLDS
+from msmq.service.process.collector import THRESHOLDS
 
 PROGRAM = """
 import gc
-from msmq.service.collector import settle
+from msmq.service.process.collector import settle
 settle()
 print(gc.get_freeze_count() > 1000, gc.get_threshold(), gc.isenabled())
 """
 
 
 class CollectorTests(SynchronousTestCase):
-    """L{msmq.service.collector}, in a process of its own."""
+    """L{msmq.service.process.collector}, in a process of its own."""
 
     def test_settled(self) -> None:
         """Objects of the start are excluded from collections, which are rare but continue."""

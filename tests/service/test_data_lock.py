@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.data_lock import DataDirectoryError, DataDirectoryInUse, DataLock
+from msmq.service.data_directory.data_lock import DataDirectoryError, DataDirectoryInUse, DataLock
 
 
 class DataLockTests(SynchronousTestCase):

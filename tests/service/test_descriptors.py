@@ -6,7 +6,7 @@ import resource
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.descriptors import descriptor_limit, raise_descriptor_limit
+from msmq.service.process.descriptors import descriptor_limit, raise_descriptor_limit
 from msmq.session.descriptor_shares import DescriptorShares
 
 

@@ -20,7 +20,7 @@ from msmq.errors import MsmqError
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, check, load
-from msmq.service.identity import identity_path, load_identity
+from msmq.service.data_directory.identity import identity_path, load_identity
 from msmq.service.server import Server
 from msmq.structures.status import MQError, Status
 from tests.directory.test_enterprise_file import ALPHA, BETA, WHOLE

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.host_fingerprint import (
+from msmq.service.data_directory.host_fingerprint import (
     HOST_NAME,
     HostFacts,
     check_clone,
@@ -16,7 +16,7 @@ from msmq.service.host_fingerprint import (
     host_facts,
     machine_fingerprint,
 )
-from msmq.service.identity import identity_path, load_identity
+from msmq.service.data_directory.identity import identity_path, load_identity
 
 HERE = HostFacts(7, 1000, "computer", ("card", "other card"))
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.identity import IdentityError, identity_path, load_identity
+from msmq.service.data_directory.identity import IdentityError, identity_path, load_identity
 
 FIRST = UUID("11111111-2222-4333-8444-555555555555")
 SECOND = UUID("66666666-7777-4888-9999-aaaaaaaaaaaa")

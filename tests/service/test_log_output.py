@@ -17,7 +17,7 @@ from twisted.scripts._twistd_unix import ServerOptions
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.service.configuration import check
-from msmq.service.log_output import LogOutput
+from msmq.service.process.log_output import LogOutput
 from msmq.service.settings import LogSettings
 from msmq.service.tap import makeService
 from tests.service.test_tap import parsed

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.reactor_turns import INTERVAL, LINES, ReactorTurns
+from msmq.service.process.reactor_turns import INTERVAL, LINES, ReactorTurns
 from msmq.testing.clock import ManualClock
 
 

@@ -22,8 +22,8 @@ from msmq.errors import MsmqError
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.control_socket import ControlSocketError
-from msmq.service.data_lock import DataDirectoryInUse
-from msmq.service.identity import IdentityError
+from msmq.service.data_directory.data_lock import DataDirectoryInUse
+from msmq.service.data_directory.identity import IdentityError
 from msmq.service.replacements import ServerPingProtocol
 from msmq.service.server import Server
 from msmq.service.server_ports import StartError

@@ -12,7 +12,7 @@ from pathlib import Path
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from msmq.service.service_manager import ServiceManager
+from msmq.service.process.service_manager import ServiceManager
 from tests.project.example_files import PROJECT
 
 UNITS = PROJECT / "packaging" / "systemd"

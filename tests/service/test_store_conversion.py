@@ -18,8 +18,8 @@ from msmq.interfaces import StorageError
 from msmq.persistence.changes import PutState
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.configuration import Overrides, load
+from msmq.service.data_directory.store_conversion import convert_former_store
 from msmq.service.server import Server
-from msmq.service.store_conversion import convert_former_store
 from msmq.storage.migration.migration import MigrationProgress
 from msmq.storage.migration.store_locations import store_location_of
 from msmq.storage.readers import open_reader

@@ -18,9 +18,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from msmq.service.configuration import Overrides, load
+from msmq.service.process.service_manager import ServiceManager
 from msmq.service.server import Server
 from msmq.service.server_ports import StartError
-from msmq.service.service_manager import ServiceManager
 from msmq.service.tap import ExitStatus, Options, TwistdService, makeService
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from msmq.service.event_ids import EVENT_IDS, EVENT_WORDS, WHOLE_LINES, event_id
+from msmq.service.process.event_ids import EVENT_IDS, EVENT_WORDS, WHOLE_LINES, event_id
 from tests.test_architecture.sources import PROJECT, module_name, nodes_of, parsed_package, python_files
 
 PAGE: Final = PROJECT / "docs" / "events.md"

@@ -7,15 +7,17 @@ from collections import Counter
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.service.event_ids import EVENT_IDS, EVENT_WORDS
+from msmq.service.process.event_ids import EVENT_IDS, EVENT_WORDS
 from tests.test_architecture.event_table import PAGE, log_lines, page
 from tests.test_architecture.sources import nodes_of, parsed_package
 
-_MISSING = "add it to msmq/service/event_ids.py, and run python -m tests.test_architecture.event_table"
+_MISSING = (
+    "add it to msmq/service/process/event_ids.py, and run python -m tests.test_architecture.event_table"
+)
 
 
 class LogLineTests(SynchronousTestCase):
-    """msmq/service/event_ids.py."""
+    """msmq/service/process/event_ids.py."""
 
     def test_every_line_has_an_identifier(self) -> None:
         """A line without one is new, or its text has changed: then the number stays with the new text."""

@@ -184,7 +184,7 @@ def _wanted(
 ) -> tuple[str, Any]:
     """The options of a new member: name, roles, sites."""
     from msmq.directory.ldap.enrollment.plan import MemberRequest
-    from msmq.service.identity import IdentityError, has_identity, load_identity
+    from msmq.service.data_directory.identity import IdentityError, has_identity, load_identity
     from msmq.wire.guid import format_guid
 
     if configuration is None:

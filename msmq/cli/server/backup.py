@@ -28,7 +28,7 @@ def backup(settings: Settings, directory: str, description: str | None) -> None:
     messages and the configuration are not part of it; it has the keys, so keep it as safe as the server.
     """
     settings.refuse_on()
-    from msmq.service.backup import backup as back_up
+    from msmq.service.data_directory.backup import backup as back_up
 
     output = settings.output
     with refusing():
@@ -65,8 +65,8 @@ def restore(settings: Settings, directory: str, new_identity: bool, storage: str
     them.
     """
     settings.refuse_on()
-    from msmq.service.backup import restore as restore_backup
-    from msmq.service.store_migration import run_reactor
+    from msmq.service.data_directory.backup import restore as restore_backup
+    from msmq.service.data_directory.store_migration import run_reactor
 
     output, data = settings.output, Path(settings.data)
     with refusing():
@@ -125,8 +125,8 @@ def identity_renew(settings: Settings, description: str | None, yes: bool) -> No
     letters, since the original sends them. The former data directory is kept under the printed name.
     """
     settings.refuse_on()
-    from msmq.service.backup import renew_identity
-    from msmq.service.store_migration import run_reactor
+    from msmq.service.data_directory.backup import renew_identity
+    from msmq.service.data_directory.store_migration import run_reactor
 
     output, data = settings.output, Path(settings.data)
     confirm(lambda: f"Give the queue manager in {data} a new identifier", yes=yes)

@@ -37,7 +37,7 @@ def store_migrate(settings: Settings, target: str, source: str | None, accept_lo
     repeat the command to resume an interrupted migration. Afterwards, set [storage] backend to STORE.
     """
     settings.refuse_on()
-    from msmq.service.store_migration import migrate
+    from msmq.service.data_directory.store_migration import migrate
 
     output = settings.output
     rows = {"copied": 0, "verified": 0}
@@ -86,7 +86,7 @@ def store_discard(settings: Settings, description: str, yes: bool) -> None:
     settings.refuse_on()
     # Existing scripts do not have --yes.
     confirm(lambda: f"Delete the store {description} of {settings.data}", yes=yes, is_required=False)
-    from msmq.service.store_migration import discard
+    from msmq.service.data_directory.store_migration import discard
 
     with refusing():
         store, size = discard(Path(settings.data), description)
@@ -98,7 +98,7 @@ def store_discard(settings: Settings, description: str, yes: bool) -> None:
 def refusing() -> Iterator[None]:
     """Convert refusals to errors of one line."""
     from msmq.interfaces.storage import StorageError
-    from msmq.service.data_lock import DataDirectoryError
+    from msmq.service.data_directory.data_lock import DataDirectoryError
 
     try:
         yield
@@ -116,7 +116,7 @@ def store_check(settings: Settings, description: str | None) -> None:
     Nothing is changed. Damaged or missing data is reported, one line each, and the exit status is 1.
     """
     settings.refuse_on()
-    from msmq.service.store_check import check
+    from msmq.service.data_directory.store_check import check
 
     with refusing():
         found = check(Path(settings.data), description)
@@ -144,7 +144,7 @@ def store_repair(settings: Settings, description: str | None) -> None:
     records each message that is removed from its queue. The exit status is 1 if damage remains.
     """
     settings.refuse_on()
-    from msmq.service.store_check import repair
+    from msmq.service.data_directory.store_check import repair
 
     with refusing():
         before, after = repair(Path(settings.data), description)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from msmq.service.identity import load_identity
+from msmq.service.data_directory.identity import load_identity
 from msmq.session.effects import CloseReason
 from tests.builders import ALPHA
 from tests.nodes.scripted import ScriptedTestCase

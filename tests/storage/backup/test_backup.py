@@ -23,9 +23,9 @@ from msmq.persistence.changes import (
     RemoveMessages,
 )
 from msmq.persistence.definition import QueueDefinition, QueueType
-from msmq.service.backup import backup, renew_identity, restore
-from msmq.service.data_lock import DataDirectoryError, DataLock
-from msmq.service.identity import load_identity
+from msmq.service.data_directory.backup import backup, renew_identity, restore
+from msmq.service.data_directory.data_lock import DataDirectoryError, DataLock
+from msmq.service.data_directory.identity import load_identity
 from msmq.storage.backup.backup import back_up, check_backup
 from msmq.storage.backup.backup_file import FILE_NAME, BackupFacts, BackupFile
 from msmq.storage.migration.digest import digest_of

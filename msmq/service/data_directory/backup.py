@@ -19,10 +19,10 @@ from msmq.durable import make_directory, sync, write_durably
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.persistence.migration_mark import CopyPosition
-from msmq.service.data_lock import DataDirectoryInUse, DataLock
-from msmq.service.host_fingerprint import HOST_NAME, machine_fingerprint
-from msmq.service.identity import has_identity, load_identity
-from msmq.service.store_check import described
+from msmq.service.data_directory.data_lock import DataDirectoryInUse, DataLock
+from msmq.service.data_directory.host_fingerprint import HOST_NAME, machine_fingerprint
+from msmq.service.data_directory.identity import has_identity, load_identity
+from msmq.service.data_directory.store_check import described
 from msmq.storage.backup.backup import BackupSummary, back_up, check_backup
 from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFile, NotFinished
 from msmq.storage.backup.new_identity import NewIdentity

@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.python.failure import Failure
 
 from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
-from msmq.service.data_lock import DataLock
+from msmq.service.data_directory.data_lock import DataLock
 from msmq.storage.migration.errors import MigrationError
 from msmq.storage.migration.migration import Migration, MigrationSummary
 from msmq.storage.migration.store_locations import StoreLocation, store_location_of

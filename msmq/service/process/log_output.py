@@ -10,7 +10,7 @@ from typing import Any, Final, TextIO
 from twisted.logger import ILogObserver, LogEvent, LogLevel, eventAsText, formatEventAsClassicLogText
 from zope.interface import implementer
 
-from msmq.service.event_ids import event_id
+from msmq.service.process.event_ids import event_id
 from msmq.service.settings import LogSettings
 
 LEVELS: Final = ("debug", "info", "warn", "error", "critical")

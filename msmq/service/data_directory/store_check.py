@@ -11,8 +11,8 @@ from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import deferLater
 
 from msmq.interfaces.storage import IMessageStore, StorageError
-from msmq.service.data_lock import DataLock
-from msmq.service.store_migration import LOCAL, run_reactor
+from msmq.service.data_directory.data_lock import DataLock
+from msmq.service.data_directory.store_migration import LOCAL, run_reactor
 from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.checking.report import StoreReport
