@@ -413,6 +413,8 @@ class _Reading:
 
     def _session(self) -> SessionSettings:
         fields = {
+            # The default of a server is another one than that of the settings.
+            "window_size": self._get("limits", "window_size"),
             **self._fields("queue_manager", SessionSettings),
             **self._fields("limits", SessionSettings),
             **self._fields("timers", SessionSettings),

@@ -145,7 +145,7 @@ class LoadTests(ReadingTestCase):
         self.assertEqual(str(configuration.listen.discovery), "UDP 127.0.0.1:1801")
         self.assertEqual(configuration.listen.control, data / "control.sock")
         self.assertEqual((configuration.storage, configuration.directory), ("log", "none"))
-        self.assertEqual(configuration.session, SessionSettings())
+        self.assertEqual(configuration.session, SessionSettings(window_size=256))
 
     def test_cleans_up_sooner_on_a_routing_server(self) -> None:
         """[MS-MQQB] note 44: the Session Cleanup Timer is 120 seconds on a routing server."""
@@ -422,7 +422,7 @@ class DocumentationTests(SynchronousTestCase):
     def test_the_example_loads(self) -> None:
         """examples/msmq.toml has no problem and, apart from its names, says what holds anyway."""
         configuration = load(os.fspath(PROJECT / "examples" / "msmq.toml"))
-        self.assertEqual(configuration.session, SessionSettings())
+        self.assertEqual(configuration.session, SessionSettings(window_size=256))
         self.assertEqual(configuration.limits, load().limits)
         self.assertEqual(configuration.timers, load().timers)
 
