@@ -60,7 +60,7 @@ VERBS: Final = {
         "msmq.cli.server.completion",
         'Print the script with which a shell completes this command: eval "$(msmq completion bash)".',
     ),
-    "config": VerbEntry("msmq.cli.server.config", "Check and reload the configuration of a server."),
+    "config": VerbEntry("msmq.cli.server.config", "Check, show and reload the configuration of a server."),
     "context": VerbEntry(
         "msmq.cli.server.context",
         "Manage contexts: named servers, one of which is the default of the command.",

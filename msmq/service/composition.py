@@ -15,7 +15,7 @@ from twisted.internet.threads import deferToThread
 from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
-from msmq.control.server.resources.server import Reload
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.directory.factory import make_directory
 from msmq.interfaces.access import IAccessControl, IAccounts
 from msmq.interfaces.ciphers import ICiphers
@@ -141,7 +141,7 @@ def compose(
     reactor: IReactorTime,
     *,
     shares: DescriptorShares,
-    reload: Reload,
+    server: ServerConfiguration,
     clone: CloneCheck,
     addresses: Callable[[], Sequence[str]] = tuple,
     clock: IClock | None = None,
@@ -153,7 +153,7 @@ def compose(
     @param identifier: QueueManager.Identifier.
     @param store: not open yet.
     @param shares: how many descriptors of the process each kind of connection may have.
-    @param reload: reads the configuration of the server again.
+    @param server: shows and reloads the configuration.
     @param clone: whether the data directory may be a copy.
     @param addresses: returns the addresses that the server listens on, once it does.
     @param clock: the time; by default the machine's.
@@ -279,7 +279,7 @@ def compose(
             configuration.control_servers,
             None if directory is None else IControlBook(directory, None),
         ),
-        reload=reload,
+        configuration=server,
         limits=ControlLimits(receives=limits.control_receives, connections=shares.control),
         clock=reactor,
         bridges=bridge,

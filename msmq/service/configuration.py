@@ -41,11 +41,13 @@ from msmq.service.settings import (
     LimitSettings,
     ListenSettings,
     LogSettings,
+    OriginKind,
     QueueManagerSettings,
     QueueSettings,
     SecuritySettings,
     StorageSharing,
     TimerSettings,
+    ValueOrigin,
     WebSettings,
 )
 from msmq.settings import SessionSettings
@@ -66,6 +68,14 @@ DROP_INS: Final = "conf.d"
 """The directory next to a configuration file whose files are read after it."""
 
 _ADDRESSED = ("session", "ping", "discovery")
+_OPTIONS: Final[Sequence[tuple[str, Callable[[Overrides], str | None], Sequence[tuple[str, str]]]]] = (
+    ("--data", lambda given: given.data, [("queue_manager", "data")]),
+    ("--name", lambda given: given.name, [("queue_manager", "name")]),
+    ("--address", lambda given: given.address, [("listen", key) for key in _ADDRESSED]),
+    ("--storage", lambda given: given.storage, [("storage", "backend")]),
+    ("--directory", lambda given: given.directory, [("directory", "backend")]),
+)
+"""The keys that each option sets."""
 _ROUTING_SERVER_CLEANUP = 120.0
 
 
@@ -196,6 +206,7 @@ class _Reading:
     _values: dict[str, dict[str, Any]] = attrs.field(init=False)
     _origins: dict[KeyPath, tuple[str | None, int | None]] = attrs.field(init=False, factory=dict)
     _reads: list[str | None] = attrs.field(init=False, factory=list)
+    _files: list[str] = attrs.field(init=False, factory=list)
     _bridge_tables: list[object] = attrs.field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -204,6 +215,7 @@ class _Reading:
     def read_file(self, path: Path) -> None:
         file = str(path)
         self._reads.append(file)
+        self._files.append(file)
         try:
             document = read_document(path)
         except DocumentError as error:
@@ -311,6 +323,8 @@ class _Reading:
             limits=LimitSettings(**self._fields("limits", LimitSettings)),
             timers=TimerSettings(**self._fields("timers", TimerSettings)),
             values=self._all_values(),
+            origins=self._value_origins(overrides),
+            files=tuple(self._files),
             log=LogSettings(**self._fields("log", LogSettings)),
             web=WebSettings(**self._fields("web", WebSettings)),
             security=self._security(),
@@ -338,6 +352,24 @@ class _Reading:
             table: {**{key: known.default for key, known in keys.items()}, **self._values[table]}
             for table, keys in TABLES.items()
         }
+
+    def _value_origins(self, overrides: Overrides) -> dict[str, ValueOrigin]:
+        """Where each key that is set was set."""
+        keys = [(table, key) for table, values in self._values.items() for key in values]
+        origins = {_dotted(key): self._value_origin(key) for key in keys}
+        if self._bridge_tables:
+            origins[BRIDGE] = self._value_origin((BRIDGE,))
+        for option, given, set_by_option in _OPTIONS:
+            if given(overrides) is not None:
+                for table, key in set_by_option:
+                    if table != "listen" or self._get(table, key) != OFF:
+                        origins[f"{table}.{key}"] = ValueOrigin(OriginKind.OPTION, option)
+        return origins
+
+    def _value_origin(self, key: KeyPath) -> ValueOrigin:
+        source, line = self._origin(key)
+        kind = OriginKind.FILE if source in self._files else OriginKind.ENVIRONMENT
+        return ValueOrigin(kind, source or "", line)
 
     def probe_machine(self, configuration: Configuration) -> None:
         """Check that the files, directories and group of the configuration exist on this machine."""

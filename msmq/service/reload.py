@@ -114,9 +114,13 @@ def merged(running: Configuration, read: Configuration, changed: Sequence[str]) 
             values.setdefault(table, {})[name] = read.values[table][name]
         else:
             del values[table][name]
+    kept = {key for key in differences(running, read) if key not in changed}
+    origins = {key: origin for key, origin in read.origins.items() if key not in kept}
     return attrs.evolve(
         running,
         values=values,
+        origins={**origins, **{key: running.origins[key] for key in kept if key in running.origins}},
+        files=read.files,
         hosts={str(name): str(value) for name, value in values.get("hosts", {}).items()},
         session=taken(running.session, read.session, *SESSION_TABLES),
         limits=taken(running.limits, read.limits, "limits"),
@@ -126,20 +130,38 @@ def merged(running: Configuration, read: Configuration, changed: Sequence[str]) 
     )
 
 
-def reload(
+@attrs.frozen
+class PreparedReload:
+    """A configuration that was read again and can be used; nothing has changed yet.
+
+    @ivar configuration: the one that the server uses after the reload.
+    @ivar result: what the reload changes.
+    """
+
+    configuration: Configuration
+    result: ReloadResult
+    _rules: Rules
+    _uses: Sequence[Callable[[], None]]
+
+    def apply(self, parts: Reconfigurable) -> None:
+        """Apply it; this does not fail."""
+        for use in self._uses:
+            use()
+        parts.configure(self.configuration, self._rules)
+
+
+def prepare(
     running: Configuration,
     read: Configuration,
-    parts: Reconfigurable,
     *,
     tokens: TokenFile | None,
     endpoints: Mapping[str, IReloadableTls],
-) -> tuple[Configuration, ReloadResult]:
-    """Apply a configuration that was read again.
+) -> PreparedReload:
+    """Check whether a configuration that was read again can be used.
 
     @param tokens: the file of tokens, if there is one.
     @param endpoints: those with certificates, by their keys.
-    @return: the configuration that the server uses from now on.
-    @raise ReloadRefused: something cannot be used; nothing has changed.
+    @raise ReloadRefused: something cannot be used.
     """
     found = list(differences(running, read))
     changed = tuple(key for key in found if is_reloaded(key))
@@ -164,10 +186,8 @@ def reload(
             # OpenSSL raises different errors for each fault of a file.
             raise ReloadRefused(f"{key}: the certificate cannot be used: {_words(error)}") from error
         names.append(f"certificate of {key}")
-    for use in uses:
-        use()
-    parts.configure(new, rules)
-    return new, ReloadResult(changed, tuple(key for key in found if not is_reloaded(key)), tuple(names))
+    result = ReloadResult(changed, tuple(key for key in found if not is_reloaded(key)), tuple(names))
+    return PreparedReload(new, result, rules, uses)
 
 
 def _words(error: Exception) -> str:

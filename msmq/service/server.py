@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
+import attrs
 from twisted.application.service import Service
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -28,6 +29,7 @@ from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
+from msmq.control.server.server_configuration import NO_SOURCE, ConfigurationReport, ReloadPreview
 from msmq.directory.factory import identifier_in_directory
 from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.clock import IClock
@@ -59,7 +61,7 @@ from msmq.service.exposure import exposure
 from msmq.service.process.descriptors import descriptor_limit
 from msmq.service.process.log_output import LogOutput
 from msmq.service.process.reactor_turns import ReactorTurns
-from msmq.service.reload import ReloadRefused, ReloadResult, reload
+from msmq.service.reload import PreparedReload, ReloadRefused, ReloadResult, prepare
 from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.server_arguments import check_server_arguments
 from msmq.service.server_ports import ServerPorts, StartError
@@ -215,23 +217,40 @@ class Server(Service):
         self._log_line(f"configuration reloaded; {result}")
         return result.describe()
 
-    def _reload(self) -> ReloadResult:
+    def report(self) -> ConfigurationReport:
+        """The configuration, where each value is set, and what a reload would do now; nothing changes."""
+        # Imported by those that ask for it.
+        from msmq.service.report.configuration_report import configuration_report
+
+        read: Configuration | None = None
+        try:
+            read = self._read()
+            preview = ReloadPreview(**attrs.asdict(self._prepare(read).result))
+        except (ConfigurationError, ReloadRefused) as error:
+            preview = ReloadPreview(problems=str(error).splitlines())
+        except MQError as error:
+            preview = ReloadPreview(problems=[error.detail])
+        return configuration_report(self.configuration, read, preview)
+
+    def _read(self) -> Configuration:
         if self._source is None:
-            reason = "this server was started without a configuration file that can be reloaded"
-            raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, reason)
+            raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, NO_SOURCE)
+        return self._source()
+
+    def _prepare(self, read: Configuration) -> PreparedReload:
+        return prepare(self.configuration, read, tokens=self._tokens, endpoints=self._ports.reloadable)
+
+    def _reload(self) -> ReloadResult:
+        read = self._read()
         if self.parts is None:
             raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the server is starting or stopping")
         former = self.configuration
-        self.configuration, result = reload(
-            self.configuration,
-            self._source(),
-            self.parts,
-            tokens=self._tokens,
-            endpoints=self._ports.reloadable,
-        )
+        prepared = self._prepare(read)
+        prepared.apply(self.parts)
+        self.configuration = prepared.configuration
         if self._log_output is not None and self.configuration.log != former.log:
             self._log_output.configure(self.configuration.log)
-        return result
+        return prepared.result
 
     def remove_control_socket(self) -> None:
         """Remove the socket that a failed start has left, when the process ends without running the reactor.
@@ -291,7 +310,7 @@ class Server(Service):
             store if web is None else web.store,
             self._reactor,
             shares=DescriptorShares.of(descriptors),
-            reload=self.reload,
+            server=self,
             clone=clone,
             addresses=lambda: self.addresses,
             clock=clock,

@@ -8,6 +8,7 @@ C{[timers]} that are its fields are read into it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -285,6 +286,36 @@ class StorageSharing:
     """How long the active server may show no sign of life before a standby takes over."""
 
 
+class OriginKind(StrEnum):
+    """What sets a value of the configuration."""
+
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    OPTION = "option"
+    DEFAULT = "default"
+
+
+@attrs.frozen
+class ValueOrigin:
+    """Where a value of the configuration is set.
+
+    @ivar source: the path of the file, the name of the variable or the option; empty for a default.
+    @ivar line: the line of the file, counted from 1.
+    """
+
+    kind: OriginKind
+    source: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.kind is OriginKind.DEFAULT:
+            return "default"
+        return self.source if self.line is None else f"{self.source}:{self.line}"
+
+
+DEFAULT: Final = ValueOrigin(OriginKind.DEFAULT)
+
+
 @attrs.frozen(kw_only=True)
 class Configuration:
     """The configuration of C{twistd msmq}: the file and the options, with every default filled in."""
@@ -333,6 +364,12 @@ class Configuration:
 
     values: Mapping[str, Mapping[str, object]] = attrs.field(factory=dict, repr=False)
     """The value of each key by its table, defaults included; C{None} for one without."""
+
+    origins: Mapping[str, ValueOrigin] = attrs.field(factory=dict, repr=False)
+    """Where each key was set, by the key with its table: C{limits.quota}; the others are defaults."""
+
+    files: tuple[str, ...] = ()
+    """The files that were read, in their order."""
 
     log: LogSettings = LogSettings()
     """Level and format of the log."""

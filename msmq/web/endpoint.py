@@ -82,6 +82,8 @@ class WebEndpoint:
             reactor,
             access,
             current_readiness,
-            make_console(manager, reactor, current_readiness, access, zone=None),
+            make_console(
+                manager, reactor, current_readiness, access, configuration=control.configuration, zone=None
+            ),
             control,
         )

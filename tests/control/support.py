@@ -22,6 +22,7 @@ from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, StreamRec
 from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
 from msmq.interfaces.received_messages import ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import Change
@@ -219,12 +220,16 @@ class ControlTestCase(SynchronousTestCase):
         self.addCleanup(self.service.stopService)
         self.site = make_site(
             self.service,
-            reload=lambda: {},
+            configuration=self.server_configuration(),
             members=self.members(),
             limits=self.limits,
             clock=self.clock.reactor,
         )
         self.run_to_end(self.service.create_queue(ORDERS))
+
+    def server_configuration(self) -> ServerConfiguration:
+        """The configuration of its server."""
+        return NoServerConfiguration()
 
     def members(self) -> EstateMembers:
         """The members that it knows."""

@@ -9,6 +9,7 @@ import attrs
 from zope.interface import implementer
 
 from msmq.control.server.factory import make_site
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.interfaces.bridges import BridgeRouteSummary, IBridges, no_such_route
 from tests.control.support import ControlTestCase
 
@@ -70,7 +71,7 @@ class BridgeResourceTests(ControlTestCase):
         """A route is listed, shown, paused, resumed and tested; its changes are in the event log."""
         self.site = make_site(
             self.service,
-            reload=lambda: {},
+            configuration=NoServerConfiguration(),
             members=self.members(),
             clock=self.clock.reactor,
             bridges=OneRoute(),

@@ -8,6 +8,7 @@ from typing import Any
 from msmq.control.server.factory import make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
@@ -43,7 +44,7 @@ class CertificateResourceTests(ControlTestCase):
         self.addCleanup(self.service.stopService)
         self.site = make_site(
             self.service,
-            reload=lambda: {},
+            configuration=NoServerConfiguration(),
             members=EstateMembers(("ALPHA",), {}, None),
             limits=ControlLimits(),
             clock=self.clock.reactor,

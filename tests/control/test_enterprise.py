@@ -7,6 +7,7 @@ from typing import Any
 from msmq.control.server.factory import make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.server_configuration import NoServerConfiguration
 from tests.control.support import Answer, Caller, ControlTestCase
 from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
@@ -17,7 +18,7 @@ class EnterpriseResourceTests(EnterpriseTestCase):
     def call(self, method: str, path: str, **parameters: Any) -> Answer:
         site = make_site(
             self.alpha.service,
-            reload=lambda: {},
+            configuration=NoServerConfiguration(),
             members=EstateMembers(("ALPHA",), {}, None),
             limits=ControlLimits(),
             clock=self.clock.reactor,

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from msmq.control.server.factory import make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.membership.objects import QueueObject
 from msmq.membership.queries import equals
 from tests.control.support import Caller
@@ -33,7 +34,7 @@ class RemoteAdministrationTestCase(EstateTestCase):
             members=members,
             limits=ControlLimits(),
             clock=self.clock.reactor,
-            reload=lambda: {},
+            configuration=NoServerConfiguration(),
         )
         caller = Caller(site, self.clock)
         caller.ask(method, path, None if value is None else json.dumps(value).encode())

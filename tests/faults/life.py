@@ -22,6 +22,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.manager.manager_settings import ORIGINAL
 from msmq.manager.service import QueueManagerService
 from msmq.service.composition import compose
@@ -196,7 +197,13 @@ def live(
         settings = load(configuration, Overrides(name="ALPHA", data=data, storage=storage))
         store = make_store(settings.storage, path)
         manager = compose(
-            settings, load_identity(path), store, _any(reactor), shares=SHARES, reload=dict, clone=ORIGINAL
+            settings,
+            load_identity(path),
+            store,
+            _any(reactor),
+            shares=SHARES,
+            server=NoServerConfiguration(),
+            clone=ORIGINAL,
         ).manager
         users = Users(manager, _any(reactor), random.Random(seed), life, operations)
         running = Deferred.fromCoroutine(Life(manager, users, _any(reactor), logged, noted).run())

@@ -13,6 +13,7 @@ import msmq
 from msmq.control.server.factory import make_site
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.membership.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
 from msmq.queues.arriving.message import Message
@@ -180,7 +181,7 @@ class SharingTests(TransferTestCase):
         caller = Caller(
             make_site(
                 self.beta.service,
-                reload=lambda: {},
+                configuration=NoServerConfiguration(),
                 members=EstateMembers(("BETA",), {}, None),
                 clock=self.clock.reactor,
             ),

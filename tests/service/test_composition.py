@@ -13,6 +13,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.interface import InterfaceClass
 
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.directory.factory import make_directory
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.manager.manager_settings import ORIGINAL
@@ -136,7 +137,7 @@ class DirectoryTests(SynchronousTestCase):
             MemoryMessageStore(),
             real,
             shares=SHARES,
-            reload=dict,
+            server=NoServerConfiguration(),
             clone=ORIGINAL,
             clock=clock,
             search=search,

@@ -13,6 +13,7 @@ from twisted.internet.testing import StringTransport
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import make_site
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
 from msmq.interfaces.bridges import IBridges
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
@@ -45,7 +46,7 @@ class WebTestCase(NodesTestCase):
             control=make_site(
                 self.alpha.service,
                 members=EstateMembers(("ALPHA", "alpha.example.com"), {}, None),
-                reload=lambda: {},
+                configuration=self.server_configuration(),
                 clock=self.clock.reactor,
             ),
             tokens=self.authentication(),
@@ -70,6 +71,10 @@ class WebTestCase(NodesTestCase):
             return None
         self.token_file = token_file(self, *self.tokens)
         return authentication(self.token_file, self.clock.reactor)
+
+    def server_configuration(self) -> ServerConfiguration:
+        """The configuration of ALPHA's server."""
+        return NoServerConfiguration()
 
     def options(self) -> Mapping[str, Any]:
         """Options of ALPHA."""

@@ -1,18 +1,23 @@
-"""C{msmq config}: checks a configuration file, and reloads that of a running server."""
+"""C{msmq config}: checks a configuration file, and shows and reloads that of a running server."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
+from msmq.quoting import quoted
+
+_COLUMNS: Final = ("key", "value", "source", "line", "applied_by", "differs", "next")
 
 
 @click.group
 @common_options
 def config() -> None:
-    """Check and reload the configuration of a server."""
+    """Check, show and reload the configuration of a server."""
 
 
 @config.command("check")
@@ -46,6 +51,35 @@ def config_check(settings: Settings, file: str) -> int:
         return DONE
     output.text(f"{file}: no problems found")
     return DONE
+
+
+@config.command("show")
+@click.argument("key", nargs=-1)
+@click.option("--all", "all_keys", is_flag=True, help="Every key, and not only those that are set.")
+@common_options
+@pass_settings
+def config_show(settings: Settings, key: tuple[str, ...], all_keys: bool) -> None:
+    """Show the keys that are set, where, and the values that the files have now.
+
+    With KEYs, limits.quota for example, only these; a table stands for its keys. Secrets are left out.
+    """
+    report = settings.client.configuration()
+    entries = report["entries"]
+    if key:
+        known = {each["key"] for each in entries} | {each["key"].partition(".")[0] for each in entries}
+        for each in key:
+            if each not in known:
+                raise click.UsageError(f"there is no key {quoted(each)}")
+    shown = [
+        {name: each[name] for name in _COLUMNS}
+        for each in entries
+        if (each["key"] in key or each["key"].partition(".")[0] in key)
+        or (not key and (all_keys or each["source"] or each["differs"]))
+    ]
+    settings.output.many(shown, _COLUMNS)
+    settings.output.flush()
+    for problem in report["reload"]["problems"]:
+        complain(f"a reload would be refused: {problem}", "msmq config show")
 
 
 @config.command("reload")

@@ -69,6 +69,8 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/topology"): Role.READER,
     ("GET", "/v1/transactions"): Role.READER,
     ("GET", "/v1/transactions/<identifier>"): Role.READER,
+    # It names files and accounts of this machine.
+    ("GET", "/v1/configuration"): Role.OPERATOR,
     ("POST", "/v1/bridges/<name>/pause"): Role.OPERATOR,
     ("POST", "/v1/bridges/<name>/resume"): Role.OPERATOR,
     # It shows messages, and takes and returns those of a broker.

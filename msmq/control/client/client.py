@@ -45,6 +45,10 @@ class ControlClient(ControlRequests):
         """Set C{quota}, C{journal_quota} or both: kilobytes, C{None} for no limit, or C{configuration}."""
         return self.one("PATCH", "/v1/quotas", _json(changes))
 
+    def configuration(self) -> dict[str, Any]:
+        """The configuration of the server: C{files}, C{entries}, and what a C{reload} would do now."""
+        return self.one("GET", "/v1/configuration")
+
     def reload(self) -> dict[str, Any]:
         """Have the server read its configuration again: C{changed}, C{restart} and C{read}.
 

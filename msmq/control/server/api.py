@@ -28,6 +28,7 @@ from msmq.control.server.resources.acl import AccessResources
 from msmq.control.server.resources.bridges import BridgeResources
 from msmq.control.server.resources.browsing import BrowsingResources
 from msmq.control.server.resources.certificates import CertificateResources
+from msmq.control.server.resources.configuration import ConfigurationResources
 from msmq.control.server.resources.context import ResourceContext, ResourceFamily, add_resources
 from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
@@ -39,10 +40,11 @@ from msmq.control.server.resources.message_changes import MessageChangeResources
 from msmq.control.server.resources.messages import MessageResources
 from msmq.control.server.resources.outgoing import OutgoingResources
 from msmq.control.server.resources.queues import QueueResources
-from msmq.control.server.resources.server import Reload, ServerResources
+from msmq.control.server.resources.server import ServerResources
 from msmq.control.server.resources.transactions import TransactionResources
 from msmq.control.server.resources.transfers import TransferResources
 from msmq.control.server.role_check import RoleCheck
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError
@@ -55,14 +57,15 @@ def make_api(
     limits: ControlLimits,
     clock: IReactorTime,
     members: EstateMembers,
-    reload: Reload,
+    configuration: ServerConfiguration,
     figures: LiveFigures,
     bridges: IBridges,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     context = ResourceContext(manager, limits, clock, Audit(manager))
     families: list[ResourceFamily] = [
-        ServerResources(context, members, reload),
+        ServerResources(context, members),
+        ConfigurationResources(context, configuration),
         QueueResources(context),
         BrowsingResources(context),
         MessageChangeResources(context),

@@ -17,9 +17,9 @@ from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.live.figures import LiveFigures
 from msmq.control.server.resources.estate_members import EstateMembers
-from msmq.control.server.resources.server import Reload
 from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.line_limit import LineLimit
@@ -32,6 +32,7 @@ class ControlSite(Site):
     """HTTP factory of the control API for any stream transport, usually a unix socket; no access log.
 
     @ivar figures: the live figures of the queue manager.
+    @ivar configuration: shows and reloads the configuration of the server.
     """
 
     # HTTP/1.1 only, without negotiation of HTTP/2.
@@ -44,12 +45,13 @@ class ControlSite(Site):
         limits: ControlLimits,
         clock: IReactorTime,
         members: EstateMembers,
-        reload: Reload,
+        configuration: ServerConfiguration,
         bridges: IBridges,
     ) -> None:
         # The web endpoint starts the recording of its history.
         self.figures = LiveFigures(manager.inspection, clock)
-        resource = make_api(manager, limits, clock, members, reload, self.figures, bridges).resource()
+        self.configuration = configuration
+        resource = make_api(manager, limits, clock, members, configuration, self.figures, bridges).resource()
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
         self._clock = clock
@@ -109,7 +111,7 @@ def make_site(
     manager: IQueueManager,
     *,
     members: EstateMembers,
-    reload: Reload,
+    configuration: ServerConfiguration,
     limits: ControlLimits | None = None,
     clock: IReactorTime | None = None,
     bridges: IBridges | None = None,
@@ -117,7 +119,7 @@ def make_site(
     """Create the HTTP factory of the control API of a queue manager.
 
     @param members: the control endpoints of other members.
-    @param reload: reloads the configuration of the server.
+    @param configuration: shows and reloads the configuration of the server.
     @param limits: limits of concurrent and large requests; by default those of L{ControlLimits}.
     @param clock: the reactor, or one that a test advances.
     @param bridges: the routes to other brokers; by default none.
@@ -127,4 +129,6 @@ def make_site(
 
         clock = IReactorTime(reactor)
     chosen = ControlLimits() if limits is None else limits
-    return ControlSite(manager, chosen, clock, members, reload, NoBridges() if bridges is None else bridges)
+    return ControlSite(
+        manager, chosen, clock, members, configuration, NoBridges() if bridges is None else bridges
+    )

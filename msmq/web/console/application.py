@@ -20,11 +20,13 @@ from werkzeug.exceptions import HTTPException
 from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
 from msmq.control.server.resources.context import ResourceFamily, add_resources
+from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 from msmq.web.access.request import WebRequest
 from msmq.web.access.web_access import WebAccess
 from msmq.web.console.page_roles import page_role
+from msmq.web.console.pages.configuration import ConfigurationPage
 from msmq.web.console.pages.context import PageContext
 from msmq.web.console.pages.dead_letter_changes import DeadLetterChanges
 from msmq.web.console.pages.dead_letters import DeadLetterPage
@@ -48,12 +50,15 @@ def make_console(
     clock: IReactorTime,
     readiness: Callable[[], Readiness],
     access: WebAccess,
+    *,
+    configuration: ServerConfiguration,
     zone: tzinfo | None,
 ) -> IResource:
     """Build the pages about one queue manager.
 
     @param readiness: the current readiness of the queue manager.
     @param access: identifies the callers, whose roles are checked before the handler of a page.
+    @param configuration: shows and reloads the configuration of the server.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
@@ -69,6 +74,7 @@ def make_console(
         MessageChanges(context),
         DeadLetterChanges(context),
         TransferChanges(context),
+        ConfigurationPage(context, configuration),
         LoginPage(context),
         ConsoleAssets(),
     ]

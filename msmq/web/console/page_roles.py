@@ -37,6 +37,9 @@ PAGE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     # A redirect sends messages to a computer of the caller's choice.
     ("POST", "/outgoing_queue/redirect"): Role.ADMIN,
     ("POST", "/transaction/abort"): Role.OPERATOR,
+    # It names files and accounts of this machine.
+    ("GET", "/configuration"): Role.OPERATOR,
+    ("POST", "/configuration/reload"): Role.ADMIN,
 }
 """The least role by method and route of a page that changes something, or needs another role than
 C{reader}.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
+from hashlib import blake2b
 from typing import Final
 
 import attrs
@@ -94,6 +96,11 @@ def utc_offset(now: datetime, zone: tzinfo | None) -> int:
     """Seconds by which times of the server are ahead of UTC now."""
     offset = now.astimezone(zone).utcoffset()
     return 0 if offset is None else round(offset.total_seconds())
+
+
+def fingerprint(value: object) -> str:
+    """A short text that differs for different values of JSON."""
+    return blake2b(json.dumps(value, sort_keys=True, default=str).encode(), digest_size=8).hexdigest()
 
 
 @attrs.frozen

@@ -119,7 +119,7 @@ class RoleTests(ControlTestCase):
             (Role.MONITOR, "HEAD", "/v1/status"),
             (Role.READER, "GET", "/v1/queues"),
             (Role.OPERATOR, "POST", purge),
-            (Role.ADMIN, "POST", "/v1/reload"),
+            (Role.ADMIN, "POST", "/v1/identity/keep"),
         ):
             for each in Role:
                 status = self.ask(each, method, path).transport.value().split(b" ", 2)[1]
@@ -139,7 +139,7 @@ class RoleTests(ControlTestCase):
         for number in range(9):
             self.ask(Role.READER, "POST", f"/v1/queues/a%E2%80%AEb{number}/purge")
         self.clock.advance(30)
-        self.ask(Role.READER, "POST", "/v1/reload")
+        self.ask(Role.READER, "POST", "/v1/identity/keep")
         found = [line for line in lines if "is refused" in line]
         self.assertEqual(len(found), 3, found)
         self.assertIn("token reader's from ", found[0])
@@ -174,7 +174,7 @@ class RoleTests(ControlTestCase):
 
     def test_changed_role(self) -> None:
         """A role that is changed in the file counts for the next request."""
-        self.assertEqual(self.answer(Role.READER, "POST", "/v1/reload").status, 403)
+        self.assertEqual(self.answer(Role.READER, "POST", "/v1/identity/keep").status, 403)
         token_file(self, f"desk admin {TOKENS[Role.READER]}").rename(self.file)
-        self.assertEqual(self.answer(Role.READER, "POST", "/v1/reload").status, 200)
+        self.assertEqual(self.answer(Role.READER, "POST", "/v1/identity/keep").status, 200)
         self.assertEqual(self.answer(Role.ADMIN, "GET", "/v1/status").status, 401)

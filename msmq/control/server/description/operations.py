@@ -29,6 +29,7 @@ from msmq.control.server.http.responses import JSON, JSON_LINES
 from msmq.control.server.live.event_stream import EVENT_STREAM
 from msmq.control.server.messages.properties import ACKNOWLEDGE, PRIVACY_LEVELS
 from msmq.control.server.resources.live_stream import TOPICS
+from msmq.control.server.server_configuration import ConfigurationReport, ReloadPreview
 from msmq.interfaces.access_summaries import AccessList, CertificateSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.summaries import (
@@ -128,7 +129,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         repeated=("queue", "outgoing"),
         answers={EVENT_STREAM: TEXT},
     ),
-    ("POST", "/v1/reload"): ApiOperation(),
+    ("GET", "/v1/configuration"): _one(ConfigurationReport),
+    ("POST", "/v1/reload"): ApiOperation(answers={JSON: record_schema(ReloadPreview)}),
     ("POST", "/v1/identity/keep"): _one(ManagerStatus),
     ("GET", "/v1/quotas"): _one(QuotaSummary),
     ("PATCH", "/v1/quotas"): ApiOperation(

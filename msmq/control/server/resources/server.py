@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import attrs
 from klein import Klein
 
@@ -21,35 +18,22 @@ from msmq.persistence.definition import UNLIMITED
 from msmq.queues.machine_quota import QuotaKind
 from msmq.routing.topology_description import describe_route, describe_topology
 
-Reload = Callable[[], Mapping[str, Any]]
-"""Reloads the configuration, and returns the changes; raises L{MQError} if it cannot be used."""
-
 
 class ServerResources:
-    """The status and configuration of the queue manager, its sessions, and the enterprise."""
+    """The status and the quotas of the queue manager, its sessions, and the enterprise."""
 
     app = Klein()
 
-    def __init__(self, context: ResourceContext, members: EstateMembers, reload: Reload) -> None:
+    def __init__(self, context: ResourceContext, members: EstateMembers) -> None:
         self._context = context
         self._inspection = context.manager.inspection
         self._members = members
-        self._reload = reload
 
     @app.route("/v1/status", methods=["GET"])
     def status(self, request: ControlRequest) -> bytes:
         """The identity and the state of the queue manager."""
         without_parameters(request)
         return json_answer(request, json_record(self._inspection.status()))
-
-    @app.route("/v1/reload", methods=["POST"])
-    async def reload(self, request: ControlRequest) -> bytes:
-        """Read the configuration again; an error changes nothing."""
-        without_parameters(request)
-        result = await self._context.change(
-            request, AuditedOperation("config reload", "configuration"), lambda: at_once(self._reload)
-        )
-        return json_answer(request, dict(result))
 
     @app.route("/v1/identity/keep", methods=["POST"])
     async def keep_identity(self, request: ControlRequest) -> bytes:

@@ -1,0 +1,95 @@
+"""The configuration of a server, as the control API and the console show and reload it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from msmq.structures.status import MQError, Status
+
+NO_SOURCE = "this server was started without a configuration file that can be reloaded"
+
+
+@attrs.frozen(kw_only=True)
+class ConfigurationEntry:
+    """One key.
+
+    @ivar key: with its table: C{limits.quota}.
+    @ivar value: the value in effect; C{None} without one.
+    @ivar default: the value that it has if it is not set; C{None} without one.
+    @ivar unit: of a number, in words; empty without one.
+    @ivar origin: C{file}, C{environment}, C{option} or C{default}.
+    @ivar source: the file, variable or option that sets it; empty for a default.
+    @ivar line: the line of the file.
+    @ivar applied_by: what applies another value: C{reload} or C{restart}.
+    @ivar differs: whether the files and the environment have another value now.
+    @ivar next: that value; C{None} if there is none or it does not differ.
+    """
+
+    key: str
+    value: Any
+    default: Any
+    unit: str
+    origin: str
+    source: str
+    line: int | None
+    applied_by: str
+    differs: bool
+    next: Any
+
+
+@attrs.frozen(kw_only=True)
+class ReloadPreview:
+    """What a reload would do now.
+
+    @ivar changed: keys whose new values it would apply.
+    @ivar restart: keys that would need a restart.
+    @ivar read: what it would read again in any case: tokens, certificates, the enterprise file.
+    @ivar problems: why it would be refused; empty if it would not.
+    """
+
+    changed: Sequence[str] = ()
+    restart: Sequence[str] = ()
+    read: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+
+@attrs.frozen(kw_only=True)
+class ConfigurationReport:
+    """The configuration of a server, without secrets.
+
+    @ivar files: those that were read, in their order.
+    @ivar entries: every key, in the order of the reference.
+    @ivar reload: what a reload would do now.
+    """
+
+    files: Sequence[str]
+    entries: Sequence[ConfigurationEntry]
+    reload: ReloadPreview
+
+
+class ServerConfiguration(Protocol):
+    """Shows and reloads the configuration of a server; L{msmq.service.server.Server}."""
+
+    def reload(self) -> Mapping[str, Any]:
+        """Reload it, and return the changes.
+
+        @raise MQError: it cannot be used; nothing has changed.
+        """
+
+    def report(self) -> ConfigurationReport:
+        """What is set, where, and what a reload would do; the files are read, and nothing changes."""
+
+
+class NoServerConfiguration:
+    """That of a queue manager without a configuration of its own, as an application has one."""
+
+    def reload(self) -> Mapping[str, Any]:
+        """Refuse."""
+        raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, NO_SOURCE)
+
+    def report(self) -> ConfigurationReport:
+        """Nothing is set."""
+        return ConfigurationReport(files=(), entries=(), reload=ReloadPreview(problems=(NO_SOURCE,)))
