@@ -65,10 +65,10 @@ class ServerProcess:
         test.addCleanup(shutil.rmtree, directory)
         file = directory / "msmq.toml"
         file.write_text(configuration, encoding="utf-8")
-        # Tests look for the line of each session.
+        # Tests look for the line of each session, and count by the window of the documents.
         lines = directory / "conf.d" / "lines.toml"
         lines.parent.mkdir()
-        lines.write_text(f"[limits]\nlog_lines = {log_lines}\n", encoding="utf-8")
+        lines.write_text(f"[limits]\nlog_lines = {log_lines}\nwindow_size = 64\n", encoding="utf-8")
         self.data = directory / "data"
         self._lines: list[str] = []
         self._grown = threading.Condition()

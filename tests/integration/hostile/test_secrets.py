@@ -50,6 +50,7 @@ SHOWN: Final = {
     "MessageLines.key": "the first part of those",
     "WriteOptions.key": "the column of those",
     "EnvironmentValue.key": "the name of a key of the configuration",
+    "ConfigurationEntry.key": "the same",
     "QueueDifference.key": "of a file of queues",
     "ViewRow.key": "by which a row is found in later samples",
     "CertificateSummary.key": "the type of the key and its bits",
