@@ -123,7 +123,7 @@ VERBS: Final = {
         "Show the route of a message from SOURCE to DESTINATION, queue managers by name or GUID.",
     ),
     "send": VerbEntry("msmq.cli.messages.send", "Send messages to DESTINATION, and print their identifiers."),
-    "session": VerbEntry("msmq.cli.server.session", "List the sessions with other queue managers."),
+    "session": VerbEntry("msmq.cli.server.session", "List and close the sessions with other queue managers."),
     "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
     "store": VerbEntry("msmq.cli.server.store", "Migrate, check, repair and discard message stores."),
     "top": VerbEntry(

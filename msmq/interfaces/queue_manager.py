@@ -241,6 +241,15 @@ class IAdministration(Interface):
         @param to: an IP address or the name of a computer; C{None} ends it.
         """
 
+    def close_session(identifier: UUID) -> SessionSummary:
+        """End a session and its connection; returns its last state.
+
+        Messages that the peer has not acknowledged return to their queues. A session that this queue manager
+        has dialled is dialled again while messages wait for it, and the peer may connect again.
+
+        @raise msmq.structures.status.MQError: MQ_ERROR_INVALID_HANDLE it has ended, or there was none.
+        """
+
     def keep_identity() -> ManagerStatus:
         """Decide that this queue manager, which may be a clone, is the original: it sends again."""
 
@@ -331,6 +340,12 @@ class IInspection(Interface):
 
     def sessions() -> Sequence[SessionSummary]:
         """Every session, in both directions."""
+
+    def session(identifier: UUID) -> SessionSummary:
+        """One session.
+
+        @raise MQError: MQ_ERROR_INVALID_HANDLE it has ended, or there was none.
+        """
 
     def each_session() -> Iterator[SessionSummary]:
         """The same, one at a time, for a caller that pauses in between: those that end then are included."""

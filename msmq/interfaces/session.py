@@ -21,6 +21,8 @@ class ISession(Interface):
     Every event of the session has the same object, so it can be a key.
     """
 
+    session_identifier: UUID = Attribute("Distinguishes it from every other session, for operators.")
+
     is_initiator: bool = Attribute("Whether this side opened the connection.")
 
     is_open: bool = Attribute("Whether the handshake is complete and the session has not ended.")

@@ -122,6 +122,7 @@ class OutgoingQueueSummary:
 class SessionSummary:
     """One session that has a connection.
 
+    @ivar identifier: distinguishes it from every other session.
     @ivar direction: C{outgoing} if this queue manager has connected, else C{incoming}.
     @ivar remote_identifier: the peer's GUID; C{None} before the session is established.
     @ivar statistics: the messages of the session; in JSON its fields stand among the others.
@@ -129,6 +130,7 @@ class SessionSummary:
     @ivar other_addresses: other addresses at which the peer's identifier was seen.
     """
 
+    identifier: UUID
     direction: str
     state: str
     remote_identifier: UUID | None

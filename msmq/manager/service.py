@@ -17,8 +17,15 @@ from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
-from msmq.interfaces.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary, QuotaSummary
+from msmq.interfaces.summaries import (
+    ManagerStatus,
+    OutgoingQueueSummary,
+    QueueSummary,
+    QuotaSummary,
+    SessionSummary,
+)
 from msmq.manager.administration.inspection import ManagerInspection
+from msmq.manager.administration.open_sessions import open_session
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reservation import Reservation
@@ -39,6 +46,7 @@ from msmq.queues.arriving.message import Message
 from msmq.queues.machine_quota import QuotaKind
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
+from msmq.session.effects import CloseReason
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
 
@@ -390,6 +398,12 @@ class QueueManagerService(Service):
     def retry_all_outgoing(self) -> list[OutgoingQueueSummary]:
         """See L{IAdministration.retry_all_outgoing}."""
         return self._work.outgoing_holds.retry_all_now()
+
+    def close_session(self, identifier: UUID) -> SessionSummary:
+        """See L{IAdministration.close_session}."""
+        summary = self.inspection.session(identifier)
+        open_session(self._parts.sessions, identifier).close(CloseReason.OPERATOR)
+        return summary
 
     def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """Pause Queue: see L{OutgoingHolds.pause}. [MS-MQDMPR] 3.1.7.2.3."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
@@ -71,6 +71,7 @@ class SessionProtocol(SessionHooks):
     Only C{messages_arriving} and C{message_arriving} may be coroutines or return a Deferred; from any other
     hook that is an error.
 
+    @ivar session_identifier: distinguishes it from every other session, also across restarts.
     @ivar remote_address: the textual address of the peer, once there is a connection.
     @ivar dialled_for: what its connector was made for; C{None} for an accepted session.
     @ivar opened: when the handshake was complete,  seconds since 1970-01-01 UTC; C{None} before that.
@@ -84,6 +85,7 @@ class SessionProtocol(SessionHooks):
         self.factory = factory
         self._factory = factory
         self.session = session
+        self.session_identifier = uuid4()
         self.remote_address = ""
         self.dialled_for: object = None
         self.opened: float | None = None

@@ -33,6 +33,7 @@ class CloseReason(enum.Enum):
     CONNECT_FAILED = "connection failed"
     CONNECTION_LOST = "connection lost"
     STOPPED = "stopped"
+    OPERATOR = "closed by an operator"
     UNSUPPORTED_MESSAGE = "message that cannot be stored"
     NOT_FROM_ITS_SENDER = "message of another queue manager"
     NO_RESOURCES = "no capacity for messages"

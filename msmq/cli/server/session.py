@@ -1,4 +1,4 @@
-"""C{msmq session}: the sessions with other queue managers."""
+"""C{msmq session}: lists and closes the sessions with other queue managers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Final
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.quoting import quoted
+from msmq.structures.status import MQError, Status
 
 _COLUMNS: Final = (
+    "identifier",
     "direction",
     "state",
     "remote_identifier",
@@ -27,7 +30,7 @@ _COLUMNS: Final = (
 @click.group
 @common_options
 def session() -> None:
-    """List the sessions with other queue managers."""
+    """List and close the sessions with other queue managers."""
 
 
 @session.command("list")
@@ -36,4 +39,30 @@ def session() -> None:
 def session_list(settings: Settings) -> None:
     """List the sessions, in both directions."""
     settings.output.many(settings.client.sessions(), _COLUMNS)
+    settings.output.flush()
+
+
+@session.command("close")
+@click.argument("session", metavar="ID|ADDRESS")
+@common_options
+@pass_settings
+def session_close(settings: Settings, session: str) -> None:
+    """Close the session with this identifier, or its beginning, or every session with a peer at ADDRESS.
+
+    No message is lost: those that the peer has not acknowledged are sent again. The peer may connect again,
+    and this queue manager does so while messages wait for it.
+    """
+    client = settings.client
+    sessions = client.sessions()
+    wanted = session.strip("{}").casefold()
+    found = [each for each in sessions if each["remote_address"].casefold() == wanted]
+    if not found:
+        found = [each for each in sessions if wanted and each["identifier"].casefold().startswith(wanted)]
+        if len(found) > 1:
+            raise click.UsageError(f"{len(found)} sessions have an identifier that begins so")
+    if not found:
+        raise MQError(
+            Status.MQ_ERROR_INVALID_HANDLE, f"no session has the identifier or address {quoted(session)}"
+        )
+    settings.output.many([client.close_session(each["identifier"]) for each in found], _COLUMNS)
     settings.output.flush()

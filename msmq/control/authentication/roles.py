@@ -66,6 +66,7 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", _OUTGOING): Role.READER,
     ("GET", "/v1/route"): Role.READER,
     ("GET", "/v1/sessions"): Role.READER,
+    ("GET", "/v1/sessions/<identifier>"): Role.READER,
     ("GET", "/v1/topology"): Role.READER,
     ("GET", "/v1/transactions"): Role.READER,
     ("GET", "/v1/transactions/<identifier>"): Role.READER,
@@ -100,6 +101,7 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("POST", f"{_OUTGOING}/resume"): Role.OPERATOR,
     ("POST", f"{_OUTGOING}/retry"): Role.OPERATOR,
     ("POST", f"{_OUTGOING}/purge"): Role.OPERATOR,
+    ("POST", "/v1/sessions/<identifier>/close"): Role.OPERATOR,
     ("POST", "/v1/transactions/<identifier>/abort"): Role.OPERATOR,
     # A redirect sends messages to a computer of the caller's choice.
     ("POST", f"{_OUTGOING}/redirect"): Role.ADMIN,

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 import attrs
 
@@ -412,6 +413,13 @@ class ControlClient(ControlRequests):
     def sessions(self) -> list[dict[str, Any]]:
         """All sessions."""
         return self.several("/v1/sessions")
+
+    def close_session(self, identifier: UUID | str) -> dict[str, Any]:
+        """End a session, by its C{identifier}, and return its last state.
+
+        @raise MQError: MQ_ERROR_INVALID_HANDLE it has ended, or there was none.
+        """
+        return self.one("POST", f"/v1/sessions/{_segment(str(identifier), 'the session')}/close")
 
     def send(
         self,

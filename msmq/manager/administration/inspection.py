@@ -19,6 +19,7 @@ from msmq.interfaces.received_messages import (
     ReceivedMessage,
 )
 from msmq.interfaces.routing import IRouter
+from msmq.interfaces.session import ISession
 from msmq.interfaces.storage import LogExtent, StorageError, StoredEvent
 from msmq.interfaces.summaries import (
     ManagerIdentity,
@@ -34,6 +35,7 @@ from msmq.interfaces.summaries import (
 )
 from msmq.manager.administration.measurements import Measurements
 from msmq.manager.administration.message_history import MessageHistory
+from msmq.manager.administration.open_sessions import open_session
 from msmq.manager.administration.summaries import (
     dead_letter_count,
     summarize_queue,
@@ -249,11 +251,16 @@ class ManagerInspection:
 
     def each_session(self) -> Iterator[SessionSummary]:
         """See L{IInspection.each_session}."""
-        peers = self._parts.peers
         for connection in list(self._parts.sessions.connections):
-            yield summarize_session(
-                connection, peers.clock_skew(connection), peers.other_addresses(connection)
-            )
+            yield self._session_summary(connection)
+
+    def session(self, identifier: UUID) -> SessionSummary:
+        """See L{IInspection.session}."""
+        return self._session_summary(open_session(self._parts.sessions, identifier))
+
+    def _session_summary(self, connection: ISession) -> SessionSummary:
+        peers = self._parts.peers
+        return summarize_session(connection, peers.clock_skew(connection), peers.other_addresses(connection))
 
     def transactions(self) -> list[TransactionSummary]:
         """See L{IInspection.transactions}."""

@@ -153,6 +153,7 @@ def summarize_session(
 ) -> SessionSummary:
     """One session, in either direction."""
     return SessionSummary(
+        identifier=session.session_identifier,
         direction="outgoing" if session.is_initiator else "incoming",
         state=session.state.value,
         remote_identifier=session.remote_identifier,

@@ -29,6 +29,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "redirected": "The messages are redirected.",
     "not-redirected": "The redirection has ended.",
     "aborted": "The transaction is aborted.",
+    "closed": "The session is closed.",
     "reloaded": "The configuration is reloaded.",
 }
 

@@ -36,6 +36,7 @@ PAGE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("POST", "/outgoing_queue/purge"): Role.OPERATOR,
     # A redirect sends messages to a computer of the caller's choice.
     ("POST", "/outgoing_queue/redirect"): Role.ADMIN,
+    ("POST", "/session/close"): Role.OPERATOR,
     ("POST", "/transaction/abort"): Role.OPERATOR,
     # It names files and accounts of this machine.
     ("GET", "/configuration"): Role.OPERATOR,

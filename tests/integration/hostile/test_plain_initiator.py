@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -33,6 +34,7 @@ from tests.integration.hostile.plain_sockets import (
     own_address,
 )
 from tests.patience import DEADLINE
+from tests.servers.prepared import PROGRAMS, run
 from tests.vectors import vector
 
 PING_REQUEST = vector("mqqb-4.1.1-ping-request")
@@ -157,6 +159,31 @@ class PlainInitiatorTests(SynchronousTestCase):
             peer.send(packet)
             self.assertEqual(peer.read(36), session_ack(session_header(received=count)))
         self.assertEqual(self.server.bodies(5), [b"1", b"2", b"3", b"4", b"5"])
+
+    def close_sessions(self, name: str) -> subprocess.CompletedProcess[str]:
+        """C{msmq session close}."""
+        data = str(self.server.data)
+        command = [str(PROGRAMS / "msmq"), "--data", data, "session", "close", name, "--json"]
+        return run(command, timeout=DEADLINE)
+
+    def closed(self, name: str) -> list[dict[str, Any]]:
+        """The sessions that it closed."""
+        return [json.loads(line) for line in self.close_sessions(name).stdout.splitlines()]
+
+    def test_an_operator_closes_a_session(self) -> None:
+        """C{msmq session close} ends the connections of an address, and a session by its identifier."""
+        peers = [self.server.open(), self.server.open()]
+        local = peers[0].socket.getsockname()[0]
+        self.assertEqual(len(self.closed(local)), 2)
+        self.assertEqual([peer.read_to_end() for peer in peers], [b"", b""])
+        peer = self.server.open()
+        [session] = self.server.client.sessions()
+        [closed] = self.closed(session["identifier"][:8].lower())
+        self.assertEqual(closed["identifier"], session["identifier"])
+        self.assertEqual(peer.read_to_end(), b"")
+        gone = self.close_sessions(local)
+        self.assertEqual(gone.returncode, 1, gone.stderr)
+        self.assertIn(f"no session has the identifier or address '{local}'", gone.stderr)
 
     def test_the_command_receives_what_came(self) -> None:
         """C{msmq receive} prints the message with everything that its sender gave it."""

@@ -144,6 +144,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         answers={JSON: record_schema(QuotaSummary)},
     ),
     ("GET", "/v1/sessions"): ApiOperation(answers={JSON: array(OBJECT)}),
+    ("GET", "/v1/sessions/<identifier>"): ApiOperation(answers={JSON: answer(identifier=TEXT, state=TEXT)}),
+    ("POST", "/v1/sessions/<identifier>/close"): ApiOperation(
+        answers={JSON: answer(identifier=TEXT, state=TEXT)}
+    ),
     ("GET", "/v1/route"): ApiOperation(
         query={"source": TEXT, "destination": TEXT, "down": TEXT},
         required=("source", "destination"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import attrs
 from klein import Klein
 
@@ -11,12 +13,25 @@ from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import json_answer, json_list
 from msmq.control.server.messages.json_records import json_record
-from msmq.control.server.messages.properties import number, text
+from msmq.control.server.messages.properties import guid, number, text
 from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.interfaces.queue_manager import IQueueManager
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.machine_quota import QuotaKind
 from msmq.routing.topology_description import describe_route, describe_topology
+from msmq.structures.status import MQError
+from msmq.wire.guid import format_guid
+
+
+def session_close(manager: IQueueManager, identifier: UUID) -> AuditedOperation:
+    """The closing of a session, with its peer if it has not ended yet."""
+    try:
+        session = manager.inspection.session(identifier)
+    except MQError:
+        return AuditedOperation("session close", format_guid(identifier))
+    details = {"peer": session.remote_address, "direction": session.direction}
+    return AuditedOperation("session close", format_guid(identifier), details)
 
 
 class ServerResources:
@@ -75,6 +90,23 @@ class ServerResources:
         """The sessions with other queue managers."""
         without_parameters(request)
         return await self._context.listed(request, self._inspection.each_session())
+
+    @app.route("/v1/sessions/<identifier>", methods=["GET"])
+    def session(self, request: ControlRequest, identifier: str) -> bytes:
+        """One session."""
+        without_parameters(request)
+        return json_answer(request, json_record(self._inspection.session(guid("the session", identifier))))
+
+    @app.route("/v1/sessions/<identifier>/close", methods=["POST"])
+    async def close_session(self, request: ControlRequest, identifier: str) -> bytes:
+        """End one session, and answer with its last state."""
+        without_parameters(request)
+        manager, session = self._context.manager, guid("the session", identifier)
+        return await self._context.changed(
+            request,
+            session_close(manager, session),
+            lambda: at_once(lambda: manager.close_session(session)),
+        )
 
     @app.route("/v1/route", methods=["GET"])
     async def route(self, request: ControlRequest) -> bytes:

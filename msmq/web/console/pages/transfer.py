@@ -11,6 +11,7 @@ from twisted.web.server import Request
 from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.messages.properties import guid
 from msmq.interfaces.summaries import OutgoingQueueSummary, SessionSummary
 from msmq.routing.topology_description import describe_route, describe_topology
 from msmq.structures.status import MQError
@@ -78,6 +79,14 @@ class TransferPages:
         )
         await self._context.each(self._inspection.each_session(), rows.add)
         return self._context.page(request, "sessions", table=rows.page())
+
+    @app.route("/session", methods=["GET"])
+    def session(self, request: Request) -> bytes:
+        """One session."""
+        found = page_parameters(request)
+        identifier = guid("id", take(found, "id"))
+        refuse_rest(found, "id")
+        return self._context.page(request, "session", session=self._inspection.session(identifier))
 
     @app.route("/enterprise", methods=["GET"])
     async def enterprise(self, request: Request) -> bytes:

@@ -1,4 +1,4 @@
-"""Changes of outgoing queues and transactions: pause, resume, retry, redirect, purge, abort."""
+"""Changes of outgoing queues, sessions and transactions: pause, retry, redirect, purge, close, abort."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.messages.properties import guid
 from msmq.control.server.resources.context import at_once
+from msmq.control.server.resources.server import session_close
 from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.forms import ChangeForm
@@ -22,7 +23,7 @@ _PAGE: Final = "/outgoing_queue"
 
 
 class TransferChanges:
-    """Changes of one outgoing queue, which the query parameter C{name} names, and of one transaction."""
+    """Changes of one outgoing queue, session or transaction, which a query parameter names."""
 
     app = Klein()
 
@@ -107,6 +108,20 @@ class TransferChanges:
             lambda: self._manager.abort_transaction(identifier),
         )
         return self._context.redirect(request, ChangeOutcome("aborted").address("/transactions"))
+
+    @app.route("/session/close", methods=["POST"])
+    async def close_session(self, request: WebRequest) -> bytes:
+        """End one session."""
+        found = parameters(request)
+        identifier: UUID = guid("id", take(found, "id"))
+        refuse_rest(found, "id")
+        ChangeForm(request).end()
+        await self._context.change(
+            request,
+            session_close(self._manager, identifier),
+            lambda: at_once(lambda: self._manager.close_session(identifier)),
+        )
+        return self._context.redirect(request, ChangeOutcome("closed").address("/sessions"))
 
     async def _changed(
         self, request: WebRequest, action: str, name: str, done: str, work: Callable[[], Awaitable[object]]
