@@ -27,6 +27,7 @@ from msmq.interfaces.summaries import (
     QueueSummary,
     QuotaSummary,
     SessionSummary,
+    StoreSummary,
     TransactionDetails,
     TransactionSummary,
 )
@@ -294,6 +295,9 @@ class IInspection(Interface):
 
     def status() -> ManagerStatus:
         """The identity and state of the queue manager."""
+
+    def store() -> StoreSummary:
+        """The size of the store, the free space, and the durations of commits."""
 
     def flow() -> Iterator[MessageFlow | None]:
         """The figures of all local queues together, for a caller that pauses in between.

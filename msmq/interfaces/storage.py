@@ -98,6 +98,31 @@ class IStoreFiles(Interface):
         """Its current files; some may be deleted before the caller opens them."""
 
 
+@attrs.frozen
+class CommitTimes:
+    """Durations of the latest commits, from the request to stable storage, in seconds.
+
+    @ivar commits: commits that succeeded since the start.
+    @ivar failures: commits that failed since the start.
+    @ivar measured: the number of commits that the others are of.
+    @ivar p99: the duration that 1 % of them exceed.
+    """
+
+    commits: int
+    failures: int
+    measured: int
+    median: float | None
+    p99: float | None
+    longest: float | None
+
+
+class ICommitTimes(Interface):
+    """Provided by a store whose commits are measured."""
+
+    def commit_times() -> CommitTimes:
+        """The durations of the latest commits."""
+
+
 class IMessageRuns(Interface):
     """A store whose C{commit} also takes L{PutMessages<msmq.persistence.changes.PutMessages>} and
     L{RemoveUnread<msmq.persistence.changes.RemoveUnread>}.

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.interfaces.storage import CommitTimes
 from msmq.queues.outgoing import ConnectionHistoryEntry
 from msmq.session.connection_limits import RefusedPeer
 from msmq.session.descriptor_shares import DescriptorUse
@@ -257,6 +258,22 @@ class MessageFlow:
     oldest_message_time: float | None = attrs.field(metadata=TIME)
 
 
+@attrs.frozen(kw_only=True)
+class StoreSummary:
+    """The message store.
+
+    @ivar bytes: of its files; C{None} if it is not in files, as are the next two.
+    @ivar free_bytes: free space in their file system.
+    @ivar capacity_bytes: the size of that file system.
+    @ivar commit_times: C{None} if they are not measured, as without C{[listen] web}.
+    """
+
+    bytes: int | None
+    free_bytes: int | None
+    capacity_bytes: int | None
+    commit_times: CommitTimes | None
+
+
 @attrs.frozen
 class ManagerStatus:
     """Identity and state of a queue manager.
@@ -293,6 +310,7 @@ class ManagerStatus:
     descriptors: DescriptorUse
     storage: str
     durable: bool
+    store: StoreSummary
     packets: TrafficCounts
     refused: Mapping[str, int]
     expired: Mapping[str, int]

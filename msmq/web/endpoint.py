@@ -83,7 +83,13 @@ class WebEndpoint:
             access,
             current_readiness,
             make_console(
-                manager, reactor, current_readiness, access, configuration=control.configuration, zone=None
+                manager,
+                reactor,
+                current_readiness,
+                inspection.measurements.now,
+                access,
+                configuration=control.configuration,
+                zone=None,
             ),
             control,
         )

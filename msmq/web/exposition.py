@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector
@@ -17,9 +15,10 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from msmq.interfaces.bridges import IBridges
-from msmq.interfaces.storage import IMessageStore, IStoreFiles, IStoreVerification
+from msmq.interfaces.storage import IMessageStore, IStoreVerification
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.measurements import Measurements, QueueMeasurement
+from msmq.manager.administration.store_summary import summarize_store
 from msmq.web.metered_store import MeteredStore
 from msmq.web.metrics import (
     BRIDGE_METRICS,
@@ -68,11 +67,10 @@ class Instruments:
     """
 
     def __init__(self, store: IMessageStore, reactor: IReactorTime) -> None:
-        self._files = IStoreFiles(store, None)
         self._verification = IStoreVerification(store, None)
         self.registry = registry = CollectorRegistry()
         self.store = MeteredStore(
-            store, _histogram(COMMIT_SECONDS, COMMIT_BUCKETS, registry), reactor.seconds
+            store, _histogram(COMMIT_SECONDS, COMMIT_BUCKETS, registry).observe, reactor.seconds
         )
         self.turn_seconds = _histogram(TURN_SECONDS, TURN_BUCKETS, registry)
         ProcessCollector(registry=registry)
@@ -81,11 +79,11 @@ class Instruments:
         """The samples of L{msmq.web.metrics.STORE_METRICS}."""
         yield STORE_COMMITS, [((), self.store.commits)]
         yield STORE_FAILURES, [((), self.store.failures)]
-        if self._files is not None:
-            files = self._files.files()
-            yield STORE_BYTES, [((), sum(map(_size, files)))]
-            if files and (free := _free(files[0].parent)) is not None:
-                yield STORE_FREE_BYTES, [((), free)]
+        store = summarize_store(self.store)
+        if store.bytes is not None:
+            yield STORE_BYTES, [((), store.bytes)]
+        if store.free_bytes is not None:
+            yield STORE_FREE_BYTES, [((), store.free_bytes)]
         if self._verification is not None:
             yield STORE_VERIFIED, [((), self._verification.verified_bytes())]
             yield STORE_DAMAGED, [((), self._verification.damaged())]
@@ -271,19 +269,3 @@ def _without_creation(family: Family) -> bytes:
 
 def _histogram(metric: Metric, buckets: Sequence[float], registry: CollectorRegistry) -> Histogram:
     return Histogram(metric.name, metric.help, buckets=buckets, registry=registry)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def _free(directory: Path) -> int | None:
-    """Free bytes for unprivileged processes."""
-    try:
-        found = os.statvfs(directory)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize

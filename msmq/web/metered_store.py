@@ -2,41 +2,59 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
 from uuid import UUID
 
-from prometheus_client import Histogram
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import alsoProvides, implementer
 
-from msmq.interfaces.storage import IMessageRuns, IMessageStore, LogEntry, LogExtent, StoredEvent
+from msmq.interfaces.storage import (
+    CommitTimes,
+    ICommitTimes,
+    IMessageRuns,
+    IMessageStore,
+    IStoreFiles,
+    LogEntry,
+    LogExtent,
+    StoredEvent,
+)
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 
+MEASURED: Final = 1000
+"""The latest commits, whose durations are kept."""
 
-@implementer(IMessageStore)
+
+@implementer(ICommitTimes, IMessageStore)
 class MeteredStore:
     """Delegates to a store, and measures each commit from the request to its completion.
 
-    @param seconds: records the duration of each successful commit.
+    @param observe: records the duration of each successful commit, in seconds.
     @param clock: monotonic seconds.
     @ivar commits: commits that succeeded.
     @ivar failures: commits that failed.
     @ivar failed_at: when the latest commit failed, by C{clock}; C{None} if it succeeded, or there was none.
     """
 
-    def __init__(self, store: IMessageStore, seconds: Histogram, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, store: IMessageStore, observe: Callable[[float], object], clock: Callable[[], float]
+    ) -> None:
         self._store = store
-        self._seconds = seconds
+        self._observe = observe
+        self._latest: deque[float] = deque(maxlen=MEASURED)
         self._clock = clock
         self.name = store.name
         self.durable = store.durable
         self.commits = 0
         self.failures = 0
         self.failed_at: float | None = None
-        if IMessageRuns.providedBy(store):
-            alsoProvides(self, IMessageRuns)
+        for interface in (IMessageRuns, IStoreFiles):
+            if interface.providedBy(store):
+                alsoProvides(self, interface)
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
         """See L{IMessageStore.commit}."""
@@ -47,13 +65,32 @@ class MeteredStore:
     def _done(self, result: None, began: float) -> None:
         self.commits += 1
         self.failed_at = None
-        self._seconds.observe(self._clock() - began)
+        seconds = self._clock() - began
+        self._latest.append(seconds)
+        self._observe(seconds)
         return result
 
     def _failed(self, failure: Failure) -> Failure:
         self.failures += 1
         self.failed_at = self._clock()
         return failure
+
+    def commit_times(self) -> CommitTimes:
+        """See L{ICommitTimes.commit_times}."""
+        latest = sorted(self._latest)
+        return CommitTimes(
+            commits=self.commits,
+            failures=self.failures,
+            measured=len(latest),
+            median=latest[len(latest) // 2] if latest else None,
+            p99=latest[len(latest) * 99 // 100] if latest else None,
+            longest=latest[-1] if latest else None,
+        )
+
+    def files(self) -> Sequence[Path]:
+        """See L{IStoreFiles.files}; provided if the store is in files."""
+        files: Sequence[Path] = IStoreFiles(self._store).files()
+        return files
 
     def open(self) -> Deferred[Snapshot]:
         """See L{IMessageStore.open}."""

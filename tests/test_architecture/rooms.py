@@ -32,6 +32,7 @@ class Room:
 
 
 ROOMS = {
+    "alarm_limits": Room(0, (), pure=True),
     "errors": Room(0, (), pure=True),
     "direct_write": Room(0, ()),
     "durable": Room(0, ()),
@@ -85,7 +86,7 @@ ROOMS = {
             "version",
         ),
     ),
-    "web": Room(6, (*BELOW_PROVIDERS, "decoding", "manager", "control", "version")),
+    "web": Room(6, (*BELOW_PROVIDERS, "alarm_limits", "decoding", "manager", "control", "version")),
     "pipeline": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
     ),
@@ -93,6 +94,7 @@ ROOMS = {
         6,
         (
             *BELOW_PROVIDERS,
+            "alarm_limits",
             "decoding",
             "directory",
             "net",

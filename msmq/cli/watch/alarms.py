@@ -1,7 +1,4 @@
-"""What needs an operator's attention, from one sample after another.
-
-The limits are those of the alerts in C{packaging/prometheus/alerts.yml}.
-"""
+"""What needs an operator's attention, from one sample after another."""
 
 from __future__ import annotations
 
@@ -11,22 +8,14 @@ from typing import Any, Final
 
 import attrs
 
+from msmq.alarm_limits import NEARLY_FULL, OLD, UNREACHED
 from msmq.cli.units import age_text
-
-OLD: Final = 3600.0
-"""Age of the oldest message of a queue from which it is an alarm, in seconds."""
-
-NEARLY_FULL: Final = 0.9
-"""Used part of a quota from which it is an alarm."""
 
 RECENT: Final = 900.0
 """Seconds for which an alarm shows what was refused or dropped."""
 
 _HARMLESS: Final = frozenset({"DUPLICATE", "OUT_OF_ORDER"})
 """Reasons of refusals that are part of normal operation."""
-
-_UNREACHED: Final = frozenset({"WAITING", "NEED VALIDATION"})
-"""States of an outgoing queue whose next hop is not reached or not known."""
 
 
 @attrs.frozen
@@ -136,7 +125,7 @@ def _of_queue(queue: Mapping[str, Any], wall: float) -> Iterator[Alarm]:
 
 
 def _of_outgoing(queue: Mapping[str, Any], wall: float) -> Iterator[Alarm]:
-    if not queue["messages"] or queue["state"] not in _UNREACHED:
+    if not queue["messages"] or queue["state"] not in UNREACHED:
         return
     name, due = queue["format_name"], queue["next_attempt"]
     text = f"{name}: {queue['messages']} messages, {queue['state']}"

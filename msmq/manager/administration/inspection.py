@@ -30,12 +30,14 @@ from msmq.interfaces.summaries import (
     QueueSummary,
     ReportCounts,
     SessionSummary,
+    StoreSummary,
     TransactionDetails,
     TransactionSummary,
 )
 from msmq.manager.administration.measurements import Measurements
 from msmq.manager.administration.message_history import MessageHistory
 from msmq.manager.administration.open_sessions import open_session
+from msmq.manager.administration.store_summary import summarize_store
 from msmq.manager.administration.summaries import (
     dead_letter_count,
     summarize_queue,
@@ -133,6 +135,7 @@ class ManagerInspection:
             descriptors=sessions.descriptors,
             storage=parts.store.name,
             durable=bool(parts.store.durable),
+            store=self.store(),
             packets=attrs.evolve(
                 sessions.counts,
                 sent=attrs.evolve(sessions.counts.sent),
@@ -158,6 +161,10 @@ class ManagerInspection:
             directory=None if integration is None else integration.health.status,
             directory_differences=None if integration is None else parts.divergences.described(),
         )
+
+    def store(self) -> StoreSummary:
+        """See L{IInspection.store}."""
+        return summarize_store(self._parts.store)
 
     def flow(self) -> Iterator[MessageFlow | None]:
         """See L{IInspection.flow}."""

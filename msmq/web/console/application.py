@@ -49,6 +49,7 @@ def make_console(
     manager: IQueueManager,
     clock: IReactorTime,
     readiness: Callable[[], Readiness],
+    now: Callable[[], float],
     access: WebAccess,
     *,
     configuration: ServerConfiguration,
@@ -57,12 +58,13 @@ def make_console(
     """Build the pages about one queue manager.
 
     @param readiness: the current readiness of the queue manager.
+    @param now: the time, seconds since 1970-01-01 UTC.
     @param access: identifies the callers, whose roles are checked before the handler of a page.
     @param configuration: shows and reloads the configuration of the server.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
-    context = PageContext(manager, renderer, clock, readiness, access, Audit(manager))
+    context = PageContext(manager, renderer, clock, readiness, now, access, Audit(manager))
     families: list[ResourceFamily] = [
         OverviewPage(context),
         QueuePages(context),

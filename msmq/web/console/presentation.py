@@ -56,6 +56,15 @@ def kilobytes(number: int | None) -> str:
     return "no limit" if number is None else size(number * _STEP)
 
 
+def seconds(number: float | None) -> str | None:
+    """A short time with its unit: C{0.4 ms}, C{37 ms}, C{2.5 s}."""
+    if number is None:
+        return None
+    if number >= 1:
+        return f"{number:.1f} s"
+    return f"{number * 1000:.1f} ms" if number < 0.01 else f"{number * 1000:.0f} ms"
+
+
 def duration(seconds: float) -> str:
     """A duration in its two largest units: C{0 s}, C{3 min 5 s}, C{2 d 4 h}."""
     left = max(0, int(seconds))

@@ -65,6 +65,7 @@ class PageRenderer:
             "size": presentation.size,
             "kilobytes": presentation.kilobytes,
             "duration": presentation.duration,
+            "seconds": presentation.seconds,
             "when": partial(presentation.shown_time, zone=zone),
             "moment": unix_time,
         }

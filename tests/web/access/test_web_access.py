@@ -94,7 +94,7 @@ class TokenCallerTests(WebTestCase):
                 ("/v1/queues", "GET", Role.READER),
                 ("/queues", "GET", Role.READER),
                 (PURGE, "POST", Role.OPERATOR),
-                ("/v1/reload", "POST", Role.ADMIN),
+                ("/v1/identity/keep", "POST", Role.ADMIN),
             ):
                 self.assertEqual(
                     self.ask(role, path, method).status, 200 if role >= least else 403, (role, path)

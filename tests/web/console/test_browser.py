@@ -82,6 +82,7 @@ class ConsoleInBrowserTests(SynchronousTestCase):
             f"/events?where={quote(PURGED)}",
             "/transactions",
             "/enterprise",
+            "/configuration?all=true",
             "/nothing",
         ]
 

@@ -11,6 +11,7 @@ from msmq.web.console.presentation import (
     duration,
     hex_rows,
     kilobytes,
+    seconds,
     shown_time,
     size,
     visible,
@@ -26,7 +27,10 @@ class PresentationTests(SynchronousTestCase):
         self.assertEqual([size(0), size(1023), size(1536)], ["0 B", "1023 B", "1.5 KiB"])
         self.assertEqual([size(1 << 20), size(3 << 40), size(5 << 50)], ["1.0 MiB", "3.0 TiB", "5120.0 TiB"])
         self.assertEqual([kilobytes(None), kilobytes(1)], ["no limit", "1.0 KiB"])
-        durations = [duration(seconds) for seconds in (0, 59.9, 60, 185, 86_400, 187_000, -5)]
+        self.assertEqual(
+            [seconds(each) for each in (None, 0.0004, 0.0374, 2.5)], [None, "0.4 ms", "37 ms", "2.5 s"]
+        )
+        durations = [duration(each) for each in (0, 59.9, 60, 185, 86_400, 187_000, -5)]
         self.assertEqual(durations, ["0 s", "59 s", "1 min", "3 min 5 s", "1 d", "2 d 3 h", "0 s"])
 
     def test_times(self) -> None:

@@ -54,7 +54,15 @@ class LiveFigures:
         now = self._clock.seconds()
         if not self._overview or self._began is None or now - self._began >= _FRESH:
             self._began = now
-            self._overview = json_record(await self._flow())
+            flow = json_record(await self._flow())
+            store = self._inspection.store()
+            times = store.commit_times
+            self._overview = {
+                **flow,
+                "store_bytes": store.bytes,
+                "store_free_bytes": store.free_bytes,
+                "commit_p99": None if times is None else times.p99,
+            }
         return self._overview
 
     async def _flow(self) -> MessageFlow:

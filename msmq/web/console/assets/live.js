@@ -25,6 +25,11 @@ function size(number) {
   return unit === 0 ? `${number} B` : `${value.toFixed(1)} ${UNITS[unit]}`;
 }
 
+function seconds(number) {
+  if (number >= 1) return `${number.toFixed(1)} s`;
+  return `${(number * 1000).toFixed(number < 0.01 ? 1 : 0)} ms`;
+}
+
 function rate(number) {
   return `${number < 100 ? number.toFixed(1) : count(Math.round(number))}/s`;
 }
@@ -51,6 +56,7 @@ function time(text) {
 const KINDS = {
   count,
   size,
+  seconds,
   time,
   text: visible,
 };

@@ -43,6 +43,7 @@ class PageContext:
     """Shared context of the pages.
 
     @ivar readiness: the current readiness of the queue manager.
+    @ivar now: the time, seconds since 1970-01-01 UTC.
     @ivar access: identifies callers, and begins and ends their sessions.
     @ivar audit: records changes with their callers.
     """
@@ -51,6 +52,7 @@ class PageContext:
     renderer: PageRenderer
     clock: IReactorTime
     readiness: Callable[[], Readiness]
+    now: Callable[[], float]
     access: WebAccess
     audit: Audit
 

@@ -14,6 +14,7 @@ from msmq.control.server.http.requests import refuse_rest
 from msmq.control.server.messages.json_records import json_record
 from msmq.decoding.values import unix_time
 from msmq.interfaces.summaries import OutgoingQueueSummary, QueueSummary
+from msmq.web.console.alarms import OverviewAlarms, server_alarms
 from msmq.web.console.pages.context import PageContext, page_parameters
 
 FULLEST: Final = 10
@@ -87,13 +88,26 @@ class OverviewPage:
         refuse_rest(page_parameters(request), "none")
         totals = QueueTotals()
         waiting: FullestQueues[OutgoingQueueSummary] = FullestQueues()
-        await self._context.each(self._inspection.each_queue(), totals.add)
-        await self._context.each(self._inspection.each_outgoing(), waiting.add)
+        alarms = OverviewAlarms(self._context.now())
+
+        def add_queue(queue: QueueSummary) -> None:
+            totals.add(queue)
+            alarms.add_queue(queue)
+
+        def add_outgoing(queue: OutgoingQueueSummary) -> None:
+            waiting.add(queue)
+            alarms.add_outgoing(queue)
+
+        await self._context.each(self._inspection.each_queue(), add_queue)
+        await self._context.each(self._inspection.each_outgoing(), add_outgoing)
+        status, readiness = self._inspection.status(), self._context.readiness()
         return self._context.page(
             request,
             "overview",
-            status=json_record(self._inspection.status()),
-            readiness=self._context.readiness(),
+            status=json_record(status),
+            readiness=readiness,
+            alarms=[*server_alarms(status, readiness), *alarms.worst],
+            further_alarms=alarms.total - len(alarms.worst),
             oldest=unix_time(totals.oldest),
             fullest=totals.fullest.queues,
             waiting=waiting.queues,

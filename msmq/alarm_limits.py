@@ -1,0 +1,23 @@
+"""Limits beyond which a figure of a server is an alarm, of the command and of the console alike.
+
+They are those of the alerts in C{packaging/prometheus/alerts.yml}.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+OLD: Final = 3600.0
+"""Age of the oldest message of a queue, in seconds."""
+
+NEARLY_FULL: Final = 0.9
+"""Used part of a quota."""
+
+LITTLE_SPACE: Final = 0.1
+"""Free part of the file system of the store."""
+
+SLOW_COMMIT: Final = 0.5
+"""Seconds that 1 % of the commits exceed."""
+
+UNREACHED: Final = frozenset({"WAITING", "NEED VALIDATION"})
+"""States of an outgoing queue whose next hop is not reached or not known."""
