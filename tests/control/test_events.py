@@ -56,6 +56,22 @@ class EventTests(ControlTestCase):
             self.assertEqual(end["after"], found[-1]["sequence"])
             self.assertEqual(len(found), min(3, end["after"]))
 
+    def test_filters(self) -> None:
+        """Entries of one kind, of queues whose names contain a text, or with a text in any key."""
+        self.note("One", "two")
+        self.service.note("other", "three", queue="private$\\invoices")
+        self.clock.advance(0)
+        for parameters, reasons in (
+            ({"event": "other"}, ["three"]),
+            ({"queue": "ORDERS"}, ["One", "two"]),
+            ({"text": "one"}, ["One"]),
+            ({"text": "invoice"}, ["three"]),
+            ({"event": "tested", "text": "t", "where": "reason == 'two'"}, ["two"]),
+            ({"event": "oth"}, []),
+        ):
+            *found, _ = self.events(**parameters)
+            self.assertEqual([event["reason"] for event in found], reasons, parameters)
+
     def test_those_that_come(self) -> None:
         """With C{follow} what comes later is written within a second, and the client ends it."""
         self.note("before")

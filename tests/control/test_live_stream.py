@@ -150,6 +150,38 @@ class StreamTests(ControlTestCase):
         sequences = [value["sequence"] for _, value in (*before, *after)]
         self.assertEqual(sequences, sorted(set(sequences)))
 
+    def test_filtered_event_log(self) -> None:
+        """Entries of one kind, queue or text alone, after a number; each has its number as the event's id."""
+        for number in range(120):
+            self.service.note("tested", f"Change {number:03}", queue="private$\\orders")
+        self.service.note("other", "change", queue="private$\\invoices")
+        self.clock.advance(0)
+        for query, reasons in (
+            ("after=0&event=tested&event_text=CHANGE%20007", ["Change 007"]),
+            ("after=0&event_queue=INVOICES", ["change"]),
+            ("where=event%3D%3D'other'", ["change"]),
+            ("after=118", ["Change 118", "Change 119", "change"]),
+        ):
+            found = self.events(self.stream(f"topics=events&{query}"))
+            self.assertEqual([value["reason"] for _, value in found], reasons, query)
+
+    def test_events_after_a_reconnection(self) -> None:
+        """A browser that connects again names the last entry that it has, and gets those that follow."""
+        for number in range(60):
+            self.service.note("tested", str(number))
+        self.clock.advance(0)
+        caller = self.stream("topics=events&after=0")
+        last = caller.answer.body.decode().rpartition("id: ")[2].split()[0]
+        caller.hang_up()
+        self.service.note("tested", "meanwhile")
+        self.clock.advance(0)
+        again = self.caller()
+        again.ask("GET", "/v1/stream?topics=events&after=0", None, {"Last-Event-ID": last})
+        self.assertEqual([value["reason"] for _, value in self.events(again)], ["meanwhile"])
+        strange = self.caller()
+        strange.ask("GET", "/v1/stream?topics=events&after=60", None, {"Last-Event-ID": "seven"})
+        self.assertEqual([value["reason"] for _, value in self.events(strange)], ["meanwhile"])
+
     def test_history(self) -> None:
         """The samples so far, then each new one; without a web endpoint there are none."""
         self.clock.advance(INTERVAL * 3)
@@ -229,6 +261,9 @@ class StreamTests(ControlTestCase):
             ("topics=overview&topics=events", "2 times"),
             ("topics=overview&colour=red", "no parameter"),
             ("topics=%00", "not"),
+            ("topics=events&where=evnt", "did you mean event?"),
+            (f"topics=events&event_text={'x' * 1001}", "may have 1000"),
+            ("topics=events&after=1&after=2", "2 times"),
             ("&".join(["queue=a"] * (OBJECTS + 1)), f"at most {OBJECTS}"),
         ):
             self.assert_refused(self.stream(query).answer, 400, "MQ_ERROR_INVALID_PARAMETER", words)

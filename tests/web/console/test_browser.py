@@ -79,7 +79,7 @@ class ConsoleInBrowserTests(SynchronousTestCase):
             f"/outgoing_queue?name={quote(ABSENT)}",
             "/sessions",
             f"/explain?message={quote(first['id'])}",
-            f"/events?where={quote(PURGED)}",
+            f"/events?after=0&where={quote(PURGED)}",
             "/transactions",
             "/enterprise",
             "/configuration?all=true",
@@ -236,12 +236,13 @@ class ConsoleInBrowserTests(SynchronousTestCase):
 
     def test_last_hour_and_events(self) -> None:
         """The overview draws the last hour, and the event log shows what is recorded."""
-        page = self.open("/events?latest=true")
+        page = self.open("/events?event=purged")
         expect(page.locator("#live")).to_have_text("Live.", timeout=PATIENCE)
         self.server.lose(HOSTILE)
         row = page.locator("tbody tr", has_text=PURGED_WORD).last
         [entry] = self.server.msmq("events", "--where", PURGED)[-1:]
         expect(row).to_contain_text(entry["message"], timeout=PATIENCE)
+        self.assertEqual(set(page.locator("tbody td:nth-child(3)").all_inner_texts()), {PURGED_WORD})
         page = self.open("/")
         line = page.locator("[data-spark=messages] polyline")
         expect(line).to_have_attribute("points", POINTS, timeout=PATIENCE)

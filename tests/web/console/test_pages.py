@@ -167,6 +167,54 @@ class PageTests(ConsoleTestCase):
         self.assertTrue(links)
         self.assertIn(ORDERS, self.page(links[0]).text)
 
+    def test_filtered_events(self) -> None:
+        """Events are found by kind, queue and text; the page goes on from its last entry with these."""
+        self.make_queue("invoices")
+        self.put(".\\private$\\invoices", b"1")
+        for queue in (ORDERS, ".\\private$\\invoices"):
+            self.run_now(self.alpha.service.purge_queue(queue))
+        self.alpha.service.note("administered", "token desk: done: queue set")
+        self.clock.advance(1)
+        for query, has, has_not in (
+            ("event=administered", "queue set", "purged"),
+            ("queue=INVOI", "invoices", "private$\\orders"),
+            ("text=Desk", "queue set", "invoices"),
+            ("event=purged&queue=orders", "private$\\orders", "invoices"),
+        ):
+            page = self.page(f"/events?{query}")
+            [shown] = [part for part in [page.text.partition("Reason")[2]] if part]
+            self.assertIn(has, shown, query)
+            self.assertNotIn(has_not, shown, query)
+            [stream] = page.values("data-stream")
+            self.assertIn(query.replace("queue=", "event_queue=").replace("text=", "event_text="), stream)
+
+    def test_links_to_events(self) -> None:
+        """Each entry has an address of its own, which shows it first."""
+        self.run_now(self.alpha.service.purge_queue(ORDERS))
+        self.clock.advance(1)
+        page = self.page("/events")
+        link = [link for link in page.values("href") if "#event-" in link][-1]
+        address, _, anchor = link.partition("#")
+        shown = [each for each in self.page(address).values("id") if each.startswith("event-")]
+        self.assertEqual(shown[0], anchor)
+
+    def test_pages_of_events(self) -> None:
+        """Without a number the page has the last entries, and with it those that follow."""
+        for number in range(250):
+            self.alpha.service.note("administered", f"change {number:03}")
+        self.clock.advance(1)
+        latest = self.page("/events").text
+        self.assertIn("change 249", latest)
+        self.assertNotIn("change 100", latest)
+        first = self.page("/events?after=0&event=administered")
+        self.assertIn("change 000", first.text)
+        [following] = [
+            link for link in first.values("href") if link.startswith("/events?event=administered&after=")
+        ]
+        self.assertIn("change 150", self.page(following).text)
+        self.assertIn("change 249", self.page("/events?event=administered&text=change").text)
+        self.assertIn("change 007", self.page("/events?text=change+007").text)
+
     def test_transactions(self) -> None:
         """An open transaction is listed, and its page has its messages."""
         self.make_queue("ledger", transactional=True)

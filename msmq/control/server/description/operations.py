@@ -45,6 +45,7 @@ _OUTGOING: Final = "/v1/outgoing/<path:name>"
 _CERTIFICATE: Final = "/v1/certificates/<fingerprint>"
 
 _WHERE: Final[Schema] = {"type": "string", "maxLength": 2000, "description": "a JMESPath expression"}
+_WORDS: Final[Schema] = {"type": "string", "maxLength": 1000}
 _LINES: Final[Schema] = {"type": "string", "description": "JSON objects, one a line"}
 _RECORDS: Final[Schema] = {"type": "string", "format": "binary", "description": "a stream of records"}
 _ANY: Final[Schema] = {"type": "string", "format": "binary"}
@@ -125,6 +126,11 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
             "topics": {"type": "string", "description": f"of {', '.join(TOPICS)}, with commas"},
             "queue": TEXT,
             "outgoing": TEXT,
+            "after": NUMBER,
+            "where": _WHERE,
+            "event": _WORDS,
+            "event_queue": _WORDS,
+            "event_text": _WORDS,
         },
         repeated=("queue", "outgoing"),
         answers={EVENT_STREAM: TEXT},
@@ -282,7 +288,15 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ),
     ("POST", "/v1/deadletters/<path:message>/requeue"): ApiOperation(answers={JSON: answer(id=TEXT)}),
     ("GET", "/v1/events"): ApiOperation(
-        query={"after": NUMBER, "tail": NUMBER, "follow": QUERY_FLAG, "where": _WHERE},
+        query={
+            "after": NUMBER,
+            "tail": NUMBER,
+            "follow": QUERY_FLAG,
+            "where": _WHERE,
+            "event": _WORDS,
+            "queue": _WORDS,
+            "text": _WORDS,
+        },
         answers={JSON_LINES: _LINES},
     ),
     ("GET", "/v1/messages/<path:message>"): ApiOperation(answers={JSON: answer("message", "events")}),

@@ -41,9 +41,13 @@ class EventStreamEncoder:
             self._sent[topic, name] = data
             self._pending.append(_event(topic, data))
 
-    def add(self, topic: str, value: object) -> None:
-        """Send a value that follows others."""
-        self._pending.append(_event(topic, to_json(value)))
+    def add(self, topic: str, value: object, identifier: int | None = None) -> None:
+        """Send a value that follows others.
+
+        @param identifier: its number, which a client names that connects again.
+        """
+        head = b"" if identifier is None else b"id: %d\n" % identifier
+        self._pending.append(head + _event(topic, to_json(value)))
 
     def take(self, now: float) -> bytes:
         """The bytes to send now, if any."""

@@ -14,7 +14,7 @@ from msmq.control.server.http.responses import JSON_LINES, ResponseStream
 from msmq.control.server.messages.properties import flag, number
 from msmq.control.server.messages.queued_messages_json import event_of
 from msmq.control.server.resources.context import ResourceContext
-from msmq.control.server.resources.message_filter import MessageFilter
+from msmq.control.server.resources.event_filter import EventFilter
 from msmq.control.server.resources.message_search import json_line
 from msmq.interfaces.queue_manager import IInspection
 from msmq.interfaces.storage import StoredEvent
@@ -25,7 +25,6 @@ FOLLOWERS: Final = 20
 
 _PAGE: Final = 200
 _POLL: Final = 1.0
-_KEYS: Final = frozenset("sequence time event message reason class class_name queue".split())
 
 
 class EventResources:
@@ -45,8 +44,8 @@ class EventResources:
         tail = number("tail", found.pop("tail")) if "tail" in found else None
         after = number("after", found.pop("after")) if "after" in found else None
         follow = flag("follow", found.pop("follow", "false"))
-        wanted = MessageFilter(found.pop("where", None), None, _KEYS, "an event")
-        refuse_rest(found, "after, tail, follow and where")
+        wanted = EventFilter.taken(found)
+        refuse_rest(found, "after, tail, follow, where, event, queue and text")
         if tail is not None and after is not None:
             raise invalid("after and tail exclude each other")
         if follow and self._followers >= FOLLOWERS:
@@ -66,9 +65,7 @@ class EventResources:
             self._followers -= follow
             stream.close()
 
-    async def _write(
-        self, stream: ResponseStream, wanted: MessageFilter, after: int, *, follow: bool
-    ) -> None:
+    async def _write(self, stream: ResponseStream, wanted: EventFilter, after: int, *, follow: bool) -> None:
         while True:
             page = await running(self._inspection.events(after, _PAGE))
             for entry in page:

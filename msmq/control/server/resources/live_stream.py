@@ -17,7 +17,9 @@ from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.live.event_stream import EVENT_STREAM, EventStreamEncoder
 from msmq.control.server.live.figures import LiveFigures
 from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.messages.properties import number
 from msmq.control.server.resources.context import ResourceContext
+from msmq.control.server.resources.event_filter import EventFilter
 from msmq.control.server.resources.events import described_event, last_sequence
 from msmq.quoting import quoted
 from msmq.structures.status import MQError
@@ -35,7 +37,8 @@ TOPICS: Final = ("overview", "history", "events")
 """C{overview} and C{history} are for every role, the event log and single queues for readers."""
 
 _FIRST_EVENTS: Final = 50
-_EVENTS: Final = 100
+_EVENTS: Final = 200
+_DIGITS: Final = 18
 
 
 @attrs.frozen
@@ -45,11 +48,15 @@ class LiveTopics:
     @ivar topics: those of C{overview}, C{history} and C{events}.
     @ivar queues: the paths of queues.
     @ivar outgoing: the format names of outgoing queues.
+    @ivar filter: which entries of the event log.
+    @ivar after: the sequence number after which these begin; C{None} for the last ones.
     """
 
     topics: Sequence[str]
     queues: Sequence[str]
     outgoing: Sequence[str]
+    filter: EventFilter
+    after: int | None
 
     @property
     def role(self) -> Role:
@@ -90,7 +97,7 @@ class LiveResources:
 
     async def _write(self, request: ControlRequest, stream: ResponseStream, wanted: LiveTopics) -> None:
         encoder = EventStreamEncoder(self._clock.seconds())
-        follower = _Follower(0, 0)
+        follower = _Follower(0, wanted.after)
         stream.open()
         while request.is_current():
             try:
@@ -106,7 +113,7 @@ class LiveResources:
                 await stream.drained()
                 # The values in between are of no use to a slow reader.
                 encoder.forget()
-                follower = _Follower(0, 0)
+                follower = _Follower(0, follower.sequence if wanted.after is not None else None)
             await deferLater(self._clock, PERIOD)
             stream.check()
 
@@ -122,12 +129,14 @@ class LiveResources:
         for name in wanted.outgoing:
             self._object(encoder, "outgoing", name, self._inspection.outgoing_queue)
         if "events" in wanted.topics:
-            if not follower.sequence:
+            if follower.sequence is None:
                 follower.sequence = max(0, await last_sequence(self._inspection) - _FIRST_EVENTS)
             page = await running(self._inspection.events(follower.sequence, _EVENTS))
             for entry in page:
                 follower.sequence = entry.sequence
-                encoder.add("event", described_event(entry))
+                value = described_event(entry)
+                if wanted.filter.matches(value):
+                    encoder.add("event", value, entry.sequence)
 
     def _object(
         self, encoder: EventStreamEncoder, topic: str, name: str, find: Callable[[str], object]
@@ -146,11 +155,12 @@ class _Follower:
     """How far a stream has followed the history and the event log."""
 
     samples: int
-    sequence: int
+    sequence: int | None
 
 
 def read_topics(request: ControlRequest) -> LiveTopics:
-    """The query of a stream: C{topics}, separated by commas, and C{queue} and C{outgoing}, once for each.
+    """The query of a stream: C{topics}, separated by commas, C{queue} and C{outgoing}, once for each, and the
+    filter of the event log.
 
     @raise MQError: there are unknown or too many of them, or none.
     """
@@ -161,17 +171,25 @@ def read_topics(request: ControlRequest) -> LiveTopics:
             found[key.decode("utf-8")] = [value.decode("utf-8") for value in values]
         except UnicodeDecodeError:
             raise invalid(f"the query parameter {quoted(key)} is not UTF-8") from None
-    named = found.pop("topics", [""])
-    if len(named) > 1:
-        raise invalid(f"the query parameter topics is given {len(named)} times")
-    topics = [topic for topic in named[0].split(",") if topic]
+    queues, outgoing = found.pop("queue", []), found.pop("outgoing", [])
+    single: dict[str, str] = {}
+    for name, texts in found.items():
+        if len(texts) > 1:
+            raise invalid(f"the query parameter {name} is given {len(texts)} times")
+        single[name] = texts[0]
+    topics = [topic for topic in single.pop("topics", "").split(",") if topic]
     for topic in topics:
         if topic not in TOPICS:
             raise invalid(f"topics are {', '.join(TOPICS)}, not {quoted(topic)}")
-    queues, outgoing = found.pop("queue", []), found.pop("outgoing", [])
-    refuse_rest(found, "topics, queue and outgoing")
+    wanted = EventFilter.taken(single, "event_")
+    after = number("after", single.pop("after")) if "after" in single else None
+    refuse_rest(single, "topics, queue, outgoing, after, where, event, event_queue and event_text")
+    # A browser that connects again names the last entry that it has.
+    last = request.requestHeaders.getRawHeaders(b"last-event-id", [b""])[0]
+    if last.isdigit() and len(last) <= _DIGITS:
+        after = int(last)
     if max(len(queues), len(outgoing)) > OBJECTS:
         raise invalid(f"a stream follows at most {OBJECTS} queues and {OBJECTS} outgoing queues")
     if not (topics or queues or outgoing):
         raise invalid(f"name topics ({', '.join(TOPICS)}), queue or outgoing")
-    return LiveTopics(topics, queues, outgoing)
+    return LiveTopics(topics, queues, outgoing, wanted, after)

@@ -125,26 +125,37 @@ function isolated(text) {
   return element;
 }
 
+function link(address, ...children) {
+  const element = document.createElement("a");
+  element.href = address;
+  element.append(...children);
+  return element;
+}
+
 function addEvent(entry) {
   const body = document.querySelector("[data-events]");
   if (body === null || entry.sequence <= Number(body.dataset.events)) return;
   body.dataset.events = entry.sequence;
   let message = "–";
   if (entry.message) {
-    message = document.createElement("a");
-    message.href = `/explain?message=${encodeURIComponent(entry.message)}`;
-    message.append(Object.assign(document.createElement("code"), { textContent: entry.message }));
+    const code = Object.assign(document.createElement("code"), { textContent: entry.message });
+    message = link(`/explain?message=${encodeURIComponent(entry.message)}`, code);
   }
   const row = document.createElement("tr");
-  const number = cell(String(entry.sequence));
+  row.id = `event-${entry.sequence}`;
+  const number = cell(link(`/events?after=${entry.sequence - 1}#${row.id}`, String(entry.sequence)));
   number.className = "number";
+  const reason = cell(isolated(entry.reason || entry.class_name));
+  reason.className = "label";
+  const queue = isolated(entry.queue);
+  const isLocal = (entry.queue || "").startsWith(".\\");
   row.append(
     number,
     cell(time(entry.time)),
     cell(visible(entry.event)),
-    cell(isolated(entry.queue)),
+    cell(isLocal ? link(`/queue?path=${encodeURIComponent(entry.queue)}`, queue) : queue),
     cell(message),
-    cell(isolated(entry.reason || entry.class_name)),
+    reason,
   );
   body.append(row);
   while (body.rows.length > MOST_ROWS) body.rows[0].remove();
@@ -178,7 +189,10 @@ function report() {
 }
 
 function connect() {
-  stream = new EventSource(`/v1/stream?${document.body.dataset.stream}`);
+  // After the entries that the page has; a reconnection names the last one by itself.
+  const last = document.querySelector("[data-events]")?.dataset.events;
+  const query = document.body.dataset.stream.replace(/\bafter=\d+/, `after=${last}`);
+  stream = new EventSource(`/v1/stream?${query}`);
   stream.addEventListener("open", () => {
     since = null;
     refusal = "";

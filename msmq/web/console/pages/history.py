@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
+import attrs
 from klein import Klein
 from twisted.web.server import Request
 
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
-from msmq.control.server.messages.properties import flag, guid, number
-from msmq.control.server.messages.queued_messages_json import event_of, explanation_of
-from msmq.control.server.resources.events import last_sequence
-from msmq.control.server.resources.message_filter import MessageFilter
+from msmq.control.server.messages.properties import guid, number
+from msmq.control.server.messages.queued_messages_json import explanation_of
+from msmq.control.server.resources.event_filter import EventFilter
+from msmq.control.server.resources.events import described_event, last_sequence
+from msmq.interfaces.storage import StoredEvent
 from msmq.interfaces.summaries import TransactionSummary
+from msmq.persistence.changes import ADMINISTERED
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.web.console.pages.context import PageContext, page_parameters
+from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 
 LISTED: Final = 100
 """Events on one page."""
@@ -26,7 +30,43 @@ LOOKED_AT: Final = 10_000
 """Events that one request searches; the page offers to continue after them."""
 
 _READ: Final = 200
-_KEYS: Final = frozenset("sequence time event message reason class class_name queue".split())
+_KINDS: Final = 100
+
+
+@attrs.define
+class _EventScan:
+    """The entries of one page of the event log.
+
+    @ivar after: the number of the last entry that was looked at.
+    @ivar is_latest: whether the page has the last matching entries, and not the first.
+    @ivar kinds: those of the entries that were looked at.
+    @ivar is_end: whether there is no entry after these.
+    """
+
+    wanted: EventFilter
+    after: int
+    is_latest: bool
+    entries: deque[dict[str, Any]] = attrs.field(factory=lambda: deque(maxlen=LISTED))
+    kinds: set[str] = attrs.field(factory=set)
+    looked_at: int = 0
+    is_end: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be read."""
+        if self.is_end or self.looked_at >= 2 * LOOKED_AT:
+            return True
+        return not self.is_latest and (len(self.entries) == LISTED or self.looked_at >= LOOKED_AT)
+
+    def take(self, entry: StoredEvent) -> None:
+        """Look at an entry."""
+        self.after = entry.sequence
+        self.looked_at += 1
+        value = described_event(entry)
+        if len(self.kinds) < _KINDS:
+            self.kinds.add(entry.event.event)
+        if self.wanted.matches(value):
+            self.entries.append(value)
 
 
 class HistoryPages:
@@ -40,39 +80,42 @@ class HistoryPages:
 
     @app.route("/events", methods=["GET"])
     async def events(self, request: Request) -> bytes:
-        """Entries after C{after} that match C{where}, the oldest first; with C{latest} the last ones."""
+        """Entries after C{after} that match, the oldest first; without it the last ones."""
         found = page_parameters(request)
-        after = number("after", found.pop("after")) if found.get("after") else 0
-        if flag("latest", found.pop("latest", "false")):
-            after = max(0, await last_sequence(self._inspection) - LISTED)
-        where = found.pop("where", "")
+        chosen = {name: found.get(name, "") for name in ("event", "queue", "text", "where")}
+        after = number("after", found.pop("after")) if found.get("after") else None
         found.pop("after", None)
-        refuse_rest(found, "after, latest and where")
-        wanted = MessageFilter(where or None, None, _KEYS, "an event")
-        entries: list[dict[str, Any]] = []
-        looked_at, first = 0, after
-        is_end = False
-        while len(entries) < LISTED and looked_at < LOOKED_AT and not is_end:
-            page = await running(self._inspection.events(after, _READ))
-            is_end = not page
+        wanted = EventFilter.taken(found)
+        refuse_rest(found, "after, event, queue, text and where")
+        is_latest = after is None
+        if after is None:
+            looked_at = LISTED if wanted.is_empty else LOOKED_AT
+            after = max(0, await last_sequence(self._inspection) - looked_at)
+        first = after
+        scan = _EventScan(wanted, after, is_latest)
+        while not scan.is_over:
+            began = self._context.clock.seconds()
+            page = await running(self._inspection.events(scan.after, _READ))
+            scan.is_end = not page
             for entry in page:
-                after = entry.sequence
-                looked_at += 1
-                value = {"sequence": entry.sequence, **event_of(entry.event)}
-                if wanted.matches(value):
-                    entries.append(value)
-                    if len(entries) == LISTED:
-                        break
+                scan.take(entry)
+                if scan.is_over:
+                    break
+                if self._context.clock.seconds() - began >= TURN:
+                    await next_reactor_turn(self._context.clock)
+                    began = self._context.clock.seconds()
             await next_reactor_turn(self._context.clock)
         return self._context.page(
             request,
             "events",
-            entries=entries,
-            looked_at=looked_at,
+            entries=list(scan.entries),
+            looked_at=scan.looked_at,
             first=first,
-            after=None if is_end else after,
-            last=after,
-            where=where,
+            after=None if scan.is_end else scan.after,
+            last=scan.after,
+            kinds=sorted(scan.kinds | {ADMINISTERED} | ({chosen["event"]} - {""})),
+            chosen=chosen,
+            query={name: value for name, value in chosen.items() if value},
         )
 
     @app.route("/explain", methods=["GET"])
