@@ -56,19 +56,20 @@ class Settings:
             self._member = self._client_on(self.on, server)
         return self._member
 
-    def client_of(self, host: str) -> ControlClient:
+    def client_of(self, host: str, option: str = "--ask") -> ControlClient:
         """The client of another server: an endpoint as for C{--control}, a data directory, or a member as for
         C{--on}.
 
         @param host: a member, unless it has a slash or begins with C{ssl:}, C{tls:}, C{tcp:} or C{unix:}.
+        @param option: the option that names it, for errors.
         @raise MQError: as of L{client}.
         """
         if host.partition(":")[0] in ("ssl", "tls", "tcp", "unix"):
-            return self._client_at(host, f"--ask {host}")
+            return self._client_at(host, f"{option} {host}")
         if "/" in host:
             endpoint = _socket_in(host) if os.path.isdir(host) else f"unix:{host}"
-            return self._client_at(endpoint, f"--ask {host}")
-        return self._client_on(host, self._client_at(self._control_location, "--control"), "--ask")
+            return self._client_at(endpoint, f"{option} {host}")
+        return self._client_on(host, self._client_at(self._control_location, "--control"), option)
 
     def _client_on(self, name: str, server: ControlClient, option: str = "--on") -> ControlClient:
         endpoint = server.control_server(name).get("endpoint")

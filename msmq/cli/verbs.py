@@ -77,6 +77,10 @@ VERBS: Final = {
         "msmq.cli.server.double",
         "Receive messages as a queue manager in memory, with the faults of a script, and print what happens.",
     ),
+    "drain": VerbEntry(
+        "msmq.cli.queues.drain",
+        "Move the messages of QUEUE, and those that arrive later, to a queue of another queue manager.",
+    ),
     "enterprise": VerbEntry(
         "msmq.cli.enterprise.enterprise",
         "Set the members, roles, sites and links of an enterprise, and check the file that describes one.",

@@ -9,6 +9,7 @@ from uuid import UUID
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.access_administration import IAccessAdministration
+from msmq.interfaces.drains import IDrains
 from msmq.interfaces.message_administration import IMessageAdministration
 from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.received_messages import (
@@ -418,5 +419,7 @@ class IQueueManager(IMessaging, IAdministration):
     access: IAccessAdministration = Attribute("The access rights and the certificates.")
 
     message_administration: IMessageAdministration = Attribute("Changes of messages that are in queues.")
+
+    drains: IDrains = Attribute("Queues whose messages are moved to another queue manager.")
 
     inspection: IInspection = Attribute("The state of queues, sessions, transactions and the queue manager.")

@@ -25,6 +25,7 @@ from msmq.manager.applications.search import Search
 from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.applications.sender import MessageSender
 from msmq.manager.applications.transactions import TransactionListener, Transactions
+from msmq.manager.drains.drains import QueueDrains
 from msmq.manager.events import EventLog
 from msmq.manager.flow_control import FlowControl
 from msmq.manager.log_summaries import RefusalLog
@@ -363,6 +364,9 @@ class Parts:
             self.transactions,
             self.administration,
             destinations,
+        )
+        self.drains = QueueDrains(
+            performer, outbox, destinations, self.transactions, self.opening, self.events, new_identifier
         )
 
     def _note(self, event: str, reason: str, queue: str = "") -> None:

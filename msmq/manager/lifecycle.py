@@ -41,6 +41,7 @@ class ManagerLifecycle:
             parts.arrival_commits.load(snapshot.state)
             parts.holds.load(snapshot.state)
             parts.redirects.load(snapshot.state)
+            parts.drains.load(snapshot.state)
             if parts.permissions is not None:
                 parts.permissions.load(snapshot.state)
             parts.keyed.keys.load(snapshot.state, parts.clock.now())
@@ -82,6 +83,7 @@ class ManagerLifecycle:
         parts.outgoing_holds.start()
         parts.administration.start()
         parts.transfer.bring_online()
+        parts.drains.start()
         self._repair_descriptors()
 
     def _repair_descriptors(self) -> None:

@@ -71,6 +71,7 @@ class QueueManagerService(Service):
     @ivar access: the access rights and the certificates.
     @ivar inspection: the state of queues, sessions, transactions and the queue manager.
     @ivar message_administration: removes, moves, copies and requeues messages of its queues.
+    @ivar drains: moves the messages of queues to other queue managers.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -107,6 +108,7 @@ class QueueManagerService(Service):
         self.access = AccessAdministration(parts)
         self.inspection = ManagerInspection(parts, enterprise.host, addresses, self)
         self.message_administration = parts.message_administration
+        self.drains = parts.drains
         self.model = model
         self.store = store
         self.state = ServiceState.STOPPED

@@ -209,10 +209,10 @@ class ControlTestCase(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = ManualClock()
-        network = Network(self.clock.reactor)
+        self.network = Network(self.clock.reactor)
         self.disk = Disk()
         self.node = Node(
-            network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk, options=self.options()
+            self.network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk, options=self.options()
         )
         self.node.start()
         self.service = self.node.service

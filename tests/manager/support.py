@@ -113,6 +113,11 @@ class FaultyStore(MemoryMessageStore):
             work, done = self._waiting.popleft()
             work().addBoth(done.callback)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether operations are pending."""
+        return bool(self._waiting)
+
     def catch_up(self) -> None:
         """Do what waits, and be slow no more."""
         self.is_slow = False

@@ -36,6 +36,7 @@ class Role(IntEnum):
 
 _QUEUE: Final = "/v1/queues/<path:path>"
 _OUTGOING: Final = "/v1/outgoing/<path:name>"
+_DRAIN: Final = "/v1/drains/<path:path>"
 
 ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/status"): Role.MONITOR,
@@ -45,9 +46,13 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/stream"): Role.MONITOR,
     ("GET", "/v1/bridges"): Role.READER,
     ("GET", "/v1/bridges/<name>"): Role.READER,
+    ("GET", "/v1/drains"): Role.READER,
+    ("GET", _DRAIN): Role.READER,
+    ("GET", f"{_DRAIN}/identifiers"): Role.READER,
     ("GET", "/v1/queues"): Role.READER,
     ("GET", "/v1/public_queues"): Role.READER,
     ("GET", _QUEUE): Role.READER,
+    ("GET", f"{_QUEUE}/arrived"): Role.READER,
     ("GET", f"{_QUEUE}/acl"): Role.READER,
     ("GET", f"{_QUEUE}/why"): Role.READER,
     ("GET", f"{_QUEUE}/messages"): Role.READER,
@@ -103,7 +108,9 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("POST", f"{_OUTGOING}/purge"): Role.OPERATOR,
     ("POST", "/v1/sessions/<identifier>/close"): Role.OPERATOR,
     ("POST", "/v1/transactions/<identifier>/abort"): Role.OPERATOR,
-    # A redirect sends messages to a computer of the caller's choice.
+    # A drain and a redirect send messages to a computer of the caller's choice.
+    ("POST", _DRAIN): Role.ADMIN,
+    ("DELETE", _DRAIN): Role.ADMIN,
     ("POST", f"{_OUTGOING}/redirect"): Role.ADMIN,
     ("POST", "/v1/certificates"): Role.ADMIN,
     ("DELETE", "/v1/certificates/<fingerprint>"): Role.ADMIN,

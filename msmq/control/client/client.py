@@ -287,6 +287,31 @@ class ControlClient(ControlRequests):
         """What a route would send of its first messages."""
         return self.several(f"{_bridge(name)}/test?count={count}", "POST")
 
+    def drains(self) -> list[dict[str, Any]]:
+        """All drains."""
+        return self.several("/v1/drains")
+
+    def drain(self, queue: str) -> dict[str, Any]:
+        """The drain of one queue."""
+        return self.one("GET", _drain(queue))
+
+    def begin_drain(self, queue: str, destination: str, *, in_clear: bool = False) -> dict[str, Any]:
+        """Move the messages of a queue to another queue manager, until L{end_drain}."""
+        return self.one("POST", _drain(queue), _json({"destination": destination, "in_clear": in_clear}))
+
+    def end_drain(self, queue: str) -> dict[str, Any]:
+        """End a drain, and return its final figures."""
+        return self.one("DELETE", _drain(queue))
+
+    def drain_identifiers(self, queue: str, after: int = 0, count: int = 1000) -> list[str]:
+        """The identifiers that moved messages have at the destination."""
+        found = self.one("GET", f"{_drain(queue)}/identifiers?after={after}&count={count}")
+        return list(found["identifiers"])
+
+    def arrived(self, queue: str, after: int = 0, count: int = 1000) -> dict[str, Any]:
+        """The identifiers in the message log of a queue: C{identifiers}, and C{last}, to continue after."""
+        return self.one("GET", f"{_queue_target(queue)}/arrived?after={after}&count={count}")
+
     def explain(self, message: str) -> dict[str, Any]:
         """Everything known about a message: C{message}, C{events}, C{places}."""
         return self.one("GET", f"/v1/messages/{_segment(message, 'the message')}")
@@ -502,6 +527,10 @@ class ControlClient(ControlRequests):
 
 def _bridge(name: str) -> str:
     return f"/v1/bridges/{_segment(name, 'the route')}"
+
+
+def _drain(queue: str) -> str:
+    return f"/v1/drains/{_segment(queue, 'the queue')}"
 
 
 def _segment(text: str, what: str) -> str:

@@ -33,6 +33,7 @@ from msmq.control.server.resources.context import ResourceContext, ResourceFamil
 from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
 from msmq.control.server.resources.description import DescriptionResources
+from msmq.control.server.resources.drains import DrainResources
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.events import EventResources
 from msmq.control.server.resources.live_stream import LiveResources
@@ -80,6 +81,7 @@ def make_api(
         TransferResources(context),
         LiveResources(context, figures),
         BridgeResources(context, bridges),
+        DrainResources(context),
     ]
     families.append(DescriptionResources(families, _describe))
     tree = Klein()

@@ -139,6 +139,9 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "an acknowledgement could not be read: {error}": 2067,
     "message {message} could not be checked": 2068,
     "the gate failed, and the peer is not trusted": 2076,
+    "the drain of {queue} to {destination} waits: {reason}": 2077,
+    "the drain of {queue} has failed": 2078,
+    "the drain of a queue to {destination} has ended: {error}": 2079,
     "the access control of {queue} was changed from {before} to {after}": 2069,
     "the list of {queue} was not written again: {error}": 2070,
     (

@@ -32,6 +32,7 @@ from msmq.control.server.resources.live_stream import TOPICS
 from msmq.control.server.server_configuration import ConfigurationReport, ReloadPreview
 from msmq.interfaces.access_summaries import AccessList, CertificateSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
+from msmq.interfaces.drains import ArrivedIdentifiers, DrainSummary
 from msmq.interfaces.summaries import (
     ManagerStatus,
     OutgoingQueueSummary,
@@ -42,6 +43,7 @@ from msmq.interfaces.summaries import (
 
 _QUEUE: Final = "/v1/queues/<path:path>"
 _OUTGOING: Final = "/v1/outgoing/<path:name>"
+_DRAIN: Final = "/v1/drains/<path:path>"
 _CERTIFICATE: Final = "/v1/certificates/<fingerprint>"
 
 _WHERE: Final[Schema] = {"type": "string", "maxLength": 2000, "description": "a JMESPath expression"}
@@ -94,6 +96,7 @@ _MESSAGE: Final[Mapping[str, Schema]] = {
 }
 _RECEIVE: Final[Mapping[str, Schema]] = {"queue": TEXT, "timeout": SECONDS, "peek": QUERY_FLAG}
 _STREAM: Final[Mapping[str, Schema]] = {**_RECEIVE, "count": NUMBER, "transactional": QUERY_FLAG}
+_IDENTIFIERS: Final[Mapping[str, Schema]] = {"after": NUMBER, "count": NUMBER}
 _HOP: Final = request(next_hop=TEXT, all=JSON_FLAG)
 _ENTRY: Final = request(
     "action", "principal", action=choice("allow", "deny"), principal=TEXT, rights=array(TEXT)
@@ -328,6 +331,19 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", "/v1/bridges/<name>/resume"): _one(BridgeRouteSummary),
     ("POST", "/v1/bridges/<name>/test"): ApiOperation(
         query={"count": {"type": "integer", "minimum": 0, "maximum": 100}}, answers={JSON: array(OBJECT)}
+    ),
+    ("GET", "/v1/drains"): _many(DrainSummary),
+    ("GET", _DRAIN): _one(DrainSummary),
+    ("POST", _DRAIN): ApiOperation(
+        body=request("destination", destination=TEXT, in_clear=JSON_FLAG),
+        answers={JSON: record_schema(DrainSummary)},
+    ),
+    ("DELETE", _DRAIN): _one(DrainSummary),
+    ("GET", f"{_DRAIN}/identifiers"): ApiOperation(
+        query=_IDENTIFIERS, answers={JSON: answer(identifiers=array(TEXT))}
+    ),
+    ("GET", f"{_QUEUE}/arrived"): ApiOperation(
+        query=_IDENTIFIERS, answers={JSON: record_schema(ArrivedIdentifiers)}
     ),
     ("GET", "/v1/transactions"): _many(TransactionSummary),
     ("GET", "/v1/transactions/<identifier>"): ApiOperation(),

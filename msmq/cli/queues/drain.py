@@ -1,0 +1,174 @@
+"""C{msmq drain}: queues whose messages are moved to another queue manager while senders go on."""
+
+from __future__ import annotations
+
+from time import monotonic, sleep
+from typing import Any, Final
+
+import click
+
+from msmq.cli.exit_status import DONE, REFUSED, TIMED_OUT
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.queues.drain_proof import DrainProof
+from msmq.structures.status import MQError, Status
+
+_COLUMNS: Final = ("queue", "destination", "condition", "remaining", "in_transit", "moved", "reason")
+_POLL: Final = 0.2
+"""Seconds between two looks at a drain."""
+
+_PAGE: Final = 1000
+
+
+class _Unfinished(Exception):
+    """The time has ended before the proof."""
+
+
+@click.command
+@click.argument("queue", required=False)
+@click.option("--to", "destination", metavar="DESTINATION", help="A format name of another queue manager.")
+@click.option("--end", is_flag=True, help="End the drain; later messages stay in the queue.")
+@click.option(
+    "--verify",
+    metavar="SERVER",
+    help="Compare with the message log of the destination: a member by name as for --on, or an endpoint as"
+    " for --control.",
+)
+@click.option("--in-clear", is_flag=True, help="Also move messages that request encryption, without it.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="S", help="The longest wait in seconds.")
+@click.option("--no-wait", is_flag=True, help="Begin the drain, and do not wait.")
+@common_options
+@pass_settings
+def drain(
+    settings: Settings,
+    queue: str | None,
+    destination: str | None,
+    end: bool,
+    verify: str | None,
+    in_clear: bool,
+    timeout: float | None,
+    no_wait: bool,
+) -> int:
+    """Move the messages of QUEUE, and those that arrive later, to a queue of another queue manager.
+
+    The command waits until everything that was in the queue when it began has arrived, and prints the counts
+    and digests of both sides; the drain itself continues, also after a restart of the server, until --end.
+    Repeat the command to continue an interrupted wait.  Without --to and --end it prints the drain of QUEUE,
+    or all drains.
+    """
+    output, client = settings.output, settings.client
+    if queue is None:
+        if destination is not None or end or verify is not None:
+            raise click.UsageError("QUEUE is missing")
+        output.many(client.drains(), _COLUMNS)
+        output.flush()
+        return DONE
+    if destination is None and not end:
+        output.one(client.drain(queue))
+        output.flush()
+        return DONE
+    if destination is not None and end:
+        raise click.UsageError("give one of --to DESTINATION and --end")
+    with settings.naming(queue):
+        if destination is not None:
+            if verify is not None:
+                _check_destination(settings, verify, destination)
+            summary = client.begin_drain(queue, destination, in_clear=in_clear)
+        else:
+            summary = client.drain(queue)
+    status = DONE
+    if not no_wait:
+        wait = _DrainWait(settings, queue, verify, timeout)
+        try:
+            summary = wait.run(summary, is_final=end)
+        except _Unfinished:
+            status = TIMED_OUT
+            summary = wait.summary
+    if status == DONE and end:
+        client.end_drain(queue)
+        summary["condition"] = "ended"
+    output.progress("")
+    output.one(summary)
+    output.flush()
+    return REFUSED if status == DONE and summary.get("missing", 0) + summary.get("twice", 0) else status
+
+
+def _path(destination: str) -> str:
+    r"""The path by which the destination's own queue manager knows a queue of a direct name."""
+    name = destination.partition("=")[2] if "=" in destination else destination
+    return ".\\" + name.partition("\\")[2] if "\\" in name else destination
+
+
+def _own_name(destination: str) -> str:
+    is_direct = destination.upper().removeprefix("FORMATNAME:").startswith("DIRECT=")
+    return _path(destination) if is_direct else destination
+
+
+def _check_destination(settings: Settings, server: str, destination: str) -> None:
+    """Check that the queue is there, and has a message log.
+
+    @raise MQError: it is not, or has none.
+    """
+    settings.client_of(server, "--verify").arrived(_own_name(destination), count=1)
+
+
+class _DrainWait:
+    """Waits until a drain has moved what was in the queue, and the destination has it."""
+
+    def __init__(self, settings: Settings, queue: str, server: str | None, timeout: float | None) -> None:
+        self._client = settings.client
+        self._output = settings.output
+        self._queue = queue
+        self._other = None if server is None else settings.client_of(server, "--verify")
+        self._deadline = None if timeout is None else monotonic() + timeout
+        self.summary: dict[str, Any] = {}
+
+    def run(self, summary: dict[str, Any], *, is_final: bool) -> dict[str, Any]:
+        """Wait, and return the figures with the proof.
+
+        @param is_final: wait until the queue is empty, for the end of the drain.
+        """
+        self.summary = summary
+        wanted = summary["moved"] + summary["remaining"]
+        while self.summary["moved"] < wanted or (is_final and self.summary["remaining"]):
+            self._pause()
+        if self._other is None:
+            moved = self.summary["moved"]
+            while self.summary["in_transit"] > self.summary["moved"] - moved:
+                self._pause()
+            return self.summary
+        return self._prove()
+
+    def _prove(self) -> dict[str, Any]:
+        """Compare the identifiers of both sides until all have arrived."""
+        assert self._other is not None
+        first, moved = self.summary["first_identifier"], self.summary["moved"]
+        sent: list[str] = []
+        while len(sent) < moved - first:
+            page = self._client.drain_identifiers(self._queue, first + len(sent), _PAGE)
+            if not page:
+                raise MQError(Status.MQ_ERROR_OPERATION_CANCELLED, "the drain was ended by another command")
+            sent += page
+        proof = DrainProof(sent[: moved - first])
+        destination, after = _own_name(self.summary["destination"]), 0
+        while True:
+            arrived = self._other.arrived(destination, after, _PAGE)
+            proof.add(arrived["identifiers"])
+            after = arrived["last"] or after
+            if len(arrived["identifiers"]) == _PAGE:
+                continue
+            self.summary = {**self.summary, "unproven": first, **proof.result()}
+            if proof.is_complete:
+                return self.summary
+            self._output.progress(f"{self.summary['missing']} messages have not arrived yet")
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._deadline is not None and monotonic() >= self._deadline:
+            raise _Unfinished
+        sleep(_POLL)
+        found = self._client.drain(self._queue)
+        self._output.progress(
+            f"{found['moved']} moved, {found['remaining']} remain, {found['in_transit']} in transit"
+            + (f"; waits: {found['reason']}" if found["reason"] else "")
+        )
+        self.summary = {**self.summary, **found}

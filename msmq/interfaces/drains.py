@@ -1,0 +1,99 @@
+"""IDrains: queues whose messages are moved to another queue manager, for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+
+import attrs
+from zope.interface import Interface
+
+from msmq.interfaces.summaries import TIME
+
+
+@attrs.frozen(kw_only=True)
+class DrainSummary:
+    """One drain.
+
+    @ivar queue: the path of the queue.
+    @ivar destination: the format name to which its messages are sent.
+    @ivar condition: C{running} or C{waiting}.
+    @ivar reason: why it waits; empty otherwise.
+    @ivar began: when it was started.
+    @ivar remaining: messages that are in the queue.
+    @ivar in_transit: messages to the destination that it has not acknowledged, whoever has sent them.
+    @ivar moved: messages that have left the queue for the destination.
+    @ivar bytes: the size of these.
+    @ivar digest: of the identifiers that they have at the destination
+        (L{add_to_digest<msmq.structures.identifier_digest.add_to_digest>}).
+    @ivar first_identifier: how many of these identifiers are not kept any more; L{IDrains.identifiers} begins
+        after them.
+    """
+
+    queue: str
+    destination: str
+    condition: str
+    reason: str
+    began: float = attrs.field(metadata=TIME)
+    remaining: int
+    in_transit: int
+    moved: int
+    bytes: int
+    digest: str
+    first_identifier: int
+
+
+@attrs.frozen
+class ArrivedIdentifiers:
+    """A part of the identifiers in a message log, in the order of arrival.
+
+    @ivar last: the sequence number of the last entry that was read; 0 if there is none after the first one
+        that was asked for.
+    """
+
+    identifiers: Sequence[str]
+    last: int
+
+
+class IDrains(Interface):
+    """The drains of a queue manager; they continue after a restart.
+
+    Every refusal is an L{msmq.structures.status.MQError}; MQ_ERROR_QUEUE_NOT_FOUND for a queue that is not
+    drained.
+    """
+
+    def begin(queue: str, destination: str, *, in_clear: bool = False) -> Awaitable[DrainSummary]:
+        """Move the messages of a queue, and those that arrive from now on, until L{end}.
+
+        No effect if the queue is drained to this destination already.
+
+        @param queue: a path or format name.
+        @param destination: the format name of a queue of another queue manager.
+        @param in_clear: also move messages whose senders requested encryption, without it.
+        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION if it is drained to another destination.
+        """
+
+    def end(queue: str) -> Awaitable[DrainSummary]:
+        """End a drain; messages that remain and later ones stay in the queue.
+
+        @return: the final figures, which are not kept.
+        """
+
+    def summaries() -> Sequence[DrainSummary]:
+        """All drains, the oldest first."""
+
+    def summary(queue: str) -> DrainSummary:
+        """One drain."""
+
+    def identifiers(queue: str, after: int = 0, count: int = 1000) -> Sequence[str]:
+        """The identifiers that moved messages have at the destination, in the order of their departure.
+
+        @param after: how many to skip, counted from the beginning of the drain.
+        """
+
+    def arrived(queue: str, after: int = 0, count: int = 1000) -> Awaitable[ArrivedIdentifiers]:
+        """The identifiers of messages that have arrived in a queue of this queue manager, from its message
+        log.
+
+        @param after: the sequence number after which to begin.
+        @raise MQError: MQ_ERROR_UNSUPPORTED_OPERATION if the queue has no message log.
+        """

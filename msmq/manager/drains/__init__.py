@@ -1,0 +1,1 @@
+"""Drains: queues whose messages are moved to another queue manager while senders go on."""

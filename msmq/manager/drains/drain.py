@@ -1,0 +1,306 @@
+"""QueueDrain: moves the messages of one queue to another queue manager, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import ClassVar, Final
+from uuid import UUID
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from msmq.manager.administration.summaries import queue_path
+from msmq.manager.applications.queue_opener import QueueOpener
+from msmq.manager.applications.transactions import Transactions
+from msmq.manager.atomic_steps import undivided
+from msmq.manager.drains.drain_record import DrainRecord
+from msmq.manager.drains.drained_packets import DrainedPackets
+from msmq.manager.events import EventLog
+from msmq.manager.outbox import Outbox, refuse
+from msmq.manager.performer import Performer
+from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.holdings import forget_queues
+from msmq.queues.leaving.departure_kinds import Removal, removals
+from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import PositionState
+from msmq.queues.queue import MessagePosition, Queue
+from msmq.quoting import shown
+from msmq.structures.names.format_name import FormatName
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_rewrites import without_acknowledgements
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+from msmq.transfer.acknowledgements import wants_final_ack
+
+BATCH: Final = 256
+"""Limit on messages that are moved with one commit."""
+
+BATCH_BYTES: Final = 1 << 20
+"""Bytes of messages after which a batch ends."""
+
+BACKLOG: Final = 4096
+"""Messages to the destination beyond which no more are moved: what is not on its route can still be received
+here."""
+
+BACKLOG_CHECK: Final = 0.1
+"""Seconds between two checks of the backlog."""
+
+RETRY: Final = 5.0
+"""Seconds between attempts when messages cannot be moved."""
+
+DRAINED: Final = "drained"
+"""The event of a message that a drain has sent with a new identifier."""
+
+
+class QueueDrain:
+    """One drain, from its start or the start of the queue manager to its end.
+
+    A batch leaves the queue, enters the outgoing queue and is counted in one commit of the store, so a crash
+    neither loses nor repeats a message, and the counts are exact.
+    A message is not received by that: there is no journal copy, and the destination sends the acknowledgement
+    of its receipt. Only the FinalAck of a transactional message is sent here, since its sequence ends here.
+
+    @ivar reason: why it waits; empty while it moves messages.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        record: DrainRecord,
+        queue: Queue,
+        name: FormatName,
+        packets: DrainedPackets,
+        performer: Performer,
+        outbox: Outbox,
+        transactions: Transactions,
+        opener: QueueOpener,
+        events: EventLog,
+        new_identifier: Callable[[], UUID],
+    ) -> None:
+        self.record = record
+        self.queue = queue
+        self._name = name
+        self.reason = ""
+        self._packets = packets
+        self._performer = performer
+        self._outbox = outbox
+        self._transactions = transactions
+        self._opener = opener
+        self._events = events
+        self._new_identifier = new_identifier
+        self._is_ending = False
+        self._waiting: Deferred[object] | None = None
+        self._ended: list[Deferred[None]] = []
+        self._is_running = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is moved any more: the queue was deleted, or the drain was ended."""
+        return not self._is_running
+
+    def start(self) -> None:
+        """Begin to move messages."""
+        self._is_running = True
+        Deferred.fromCoroutine(self._run()).addErrback(
+            lambda failure: self.log.failure("the drain of {queue} has failed", failure, queue=self._path)
+        ).addBoth(self._stopped)
+
+    async def end(self) -> None:
+        """End it after the batch that is being moved."""
+        self._is_ending = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._is_running:
+            ended: Deferred[None] = Deferred()
+            self._ended.append(ended)
+            await ended
+
+    def _stopped(self, result: object) -> None:
+        self._is_running = False
+        ended, self._ended = self._ended, []
+        for each in ended:
+            each.callback(None)
+
+    @property
+    def outgoing(self) -> OutgoingQueue:
+        """The outgoing queue of the destination; an idle one may have been dropped meanwhile."""
+        performer = self._performer
+        return performer.model.collection.outgoing(self._name, performer.clock.now())
+
+    @property
+    def _path(self) -> str:
+        return shown(queue_path(self.queue))
+
+    def _goes_on(self) -> bool:
+        return not (self._is_ending or self._performer.is_stopped or self.queue.is_deleted)
+
+    async def _run(self) -> None:
+        try:
+            while self._goes_on():
+                await self._move_next()
+        except CancelledError:
+            # It was ended while it waited.
+            return
+
+    async def _move_next(self) -> None:
+        """Wait for messages and for room, and move a batch; if that fails, wait before the next attempt."""
+        try:
+            await self._wait_for(self._has_messages())
+            if self.outgoing.message_count >= BACKLOG:
+                await self._wait_for(self._performer.pause(BACKLOG_CHECK))
+            elif self._goes_on():
+                await self._move()
+                self.reason = ""
+        except MQError as error:
+            if self._goes_on():
+                self._note(str(error))
+                await self._wait_for(self._performer.pause(RETRY))
+
+    async def _wait_for(self, work: object) -> None:
+        """Wait for something that L{end} cancels."""
+        waiting: Deferred[object] = Deferred.fromCoroutine(work)  # type: ignore[arg-type]
+        self._waiting = waiting
+        try:
+            await waiting
+        finally:
+            self._waiting = None
+
+    async def _has_messages(self) -> None:
+        await self._opener.reserve(queue_path(self.queue), 1, None, True, None)
+
+    def _note(self, reason: str) -> None:
+        if reason != self.reason:
+            self.reason = reason
+            self.log.warn(
+                "the drain of {queue} to {destination} waits: {reason}",
+                queue=self._path,
+                destination=shown(self.record.destination),
+                reason=reason,
+            )
+
+    async def _move(self) -> None:
+        """Move the first messages of the queue."""
+        performer = self._performer
+        sizes = 0
+
+        def fits(position: MessagePosition) -> bool:
+            nonlocal sizes
+            sizes += position.size
+            return sizes <= BATCH_BYTES or sizes == position.size
+
+        found = list(takewhile(fits, self.queue.peek(BATCH)))
+        views = await performer.load(found)
+        # A reader may have been faster while they were read.
+        batch = [
+            (position, view)
+            for position, view in zip(found, views, strict=True)
+            if position.state is PositionState.AVAILABLE and not position.queue.is_deleted
+        ]
+        if not batch or not self._goes_on():
+            return
+        try:
+            packets = [self._packets.packet(view) for _, view in batch]
+        except MQError:
+            # What is before the message that cannot be moved is moved first.
+            packets = []
+            for _, view in batch:
+                try:
+                    packets.append(self._packets.packet(view))
+                except MQError:
+                    break
+            if not packets:
+                raise
+            batch = batch[: len(packets)]
+        positions = [position for position, _ in batch]
+        views = [view for _, view in batch]
+        for position in positions:
+            self.queue.remove_available(position)
+            position.state = PositionState.REMOVING
+        if views[0].is_transactional:
+            await undivided(self._send_again(positions, views, packets))
+        else:
+            await undivided(self._forward(positions, views, packets))
+
+    async def _forward(
+        self,
+        positions: Sequence[MessagePosition],
+        views: Sequence[UserMessageView],
+        packets: Sequence[UserMessageView],
+    ) -> None:
+        """Put messages that are not transactional into the outgoing queue."""
+        performer, model = self._performer, self._performer.model
+        removal = Removal(positions, removals(positions))
+        identities = [packet.identity for packet in packets]
+        figures, counted = self.record.after(identities, sum(packet.size for packet in packets))
+        outgoing = self.outgoing
+        admission = model.admit([(outgoing, packet) for packet in packets], performer.clock.now())
+        try:
+            refuse(admission.refusals, len(packets))
+            changes = [*admission.changes, *admission.overflow, *removal.changes, *counted]
+            await performer.commit([*changes, *self._noted(views, packets), *model.reservations()])
+        except Exception:
+            model.withdraw(admission)
+            forget_queues(admission.overflow, admission.groups)
+            performer.perform(model.release(positions, performer.clock.now()))
+            raise
+        self.record.moved(figures, identities)
+        model.overflowed(admission, is_stored=True)
+        performer.perform(model.removed(removal, performer.clock.now()))
+        performer.perform(model.commit(admission, performer.clock.now()))
+
+    async def _send_again(
+        self,
+        positions: Sequence[MessagePosition],
+        views: Sequence[UserMessageView],
+        packets: Sequence[UserMessageView],
+    ) -> None:
+        """Send transactional messages in a transaction of this queue manager."""
+        performer, model = self._performer, self._performer.model
+        removal = Removal(positions, removals(positions))
+        identities = [packet.identity for packet in packets]
+        figures, counted = self.record.after(identities, sum(packet.size for packet in packets))
+        answers = self._outbox.answers()
+        answers.add(
+            (without_acknowledgements(view) for view in views if wants_final_ack(view)),
+            MessageClass.ACK_RECEIVE,
+        )
+        core = self._transactions.begin(self._new_identifier()).core
+        try:
+            outgoing = self.outgoing
+            arrivals = [(outgoing, packet) for packet in packets]
+            refuse(model.transacting.send(core, arrivals, performer.clock.now()), len(packets))
+            changes = [*removal.changes, *counted, *self._noted(views, packets)]
+            await self._transactions.commit(core, [*changes, *answers.prepare()])
+        except Exception:
+            answers.withdraw()
+            if core.may_end:
+                await self._transactions.abort(core)
+            performer.perform(model.release(positions, performer.clock.now()))
+            raise
+        self.record.moved(figures, identities)
+        performer.perform(model.removed(removal, performer.clock.now()))
+        answers.show()
+
+    def _noted(
+        self, views: Sequence[UserMessageView], packets: Sequence[UserMessageView]
+    ) -> Sequence[Change]:
+        """The events that say which identifiers messages have now, of those that have others."""
+        return self._events.trim(
+            [
+                self._event(view, packet)
+                for view, packet in zip(views, packets, strict=True)
+                if not self._packets.keeps_identifier(view)
+            ]
+        )
+
+    def _event(self, view: UserMessageView, packet: UserMessageView) -> AppendEvent:
+        reason = f"sent to {self.record.destination} as {packet.identifier}"
+        path = self.queue.definition.path
+        return AppendEvent(self._performer.clock.now().wall, view.identity, DRAINED, reason, queue=path)
+
+
+def not_drained(queue: str) -> MQError:
+    """The refusal of a queue that is not drained."""
+    return MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"queue {queue} is not drained")

@@ -1,0 +1,103 @@
+"""Packets of messages that are drained: which identifier each has at the destination, and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+import attrs
+
+from msmq.manager.applications.search import message_of
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.queues.arriving.packet_builder import PacketBuilder
+from msmq.structures.algorithms import PrivacyLevel
+from msmq.structures.names.direct_format_name import DirectFormatName
+from msmq.structures.names.format_name import FormatName
+from msmq.structures.packet.kept_packet import marked_for_dead_letters
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import guid_from_bytes
+
+_ARRIVAL = Acknowledge.POSITIVE_ARRIVAL | Acknowledge.NEGATIVE_ARRIVAL
+
+
+class DrainedPackets:
+    """Builds the packets of one drain.
+
+    A message keeps its identifier if the destination is a private or public name and the message is not
+    transactional, as if this queue manager had routed it. A message to a direct name comes from its source,
+    and a receiver refuses any other; a transactional message continues a sequence of its source. So these
+    get a new identifier of this queue manager.
+
+    If a message fails before the destination has it, it becomes a dead letter here.
+    """
+
+    def __init__(
+        self,
+        own: UUID,
+        name: FormatName,
+        owner: UUID | None,
+        take_number: Callable[[], int],
+        *,
+        in_clear: bool,
+    ) -> None:
+        """Create the builder for one destination.
+
+        @param own: the identifier of this queue manager.
+        @param owner: the queue manager of a public or private name.
+        @param take_number: takes the next MessageID of this queue manager.
+        @param in_clear: send what was to be encrypted without it.
+        """
+        self._own = PacketBuilder(name, source=own, destination_queue_manager=owner)
+        self._name = name
+        self._owner = owner
+        self._take_number = take_number
+        self._in_clear = in_clear
+        self._source = own
+        self._builder = self._own
+
+    def keeps_identifier(self, view: UserMessageView) -> bool:
+        """Whether a message has the same identifier at the destination."""
+        return not (view.is_transactional or isinstance(self._name, DirectFormatName))
+
+    def packet(self, view: UserMessageView) -> UserMessageView:
+        """The packet to send.
+
+        @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if the message is to be encrypted;
+            or as building a packet.
+        """
+        if _is_private(view) and not self._in_clear:
+            raise MQError(
+                Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+                f"message {view.identifier} requests encryption, with which it cannot be moved; drain with"
+                " --in-clear, or receive the message",
+            )
+        if not self.keeps_identifier(view):
+            return self._own.view(_copy(view), self._take_number(), view.sent_time)
+        source = guid_from_bytes(view.source_queue_manager)
+        if source != self._source:
+            self._source = source
+            self._builder = PacketBuilder(self._name, source=source, destination_queue_manager=self._owner)
+        built = self._builder.view(_copy(view), view.message_id, view.sent_time)
+        return UserMessageView(marked_for_dead_letters(built.packet))
+
+
+def _is_private(view: UserMessageView) -> bool:
+    security = view.security
+    return view.asks_for_privacy or (security is not None and security.is_body_encrypted)
+
+
+def _copy(view: UserMessageView) -> Message:
+    """The properties of the message, without those that its arrival here has settled."""
+    message = message_of(view)
+    acknowledge = message.acknowledge & ~_ARRIVAL
+    return attrs.evolve(
+        message,
+        acknowledge=acknowledge if message.admin_queue is not None else Acknowledge.NONE,
+        message_class=view.message_class,
+        connector_type=view.connector_type,
+        journal=False,
+        dead_letter=True,
+        dead_letter_queue="",
+        privacy_level=PrivacyLevel.NONE,
+    )

@@ -1,0 +1,150 @@
+"""C{msmq drain}: a queue is moved to another queue manager, with a proof of both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msmq.cli.options import Settings
+from msmq.cli.queues import drain as command
+from msmq.cli.queues.drain_proof import DrainProof
+from msmq.control.client.client import ControlClient
+from msmq.control.server.factory import make_site
+from msmq.queues.arriving.message import Delivery
+from msmq.settings import SessionSettings
+from msmq.storage.memory import MemoryMessageStore
+from tests.builders import BETA
+from tests.cli.served import MemoryLocation, ServedCommandTestCase
+from tests.control.support import ORDERS
+from tests.nodes.support import Node
+
+TO = "DIRECT=OS:BETA\\private$\\orders"
+DRAIN = ("drain", ORDERS, "--to", TO, "--json")
+
+
+class DrainCommandTests(ServedCommandTestCase):
+    """ALPHA, whose control API the command uses, and BETA with a message log."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        store = MemoryMessageStore(durable=True)
+        self.beta = Node(self.network, self.clock, "BETA", BETA, SessionSettings(), store)
+        self.beta.start()
+        self.addCleanup(self.beta.service.stopService)
+        self.run_to_end(self.beta.service.create_queue(ORDERS, log=True))
+        own = MemoryLocation(self.site, self.clock)
+        site = make_site(
+            self.beta.service,
+            configuration=self.server_configuration(),
+            members=self.members(),
+            limits=self.limits,
+            clock=self.clock.reactor,
+        )
+        other = MemoryLocation(site, self.clock)
+        self.patch(
+            Settings,
+            "_client_at",
+            lambda settings, place, option: ControlClient(other if "beta" in place else own),
+        )
+        self.patch(command, "sleep", self.clock.advance)
+        self.patch(command, "monotonic", lambda: self.clock.now().monotonic)
+
+    def orders(self, *bodies: bytes) -> None:
+        """Recoverable messages in the queue of ALPHA."""
+        self.put(*bodies, delivery=Delivery.RECOVERABLE)
+
+    def proof(self, *arguments: str, status: int = 0) -> dict[str, Any]:
+        """What the command prints."""
+        ended = self.msmq(*DRAIN, *arguments)
+        self.assertEqual((ended.status, ended.errors), (status, ""), ended.errors)
+        [found] = ended.objects
+        assert isinstance(found, dict)
+        return found
+
+    def test_proof(self) -> None:
+        """It waits until all messages have arrived, and prints equal counts and digests of both sides; those
+        that others have sent there do not count.
+        """
+        self.orders(*[b"%d" % number for number in range(1500)])
+        self.run_to_end(self.beta.service.create_queue(".\\private$\\other"))
+        found = self.proof("--verify", "unix:beta")
+        self.assertEqual(
+            [
+                found[key]
+                for key in ("moved", "remaining", "sent", "arrived", "missing", "twice", "reordered")
+            ],
+            [1500, 0, 1500, 1500, 0, 0, 0],
+        )
+        self.assertEqual(found["arrived_digest"], found["digest"])
+        self.assertEqual(found["sent_digest"], found["digest"])
+
+    def test_without_verification(self) -> None:
+        """Without the other server's message log, it waits until that has acknowledged everything."""
+        self.orders(b"1", b"2")
+        found = self.proof()
+        self.assertEqual((found["moved"], found["remaining"], found["in_transit"]), (2, 0, 0))
+        self.assertEqual(len(self.run_to_end(self.beta.service.inspection.browse(ORDERS)).messages), 2)
+
+    def test_time_out(self) -> None:
+        """While the destination is away the command ends with status 3 in time; repeated, it continues."""
+        self.beta.deaf()
+        self.orders(b"1")
+        found = self.proof("--timeout", "2", status=3)
+        self.assertEqual((found["moved"], found["in_transit"]), (1, 1))
+        self.beta.listen()
+        self.assertEqual(self.proof("--verify", "unix:beta")["arrived"], 1)
+
+    def test_end(self) -> None:
+        """At the end the queue is empty and proven; what comes later stays."""
+        self.proof("--no-wait")
+        self.orders(b"1")
+        ended = self.msmq("drain", ORDERS, "--end", "--verify", "unix:beta", "--json")
+        self.assertEqual(ended.status, 0, ended.errors)
+        [found] = ended.objects
+        self.assertEqual((found["condition"], found["moved"], found["arrived"]), ("ended", 1, 1))
+        self.orders(b"2")
+        self.clock.advance(10)
+        self.assertEqual(self.bodies(), [b"2"])
+        self.assert_ended(["drain", ORDERS], 1, "MQ_ERROR_QUEUE_NOT_FOUND", "not drained")
+
+    def test_list(self) -> None:
+        """Without options it lists the drains, or shows one."""
+        self.assertEqual(self.msmq("drain", "--json").objects, [])
+        self.proof("--no-wait")
+        [found] = self.msmq("drain", "--json").objects
+        self.assertEqual((found["queue"], found["destination"], found["condition"]), (ORDERS, TO, "running"))
+        self.assertEqual(self.msmq("drain", ORDERS, "--json").objects, [found])
+
+    def test_wrong_use(self) -> None:
+        """A drain without a queue, two purposes at once, and a destination without a message log are refused
+        before anything is moved.
+        """
+        self.assert_ended(["drain", "--to", TO], 2, "QUEUE")
+        self.assert_ended(["drain", ORDERS, "--to", TO, "--end"], 2, "--end")
+        self.orders(b"1")
+        self.run_to_end(self.beta.service.set_queue(ORDERS, {"log": False}))
+        self.assert_ended([*DRAIN, "--verify", "unix:beta"], 1, "no message log")
+        self.assertEqual(self.msmq("drain", "--json").objects, [])
+        self.assertEqual(self.bodies(), [b"1"])
+
+
+class ProofTests(ServedCommandTestCase):
+    """The comparison of identifiers."""
+
+    def result(self, *arrived: int) -> tuple[Any, ...]:
+        """The counts for five messages that were sent, of which these arrive."""
+        names = [f"{{85916c8e-d71b-4ca1-9ec1-c93ff842fa18}}\\{number}" for number in range(10)]
+        proof = DrainProof(names[:5])
+        proof.add(names[number] for number in arrived)
+        found = proof.result()
+        equal = found["sent_digest"] == found["arrived_digest"]
+        return proof.holds, equal, found["missing"], found["twice"], found["reordered"]
+
+    def test_faults(self) -> None:
+        """A missing message, one that comes twice and another order are each found; messages of others and
+        another order do not disprove it.
+        """
+        self.assertEqual(self.result(0, 1, 2, 3, 4), (True, True, 0, 0, 0))
+        self.assertEqual(self.result(0, 7, 1, 2, 3, 9, 4), (True, True, 0, 0, 0))
+        self.assertEqual(self.result(0, 1, 3, 4), (False, False, 1, 0, 0))
+        self.assertEqual(self.result(0, 1, 2, 1, 3, 4), (False, True, 0, 1, 0))
+        self.assertEqual(self.result(0, 2, 1, 3, 4), (True, True, 0, 0, 1))

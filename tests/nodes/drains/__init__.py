@@ -1,0 +1,1 @@
+"""Queues that are drained to another queue manager."""

@@ -1,0 +1,272 @@
+"""A drain moves what is in a queue and what arrives, and counts exactly what it has moved."""
+
+from __future__ import annotations
+
+from msmq.queues.arriving.message import Acknowledge, Delivery
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from tests.nodes.drains.support import AT_ALPHA, AT_BETA, ORDERS, DrainTestCase
+
+RECOVERABLE = Delivery.RECOVERABLE
+
+
+class DrainTests(DrainTestCase):
+    """GAMMA sends to ALPHA, which drains to BETA."""
+
+    def stored(self, *bodies: bytes, **kwargs: object) -> list[UserMessageView]:
+        """GAMMA sends messages, which ALPHA has in its queue."""
+        self.send(self.gamma, AT_ALPHA, *bodies, **kwargs)
+        self.clock.advance(5)
+        page = self.run_to_end(self.alpha.service.inspection.browse(ORDERS, count=1000))
+        return [message.view for message in page.messages]
+
+    def test_present_and_later_messages(self) -> None:
+        """What is in the queue is moved, and then what senders go on to send to the old name."""
+        self.both()
+        self.stored(b"1", b"2", delivery=RECOVERABLE)
+        self.begin()
+        self.clock.advance(5)
+        self.send(self.gamma, AT_ALPHA, b"3", delivery=RECOVERABLE)
+        self.clock.advance(5)
+        self.assertEqual(self.alpha.service.inspection.queue(ORDERS).messages, 0)
+        self.assert_proven()
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
+        summary = self.alpha.service.drains.summary(ORDERS)
+        self.assertEqual((summary.moved, summary.remaining, summary.in_transit), (3, 0, 0))
+
+    def test_properties(self) -> None:
+        """A message arrives with its sent time and its properties; to a direct name it has a new identifier,
+        which the event log shows under the old one.
+        """
+        self.both()
+        answers = "DIRECT=OS:GAMMA\\private$\\answers"
+        [before] = self.stored(
+            b"body",
+            label="a label",
+            delivery=RECOVERABLE,
+            response_queue=answers,
+            correlation_id=bytes(range(20)),
+            application_tag=7,
+            extension=b"ext",
+            priority=6,
+            message_class=0xE123,
+        )
+        self.begin()
+        self.clock.advance(5)
+        [view] = self.take(self.beta, ORDERS)
+        for name in (
+            "sent_time",
+            "label",
+            "priority",
+            "correlation_id",
+            "application_tag",
+            "message_class",
+        ):
+            self.assertEqual(getattr(view, name), getattr(before, name), name)
+        self.assertEqual((bytes(view.body), bytes(view.extension)), (b"body", b"ext"))
+        self.assertEqual(str(view.response_format_name()), answers)
+        explained = self.run_to_end(self.alpha.service.inspection.explain(before.identifier))
+        reasons = [event.reason for event in explained.events if event.event == "drained"]
+        self.assertEqual(reasons, [f"sent to {AT_BETA} as {view.identifier}"])
+
+    def test_identifiers_are_kept(self) -> None:
+        """To a private name, messages that are not transactional are moved with their identifiers, as a
+        router would do it: so an answer finds its request.
+        """
+        self.both()
+        # A private name has no address; a session that BETA has opened leads there.
+        self.send(self.beta, "DIRECT=OS:ALPHA\\private$\\nowhere", b"x")
+        self.clock.advance(1)
+        views = self.stored(b"1", delivery=RECOVERABLE) + self.stored(b"2")[1:]
+        name = self.beta.service.inspection.queue(ORDERS).format_name
+        self.run_to_end(self.alpha.service.drains.begin(ORDERS, name))
+        self.clock.advance(5)
+        self.assert_proven()
+        taken = self.take(self.beta, ORDERS)
+        self.assertEqual([view.identifier for view in taken], [view.identifier for view in views])
+
+    def test_express_messages(self) -> None:
+        """Express messages are moved in order of priority."""
+        self.both()
+        self.stored(b"low", priority=0)
+        self.stored(b"high", priority=7)
+        self.begin()
+        self.clock.advance(5)
+        self.assert_proven()
+        taken = self.take(self.beta, ORDERS)
+        self.assertEqual([bytes(view.body) for view in taken], [b"high", b"low"])
+
+    def test_transactional_messages(self) -> None:
+        """Transactional messages are sent in order in a sequence of the draining queue manager; the event log
+        has the new identifier of each.
+        """
+        self.both(transactional=True)
+        bodies = [b"%d" % number for number in range(600)]
+        before = self.stored(*bodies, transactional=True)
+        self.begin()
+        self.clock.advance(60)
+        self.assert_proven()
+        self.assertEqual(self.bodies(self.beta, ORDERS), bodies)
+        new = self.alpha.service.drains.identifiers(ORDERS, 599)
+        explained = self.run_to_end(self.alpha.service.inspection.explain(before[599].identifier))
+        self.assertEqual(
+            [(event.event, event.reason) for event in explained.events],
+            [("drained", f"sent to {AT_BETA} as {new[0]}")],
+        )
+
+    def test_no_receipt_is_claimed(self) -> None:
+        """The receipt of a moved message is acknowledged when an application has received it, and not
+        before; its arrival is not acknowledged twice, and no journal copy is made.
+        """
+        self.queue(self.alpha, journal=True)
+        self.queue(self.beta, log=True)
+        answers = self.queue(self.gamma, "acks")
+        self.stored(
+            b"1",
+            delivery=RECOVERABLE,
+            acknowledge=Acknowledge.POSITIVE_ARRIVAL | Acknowledge.POSITIVE_RECEIVE,
+            admin_queue="DIRECT=OS:GAMMA\\private$\\acks",
+        )
+        self.begin()
+        self.clock.advance(5)
+        self.assertEqual(self.alpha.service.inspection.queue(ORDERS).journal_messages, 0)
+        [arrival] = self.take(self.gamma, answers)
+        self.assertEqual(arrival.message_class, MessageClass.ACK_REACH_QUEUE)
+        [moved] = self.take(self.beta, ORDERS)
+        self.clock.advance(5)
+        [receipt] = self.take(self.gamma, answers)
+        self.assertEqual(receipt.message_class, MessageClass.ACK_RECEIVE)
+        self.assertEqual(receipt.correlation_id, moved.identity)
+
+    def test_senders_of_transactions_are_answered(self) -> None:
+        """A sender that keeps transactional messages until their result is known keeps them no longer."""
+        self.both(transactional=True)
+        self.stored(b"1", transactional=True, dead_letter=True)
+        waiting = self.gamma.model.collection.awaiting
+        self.assertEqual(waiting.message_count, 1, "the sender waits for the result")
+        self.begin()
+        self.clock.advance(30)
+        self.assertEqual(waiting.message_count, 0)
+        self.assertEqual(self.run_to_end(self.gamma.service.inspection.dead_letters()), [])
+
+    def test_restart(self) -> None:
+        """A drain continues after a restart, with its counts."""
+        self.both()
+        self.stored(b"1", b"2", delivery=RECOVERABLE)
+        self.begin()
+        self.clock.advance(5)
+        self.restart()
+        self.send(self.gamma, AT_ALPHA, b"3", delivery=RECOVERABLE)
+        self.clock.advance(120)
+        self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 3)
+        self.assert_proven()
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
+
+    def test_end(self) -> None:
+        """After the end of a drain messages stay, also after a restart."""
+        self.both()
+        self.stored(b"1", delivery=RECOVERABLE)
+        self.begin()
+        self.clock.advance(5)
+        final = self.run_to_end(self.alpha.service.drains.end(ORDERS))
+        self.assertEqual(final.moved, 1)
+        self.restart()
+        self.send(self.gamma, AT_ALPHA, b"2", delivery=RECOVERABLE)
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.alpha, ORDERS), [b"2"])
+        self.assertEqual(self.alpha.service.drains.summaries(), [])
+        self.assertRaises(MQError, self.alpha.service.drains.summary, ORDERS)
+
+    def test_destination_away(self) -> None:
+        """While the destination is away, only so many messages leave the queue; all arrive later."""
+        self.both()
+        self.beta.deaf()
+        self.stored(*[b"%d" % number for number in range(5000)], delivery=RECOVERABLE)
+        self.begin()
+        self.clock.advance(5)
+        summary = self.alpha.service.drains.summary(ORDERS)
+        self.assertLess(summary.moved, 4096 + 256)
+        self.assertEqual(summary.remaining, 5000 - summary.moved)
+        self.assertEqual(summary.in_transit, summary.moved)
+        self.beta.listen()
+        for _ in range(30):
+            self.clock.advance(10)
+        self.assertEqual(self.beta.service.inspection.queue(ORDERS).messages, 5000)
+        self.assertEqual(self.alpha.service.drains.summary(ORDERS).in_transit, 0)
+
+    def test_dead_letters(self) -> None:
+        """A message that cannot be delivered from here becomes a dead letter here."""
+        self.both()
+        self.beta.deaf()
+        self.stored(b"1", delivery=RECOVERABLE)
+        self.begin()
+        self.clock.advance(5)
+        self.run_to_end(self.alpha.service.purge_outgoing(AT_BETA))
+        [place] = self.run_to_end(self.alpha.service.inspection.dead_letters())
+        self.assertEqual(bytes(place.message.view.body), b"1")
+
+    def test_dead_letters_of_others(self) -> None:
+        """The same for one that keeps the identifier that its sender gave it."""
+        self.both()
+        name = self.beta.service.inspection.queue(ORDERS).format_name
+        [view] = self.stored(b"1", delivery=RECOVERABLE)
+        self.run_to_end(self.alpha.service.drains.begin(ORDERS, name))
+        self.clock.advance(5)
+        self.run_to_end(self.alpha.service.purge_outgoing(name))
+        [place] = self.run_to_end(self.alpha.service.inspection.dead_letters())
+        self.assertEqual(place.message.view.identifier, view.identifier)
+
+    def test_readers_meanwhile(self) -> None:
+        """A reader at the old queue manager and the drain share the messages: each has one of them once."""
+        self.both()
+        reading = self.deferred(self.alpha.service.reserve(ORDERS, count=2))
+        self.begin()
+        self.send(self.gamma, AT_ALPHA, *[b"%d" % number for number in range(10)], delivery=RECOVERABLE)
+        self.clock.advance(5)
+        reservation = self.successResultOf(reading)
+        self.run_to_end(reservation.confirm())
+        received = [bytes(message.view.body) for message in reservation.messages]
+        moved = self.bodies(self.beta, ORDERS)
+        self.assertEqual(sorted(received + moved), [b"%d" % number for number in range(10)])
+
+    def test_deleted_queue(self) -> None:
+        """The deletion of a queue ends its drain."""
+        self.both()
+        self.begin()
+        self.run_to_end(self.alpha.service.delete_queue(ORDERS))
+        self.clock.advance(10)
+        self.assertEqual(self.alpha.service.drains.summaries(), [])
+        self.restart()
+        self.assertEqual(self.alpha.service.drains.summaries(), [])
+
+
+class RefusedDrainTests(DrainTestCase):
+    """Drains that are not begun."""
+
+    def refusal(self, queue: str, destination: str) -> str:
+        """The error of a drain that is refused."""
+        failed = self.failureResultOf(
+            self.deferred(self.alpha.service.drains.begin(queue, destination)), MQError
+        )
+        return str(failed.value)
+
+    def test_refusals(self) -> None:
+        """A drain needs a queue here, and the direct name of a queue elsewhere; a second one to another
+        destination is refused, to the same one not.
+        """
+        self.both()
+        self.assertIn("MQ_ERROR_QUEUE_NOT_FOUND", self.refusal(".\\private$\\nowhere", AT_BETA))
+        self.assertIn("MQ_ERROR_ILLEGAL_OPERATION", self.refusal(ORDERS, AT_ALPHA))
+        self.assertIn("MQ_ERROR_NO_DS", self.refusal(ORDERS, "PUBLIC=6f9b4c1e-7c1b-4f4c-9d38-0f9e1c4f3a11"))
+        self.assertIn("system queue", self.refusal(".\\system$;deadletter", AT_BETA))
+        self.assertIn("MQ_ERROR", self.refusal(ORDERS, AT_BETA + ";journal"))
+        first = self.begin()
+        self.assertEqual(self.begin(), first)
+        self.assertIn("end that first", self.refusal(ORDERS, "DIRECT=OS:BETA\\private$\\other"))
+
+    def test_no_message_log(self) -> None:
+        """Without a message log nothing says what has arrived."""
+        self.queue(self.beta)
+        failed = self.failureResultOf(self.deferred(self.beta.service.drains.arrived(ORDERS)), MQError)
+        self.assertIn("no message log", str(failed.value))
