@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos standby-kills bridge-chaos stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos standby-kills bridge-chaos drain stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -83,6 +83,11 @@ chaos: $(INSTALLED)
 bridge-chaos: $(INSTALLED)
 	MSMQ_BRIDGE_KILLS=$${MSMQ_BRIDGE_KILLS:-100} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_bridge tests.bridge_service.test_kills
+
+# A drain of 100,000 messages while 1,000 a second arrive, and both queue managers are killed: minutes.
+drain: $(INSTALLED)
+	MSMQ_DRAIN=$${MSMQ_DRAIN:-100000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_drain tests.leaving.test_drain_run
 
 # The day of an operator with 100,000 messages, of which the suite has 2,000: three servers and the command, minutes.
 operator-day: $(INSTALLED)

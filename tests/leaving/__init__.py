@@ -1,0 +1,1 @@
+"""Moves of endpoints to other queue managers and brokers, with real processes."""
