@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 from uuid import UUID
 
@@ -408,6 +408,9 @@ class IInspection(Interface):
 
         MQ_ERROR_NO_DS without a directory.
         """
+
+    def unreached_members() -> Collection[UUID]:
+        """The queue managers that were not reached when this one last tried, by their identifiers."""
 
 
 class IQueueManager(IMessaging, IAdministration):

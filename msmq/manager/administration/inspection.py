@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -340,6 +340,10 @@ class ManagerInspection:
         @raise MQError: MQ_ERROR_NO_DS without a directory.
         """
         return self._router().topology
+
+    def unreached_members(self) -> Collection[UUID]:
+        """See L{IInspection.unreached_members}."""
+        return self._parts.transfer.unreached
 
     def _router(self) -> IRouter:
         self._parts.performer.check_running()

@@ -204,6 +204,17 @@ class MessageTransfer:
         self._sequences.removed(queue)
         self.hops.forget(queue)
 
+    @property
+    def unreached(self) -> frozenset[UUID]:
+        """The queue managers that were not reached when they were last tried."""
+        missed = {
+            identifier
+            for hop in self.hops
+            if hop.unanswered_since is not None
+            for identifier in hop.identifiers
+        }
+        return self._routes.avoided | missed
+
     # Events of sessions
 
     def session_opened(self, session: ISession) -> None:

@@ -59,6 +59,11 @@ class RouteTable:
             self._ask(destination)
         return self._known.get(destination, ())
 
+    @property
+    def avoided(self) -> frozenset[UUID]:
+        """The queue managers that could not be reached lately."""
+        return frozenset(self._avoided)
+
     def changed(self) -> None:
         """The topology has changed: all routes are looked up again."""
         self._generation += 1

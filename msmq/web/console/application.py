@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import tzinfo
 from functools import partial
 from hashlib import blake2b
+from typing import Final
 
 from klein import Klein
 from twisted.internet.interfaces import IReactorTime
@@ -120,13 +121,18 @@ def _admit(access: WebAccess, request: IRequest, route: str) -> None:
 
 
 class ConsoleAssets:
-    """The style sheet and the script."""
+    """The style sheet and the scripts."""
 
     app = Klein()
 
     def __init__(self) -> None:
-        self._style_sheet = Asset("console.css", b"text/css; charset=utf-8")
-        self._live = Asset("live.js", b"text/javascript; charset=utf-8")
+        self._style_sheet = Asset(b"text/css; charset=utf-8", "console.css")
+        self._live = Asset(_SCRIPT, "live.js")
+        self._map = Asset(_SCRIPT, "map.js")
+        # Each needs those before it.
+        self._d3 = Asset(
+            _SCRIPT, *(f"d3/d3-{name}.min.js" for name in ("dispatch", "quadtree", "timer", "force"))
+        )
 
     @app.route("/assets/console.css", methods=["GET"])
     def style_sheet(self, request: Request) -> bytes:
@@ -138,12 +144,25 @@ class ConsoleAssets:
         """The script that follows the figures of a page."""
         return self._live.answer(request)
 
+    @app.route("/assets/map.js", methods=["GET"])
+    def map(self, request: Request) -> bytes:
+        """The script that draws the enterprise."""
+        return self._map.answer(request)
+
+    @app.route("/assets/d3-force.js", methods=["GET"])
+    def d3(self, request: Request) -> bytes:
+        """The library that computes the positions on a map."""
+        return self._d3.answer(request)
+
+
+_SCRIPT: Final = b"text/javascript; charset=utf-8"
+
 
 class Asset:
-    """A file of the console, which a browser keeps until it changes."""
+    """Files of the console as one, which a browser keeps until it changes."""
 
-    def __init__(self, name: str, content_type: bytes) -> None:
-        self._content = (ASSETS / name).read_bytes()
+    def __init__(self, content_type: bytes, *names: str) -> None:
+        self._content = b"\n".join((ASSETS / name).read_bytes() for name in names)
         self._content_type = content_type
         self._tag = b'"%s"' % blake2b(self._content, digest_size=8).hexdigest().encode("ascii")
 

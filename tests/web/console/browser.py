@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from unittest import SkipTest
+from uuid import UUID
 
 from playwright.sync_api import Browser, sync_playwright
 from twisted.trial.unittest import SynchronousTestCase
@@ -31,6 +32,41 @@ TOKEN: Final = "console-browser-tests-0123456789abcdef"
 HOSTILE: Final = (
     "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\u202egnp"
 )
+
+_ENTERPRISE: Final = f"""
+[enterprise]
+id = "{UUID(int=0xE0)}"
+[[site]]
+name = "Berlin"
+id = "{UUID(int=0xE1)}"
+[[site]]
+name = "Rome"
+id = "{UUID(int=0xE2)}"
+[[link]]
+sites = ["Berlin", "Rome"]
+cost = 7
+gates = ["IRIS", "WOLF"]
+[[queue_manager]]
+name = "ALPHA"
+id = "{UUID(int=0xE3)}"
+sites = ["Berlin"]
+[[queue_manager]]
+name = "IRIS"
+id = "{UUID(int=0xE4)}"
+address = "{own_address(66)}"
+sites = ["Berlin"]
+routing_server = true
+[[queue_manager]]
+name = "WOLF"
+id = "{UUID(int=0xE5)}"
+sites = ["Rome"]
+routing_server = true
+[[queue_manager]]
+name = "LUCA"
+id = "{UUID(int=0xE6)}"
+sites = ["Rome"]
+"""
+"""Two sites; IRIS, over which ALPHA reaches LUCA, does not run."""
 
 _OPTIONS: Final = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
@@ -52,8 +88,11 @@ class ConsoleServer:
         tokens = self.directory / "tokens"
         tokens.touch(0o600)
         tokens.write_text(f"desk admin {TOKEN}\n")
+        enterprise = self.directory / "enterprise.toml"
+        enterprise.write_text(_ENTERPRISE)
         configuration.write_text(
             f'[listen]\nweb = "tcp:15801:interface={address}"\n[security]\ncontrol_token_file = "{tokens}"\n'
+            f'[directory]\nbackend = "file:{enterprise}"\n'
         )
         self._options = (
             *("--config", configuration, "--name", "ALPHA", "--address", address),
@@ -99,6 +138,8 @@ class ConsoleServer:
         self.send(".\\private$\\hostile", [{"label": HOSTILE, "body": HOSTILE}])
         self.lose("lost")
         self.send(ABSENT, [{"label": "waiting", "body": "2", "delivery": "recoverable"}])
+        waiting = {"label": "routed", "body": "3", "delivery": "recoverable"}
+        self.send(f"PRIVATE={UUID(int=0xE4)}\\00000001", [waiting])
 
     def lose(self, label: str) -> None:
         """Make a dead letter."""

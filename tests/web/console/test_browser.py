@@ -81,7 +81,7 @@ class ConsoleInBrowserTests(SynchronousTestCase):
             f"/explain?message={quote(first['id'])}",
             f"/events?after=0&where={quote(PURGED)}",
             "/transactions",
-            "/enterprise",
+            "/enterprise?source=ALPHA&destination=LUCA",
             "/configuration?all=true",
             "/nothing",
         ]
@@ -248,6 +248,26 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         expect(line).to_have_attribute("points", POINTS, timeout=PATIENCE)
         label = page.locator("[data-spark=messages] svg").get_attribute("aria-label")
         self.assertRegex(label or "", r"^now \d+, at most \d+ in the last \d+ min$")
+
+    def test_route_on_the_map(self) -> None:
+        """Two of them are chosen, by mouse and by keyboard, for their route; what is down is marked."""
+        page = self.open("/enterprise")
+        machines = page.locator(".map .machine")
+        expect(machines).to_have_count(4)
+        expect(page.locator(".map .down.machine")).to_have_text(re.compile("IRIS ✕"))
+        expect(page.locator(".map .down.link")).to_have_text(re.compile("7 ✕"))
+        machines.filter(has_text="ALPHA").click()
+        expect(page.locator("#map").get_by_role("status")).to_contain_text("Route from ALPHA")
+        machines.filter(has_text="LUCA").focus()
+        page.keyboard.press("Enter")
+        [found] = self.server.msmq("route", "ALPHA", "LUCA")
+        expect(page.locator("#route li strong")).to_have_text([hop["name"] for hop in found["hops"]])
+        expect(page.locator("#route li").first).to_contain_text(found["hops"][0]["reason"])
+        expect(page.locator(".map .step")).to_have_count(len(found["hops"]))
+        self.assertEqual([each for each in self.requests if each.startswith("error")], [])
+        page.get_by_label("while these are down").fill("IRIS")
+        page.get_by_role("button", name="Route").click()
+        expect(page.locator("#route")).to_contain_text("the message waits at ALPHA for IRIS")
 
     def test_hostile_content(self) -> None:
         """A label and a body with markup are shown as text, and no script runs."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from html.parser import HTMLParser
 from urllib.parse import quote
 
+from twisted.trial.unittest import SynchronousTestCase
+
 from msmq.queues.arriving.message import Message
-from msmq.web.console.rendering import CONTENT_SECURITY_POLICY
+from msmq.web.console.rendering import ASSETS, CONTENT_SECURITY_POLICY
 from tests.web.support import ORDERS, TOKEN, WebTestCase
 
 ELSEWHERE = "DIRECT=OS:GAMMA\\private$\\elsewhere"
@@ -238,6 +241,24 @@ class PageTests(ConsoleTestCase):
     def test_no_directory(self) -> None:
         """Without a directory the page of the enterprise says so."""
         self.assertIn("no directory is configured", self.page("/enterprise").text)
+
+
+class AssetTests(SynchronousTestCase):
+    """Style sheet, scripts and licences."""
+
+    def test_size(self) -> None:
+        """All together are under 300 KB, and under 100 KB compressed."""
+        content = b"".join(file.read_bytes() for file in sorted(ASSETS.rglob("*")) if file.is_file())
+        self.assertLess(len(content), 300_000)
+        self.assertLess(len(zlib.compress(content)), 100_000)
+
+    def test_licences(self) -> None:
+        """Each library has its licence beside it."""
+        libraries = sorted((ASSETS / "d3").glob("*.min.js"))
+        self.assertTrue(libraries)
+        for library in libraries:
+            licence = library.with_name(library.name.replace(".min.js", ".LICENSE"))
+            self.assertIn("Permission to use, copy, modify", licence.read_text(encoding="utf-8"))
 
 
 class DeadLetterTests(ConsoleTestCase):

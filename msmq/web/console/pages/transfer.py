@@ -15,6 +15,7 @@ from msmq.control.server.messages.properties import guid
 from msmq.interfaces.summaries import OutgoingQueueSummary, SessionSummary
 from msmq.routing.topology_description import describe_route, describe_topology
 from msmq.structures.status import MQError
+from msmq.web.console.enterprise_map import PeerStates, draw_enterprise
 from msmq.web.console.pages.context import PageContext, page_parameters
 from msmq.web.console.rows import TableRows, read_query
 
@@ -90,24 +91,40 @@ class TransferPages:
 
     @app.route("/enterprise", methods=["GET"])
     async def enterprise(self, request: Request) -> bytes:
-        """Sites, links and queue managers; with C{source} and C{destination} also the route between them."""
+        """Sites, links and queue managers; with C{source} and C{destination} also the route between them.
+
+        C{down} has the names of queue managers that are taken to be down, with commas between them.
+        """
         found = page_parameters(request)
-        source, destination = found.pop("source", ""), found.pop("destination", "")
-        refuse_rest(found, "source and destination")
-        topology, route, problem = None, None, ""
+        source, destination, down = (
+            found.pop(name, "").strip() for name in ("source", "destination", "down")
+        )
+        refuse_rest(found, "source, destination and down")
+        topology, drawn, route, problem = None, None, None, ""
         try:
-            topology = describe_topology(await running(self._inspection.topology()))
+            whole = await running(self._inspection.topology())
             if source and destination:
-                explained = await running(self._inspection.route(source, destination))
-                route = describe_route(explained.topology, explained.route)
+                members = [name.strip() for name in down.split(",") if name.strip()]
+                try:
+                    route = await running(self._inspection.route(source, destination, members))
+                except MQError as error:
+                    problem = error.detail or error.status.name
+            topology = describe_topology(whole)
+            states = PeerStates(self._inspection.unreached_members())
+            await self._context.each(self._inspection.each_outgoing(), states.add_outgoing)
+            await self._context.each(self._inspection.each_session(), states.add_session)
+            own = self._inspection.status().identifier
+            drawn = draw_enterprise(whole, states, own, None if route is None else route.route, source)
         except MQError as error:
             problem = error.detail or error.status.name
         return self._context.page(
             request,
             "enterprise",
             topology=topology,
-            route=route,
+            drawn=drawn,
+            route=None if route is None else describe_route(route.topology, route.route),
             problem=problem,
             source=source,
             destination=destination,
+            down=down,
         )
