@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import bare_frames
 import bridge
+import console
 import directory
 import express
 import hostile
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "storage_postgresql": storage_postgresql.measure,
     "pipeline": pipeline.measure,
     "bridge": bridge.measure,
+    "console": console.measure,
 }
 
 

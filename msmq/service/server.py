@@ -20,6 +20,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import (
     IProtocolFactory,
     IReactorFromThreads,
+    IReactorInThreads,
     IReactorTime,
 )
 from twisted.logger import Logger
@@ -446,6 +447,8 @@ class Server(Service):
         port = await self._ports.listen("web", endpoint, site, parts.tls)
         host = cast(IPv4Address | IPv6Address, port.getHost())
         self.web = (host.host, host.port)
+        # The first request for a page would wait for it otherwise.
+        cast(IReactorInThreads, self._reactor).callInThread(web.prepare)
         self._log_line(f"web on {socket_text(*self.web)}")
 
     async def _listen_for_remote_control(

@@ -7,15 +7,18 @@ from secrets import token_urlsafe
 
 import attrs
 from twisted.internet.interfaces import IReactorTime
+from twisted.plugin import getPlugins
 
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import ControlSite
 from msmq.interfaces.bridges import IBridges, NoBridges
+from msmq.interfaces.decoding import IBodyDecoder
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
 from msmq.web.access.sessions import BrowserSessions
 from msmq.web.access.web_access import WebAccess
 from msmq.web.console.application import make_console
+from msmq.web.console.rendering import compile_templates
 from msmq.web.exposition import Exposition, Instruments
 from msmq.web.readiness import Readiness, readiness
 from msmq.web.site import WebSite
@@ -34,6 +37,12 @@ class WebEndpoint:
     def around(cls, store: IMessageStore, reactor: IReactorTime) -> WebEndpoint:
         """Measure a store that is not open yet."""
         return cls(Instruments(store, reactor))
+
+    @staticmethod
+    def prepare() -> None:
+        """Compile the pages of the console, and load the decoders of bodies; called in a thread."""
+        compile_templates()
+        tuple(getPlugins(IBodyDecoder))
 
     @property
     def store(self) -> IMessageStore:

@@ -205,7 +205,8 @@ class StreamTests(ControlTestCase):
         for number in range(6):
             self.put(b"a", queue=self.make_queue(f"q{number}"))
         parts = list(self.service.inspection.flow())
-        self.assertEqual(parts[:-1], [None] * 3)
+        self.assertEqual(set(parts[:-1]), {None})
+        self.assertGreaterEqual(len(parts), 4)
         caller = self.stream("topics=overview")
         self.assertEqual([value["messages"] for _, value in self.events(caller)], [6])
 

@@ -169,8 +169,13 @@ class ManagerInspection:
     def flow(self) -> Iterator[MessageFlow | None]:
         """See L{IInspection.flow}."""
         model = self._model
-        arrived = received = 0
+        arrived = received = messages = 0
         oldest: float | None = None
+        for number, queue in enumerate(list(model.collection.all_queues()), 1):
+            if number % _FLOW_SLICE == 0:
+                yield None
+            if queue.total_bytes:
+                messages += queue.message_count
         for number, queue in enumerate(list(model.queues()), 1):
             if number % _FLOW_SLICE == 0:
                 yield None
@@ -181,7 +186,7 @@ class ManagerInspection:
             if head is not None and (oldest is None or head < oldest):
                 oldest = head
         yield MessageFlow(
-            messages=max(0, model.message_count - uncommitted_messages(model)),
+            messages=max(0, messages - uncommitted_messages(model)),
             bytes=model.storage.used,
             arrived=arrived,
             received=received,

@@ -98,6 +98,9 @@ class Search:
     async def _in_memory(self) -> AsyncIterator[MessagePosition]:
         looked = 0
         for queue in list(self._performer.model.collection.all_queues()):
+            looked += 1
+            if looked % LOOKED_AT_ONCE == 0:
+                await deferLater(self._reactor, 0)
             for position in list(queue.positions.loaded()):
                 looked += 1
                 if looked % LOOKED_AT_ONCE == 0:

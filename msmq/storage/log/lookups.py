@@ -21,7 +21,7 @@ from msmq.storage.log.quarantine import Quarantine
 from msmq.storage.log.workers import Call, Worker
 from msmq.storage.log_answer import LOG_BYTES
 
-STEP_ROWS: Final = 2000
+STEP_ROWS: Final = 300
 """Rows examined per iteration of the reactor."""
 MOST_ROWS: Final = 50_000
 """Entries per page; entries without a packet need memory too."""
@@ -105,7 +105,9 @@ class Lookups:
 
     def _rows_of(self, identity: bytes) -> Iterator[tuple[UUID, int] | None]:
         for kept in list(self._engine.state.by_number.values()):
-            for rows in (kept.messages, kept.express):
+            # Most queues are empty most of the time.
+            yield None
+            for rows in (each for each in (kept.messages, kept.express) if len(each)):
                 for lookup_id in rows.named(identity):
                     row = None if lookup_id is None else rows.get(lookup_id)
                     if lookup_id is not None and row and MESSAGE_ROW.unpack(row)[1] >= HAS_IDENTITY:

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from twisted.web.server import Request
 
 from msmq.decoding.values import unix_time
@@ -38,6 +39,30 @@ def protect(request: Request) -> None:
         request.setHeader(name.encode(), value.encode())
 
 
+class CompiledTemplates(BytecodeCache):
+    """Keeps the code of compiled templates for all renderers of the process."""
+
+    def __init__(self) -> None:
+        self._code: dict[str, bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """See L{BytecodeCache.load_bytecode}."""
+        if (code := self._code.get(bucket.key)) is not None:
+            bucket.bytecode_from_string(code)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """See L{BytecodeCache.dump_bytecode}."""
+        self._code[bucket.key] = bucket.bytecode_to_string()
+
+
+_COMPILED: Final = CompiledTemplates()
+
+
+def compile_templates() -> None:
+    """Compile all templates, which takes a fifth of a second; a thread does it before the first request."""
+    PageRenderer("", None).compile()
+
+
 class PageRenderer:
     """Renders pages.
 
@@ -50,6 +75,7 @@ class PageRenderer:
             loader=FileSystemLoader(Path(__file__).parent / "templates"),
             autoescape=True,
             auto_reload=False,
+            bytecode_cache=_COMPILED,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -69,6 +95,11 @@ class PageRenderer:
             "when": partial(presentation.shown_time, zone=zone),
             "moment": unix_time,
         }
+
+    def compile(self) -> None:
+        """Compile all templates."""
+        for name in self._environment.list_templates():
+            self._environment.get_template(name)
 
     def page(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> bytes:
         """Set status and headers of a page, and return its body."""

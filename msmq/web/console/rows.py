@@ -12,8 +12,11 @@ from msmq.control.protocol.refusals import invalid
 from msmq.control.server.messages.properties import number
 from msmq.quoting import quoted
 
-PAGE: Final = 100
+PAGE: Final = 50
 """Rows on one page."""
+
+_SURPLUS: Final = 1000
+"""Rows beyond those of the pages so far that are kept before they are compared."""
 
 _T = TypeVar("_T")
 
@@ -68,7 +71,7 @@ class TablePage(Generic[_T]):
 
 
 class TableRows(Generic[_T]):
-    """Collects the rows of one page.
+    """Collects the rows of one page; those that are not among the first ones are dropped on the way.
 
     @param columns: the key of each column by which rows can be sorted.
     @param text: the text of a row, to which the filter applies.
@@ -82,20 +85,28 @@ class TableRows(Generic[_T]):
         self._text = text
         self._wanted = query.text.casefold()
         self._rows: list[_T] = []
-        self._total = 0
+        self._needed = query.page * PAGE
+        self._matching = self._total = 0
 
     def add(self, row: _T) -> None:
         """Add a row."""
         self._total += 1
-        if not self._wanted or self._wanted in self._text(row).casefold():
-            self._rows.append(row)
+        if self._wanted and self._wanted not in self._text(row).casefold():
+            return
+        self._matching += 1
+        self._rows.append(row)
+        if len(self._rows) >= self._needed + _SURPLUS:
+            self._rows = self._best(self._needed)
 
     def page(self) -> TablePage[_T]:
         """The page; one after the last is the last."""
-        matching = len(self._rows)
-        last = max(1, -(-matching // PAGE))
+        last = max(1, -(-self._matching // PAGE))
         query = attrs.evolve(self._query, page=min(self._query.page, last))
-        best: Callable[[int, Iterable[_T], Callable[[_T], Any]], list[_T]]
-        best = heapq.nlargest if query.is_descending else heapq.nsmallest
         first = (query.page - 1) * PAGE
-        return TablePage(best(first + PAGE, self._rows, self._key)[first:], query, matching, self._total)
+        return TablePage(self._best(first + PAGE)[first:], query, self._matching, self._total)
+
+    def _best(self, number: int) -> list[_T]:
+        """The first rows in the order of the table; equal ones in the order in which they were added."""
+        best: Callable[[int, Iterable[_T], Callable[[_T], Any]], list[_T]]
+        best = heapq.nlargest if self._query.is_descending else heapq.nsmallest
+        return best(number, self._rows, self._key)

@@ -40,6 +40,22 @@ class TableTests(SynchronousTestCase):
         self.assertEqual((list(page.rows), page.query.page), ([2 * PAGE], 3))
         self.assertEqual((table(0).pages, list(table(0).rows)), (1, []))
 
+    def test_many_rows(self) -> None:
+        """Of many rows a page has the same as of few, also of those with equal keys, in both directions."""
+        columns = {"rest": lambda row: row % 7}
+        numbers = [(number * 7919) % 5003 for number in range(5003)]
+        for order, is_descending in (("up", False), ("down", True)):
+            for page in (1, 3, 101, 500):
+                query = read_query({"order": order, "page": str(page)}, columns, "rest")
+                rows: TableRows[int] = TableRows(query, columns, str)
+                for number in numbers:
+                    rows.add(number)
+                found = rows.page()
+                expected = sorted(numbers, key=columns["rest"], reverse=is_descending)
+                first = (found.query.page - 1) * PAGE
+                self.assertEqual(list(found.rows), expected[first : first + PAGE], (order, page))
+                self.assertEqual((found.matching, found.total), (5003, 5003))
+
     def test_bad_input(self) -> None:
         """An unknown column, order or page is refused with the value."""
         for query, text in (

@@ -21,7 +21,7 @@ from msmq.structures.status import MQError
 JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
 
-_SLICE: Final = 100
+_SLICE: Final = 50
 _SLICE_BYTES: Final = 0x40000
 _PROGRESS: Final = 1.0
 _T = TypeVar("_T")
@@ -231,6 +231,9 @@ async def json_list(
     """Answer with a JSON array, in slices if it is long; the items are made slice by slice."""
     remaining = iter(items)
     part = list(islice(remaining, _SLICE))
+    if len(part) < _SLICE:
+        return json_answer(request, part)
+    await next_reactor_turn(clock)
     following = list(islice(remaining, _SLICE))
     if not following:
         return json_answer(request, part)

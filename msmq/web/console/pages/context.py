@@ -20,10 +20,11 @@ from msmq.web.access.request import WebRequest
 from msmq.web.access.web_access import WebAccess
 from msmq.web.console.change_outcomes import take_outcome
 from msmq.web.console.rendering import PageRenderer
+from msmq.web.console.rows import TablePage, TableRows
 from msmq.web.readiness import Readiness
 
-TURN: Final = 0.005
-"""Maximum time of one reactor iteration, in seconds."""
+TURN: Final = 0.003
+"""Seconds after which a page lets others be served; an iteration of the reactor may have two such parts."""
 
 _T = TypeVar("_T")
 
@@ -89,6 +90,18 @@ class PageContext:
         assert isinstance(request, WebRequest)
         identity = self.access.identify(request)
         return self.renderer.page(request, template, {"identity": identity, **values}, status)
+
+    def pause(self) -> Deferred[None]:
+        """Serve others before the next part of a page."""
+        return next_reactor_turn(self.clock)
+
+    async def table(self, values: Iterable[_T], rows: TableRows[_T]) -> TablePage[_T]:
+        """Collect the rows of a table, and choose those of the page."""
+        await self.each(values, rows.add)
+        await self.pause()
+        page = rows.page()
+        await self.pause()
+        return page
 
     async def each(self, values: Iterable[_T], use: Callable[[_T], object]) -> None:
         """Use each value, with a pause for the reactor whenever L{TURN} seconds have passed."""

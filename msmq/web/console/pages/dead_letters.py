@@ -11,6 +11,7 @@ from twisted.web.server import Request
 from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.control.server.http.requests import refuse_rest
 from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.control.server.resources.dead_letter_groups import DEAD_LETTER_QUEUES
 from msmq.web.console.dead_letter_reasons import DeadLetterReason, dead_letter_reason
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 
@@ -75,10 +76,12 @@ class DeadLetterPage:
             if clock.seconds() - began >= TURN:
                 await next_reactor_turn(clock)
                 began = clock.seconds()
+        await self._context.pause()
+        system = self._inspection.system_queues()
         return self._context.page(
             request,
             "deadletters",
             groups=sorted(groups.values(), key=lambda group: -group.messages),
             looked_at=looked_at,
-            total=self._inspection.status().dead_letters,
+            total=sum(each.messages for each in system if each.path.casefold() in DEAD_LETTER_QUEUES),
         )

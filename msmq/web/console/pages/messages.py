@@ -90,7 +90,10 @@ class MessagePages:
         listed = await self._search(path, after, wanted)
         message = None
         if selected is not None:
-            message = self._shown(await running(self._inspection.read_message(path, selected)))
+            found_message = await running(self._inspection.read_message(path, selected))
+            await self._context.pause()
+            message = self._shown(found_message)
+        await self._context.pause()
         return self._context.page(
             request,
             "messages",

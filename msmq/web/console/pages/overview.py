@@ -100,7 +100,9 @@ class OverviewPage:
 
         await self._context.each(self._inspection.each_queue(), add_queue)
         await self._context.each(self._inspection.each_outgoing(), add_outgoing)
+        await self._context.pause()
         status, readiness = self._inspection.status(), self._context.readiness()
+        await self._context.pause()
         return self._context.page(
             request,
             "overview",

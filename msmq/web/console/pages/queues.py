@@ -51,11 +51,11 @@ class QueuePages:
         inspection = self._manager.inspection
         rows = TableRows(query, COLUMNS, lambda queue: f"{queue.path}\n{queue.label}")
         system = inspection.system_queues() if with_system else []
-        await self._context.each(chain(inspection.each_queue(), system), rows.add)
+        table = await self._context.table(chain(inspection.each_queue(), system), rows)
         return self._context.page(
             request,
             "queues",
-            table=rows.page(),
+            table=table,
             with_system=with_system,
         )
 

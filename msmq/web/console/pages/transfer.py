@@ -56,8 +56,8 @@ class TransferPages:
         rows = TableRows(
             query, OUTGOING_COLUMNS, lambda queue: "\n".join([queue.format_name, *queue.next_hops])
         )
-        await self._context.each(self._inspection.each_outgoing(), rows.add)
-        return self._context.page(request, "outgoing", table=rows.page())
+        table = await self._context.table(self._inspection.each_outgoing(), rows)
+        return self._context.page(request, "outgoing", table=table)
 
     @app.route("/outgoing_queue", methods=["GET"])
     def outgoing_queue(self, request: Request) -> bytes:
@@ -78,8 +78,8 @@ class TransferPages:
         rows = TableRows(
             query, SESSION_COLUMNS, lambda session: f"{session.remote_address}\n{session.remote_identifier}"
         )
-        await self._context.each(self._inspection.each_session(), rows.add)
-        return self._context.page(request, "sessions", table=rows.page())
+        table = await self._context.table(self._inspection.each_session(), rows)
+        return self._context.page(request, "sessions", table=table)
 
     @app.route("/session", methods=["GET"])
     def session(self, request: Request) -> bytes:
