@@ -128,6 +128,10 @@ VERBS: Final = {
     ),
     "send": VerbEntry("msmq.cli.messages.send", "Send messages to DESTINATION, and print their identifiers."),
     "session": VerbEntry("msmq.cli.server.session", "List and close the sessions with other queue managers."),
+    "shadow": VerbEntry(
+        "msmq.cli.messages.shadow",
+        "List and show the shadows of queues, and compare the answers of both consumers.",
+    ),
     "status": VerbEntry("msmq.cli.server.status", "Show the identity and the state of the queue manager."),
     "store": VerbEntry("msmq.cli.server.store", "Migrate, check, repair and discard message stores."),
     "top": VerbEntry(

@@ -42,18 +42,6 @@ class DrainSummary:
     first_identifier: int
 
 
-@attrs.frozen
-class ArrivedIdentifiers:
-    """A part of the identifiers in a message log, in the order of arrival.
-
-    @ivar last: the sequence number of the last entry that was read; 0 if there is none after the first one
-        that was asked for.
-    """
-
-    identifiers: Sequence[str]
-    last: int
-
-
 class IDrains(Interface):
     """The drains of a queue manager; they continue after a restart.
 
@@ -88,12 +76,4 @@ class IDrains(Interface):
         """The identifiers that moved messages have at the destination, in the order of their departure.
 
         @param after: how many to skip, counted from the beginning of the drain.
-        """
-
-    def arrived(queue: str, after: int = 0, count: int = 1000) -> Awaitable[ArrivedIdentifiers]:
-        """The identifiers of messages that have arrived in a queue of this queue manager, from its message
-        log.
-
-        @param after: the sequence number after which to begin.
-        @raise MQError: MQ_ERROR_UNSUPPORTED_OPERATION if the queue has no message log.
         """

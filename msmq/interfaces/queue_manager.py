@@ -15,6 +15,7 @@ from msmq.interfaces.queue_properties import QueueProperties
 from msmq.interfaces.received_messages import (
     ExplainedRoute,
     Explanation,
+    LoggedMessage,
     MessageLocation,
     MessagePage,
     ReceivedMessage,
@@ -324,6 +325,14 @@ class IInspection(Interface):
 
     def log_extent(path: str) -> Awaitable[LogExtent]:
         """The extent of a queue's message log."""
+
+    def logged(path: str, after: int = 0, count: int = 1000) -> Awaitable[Sequence[LoggedMessage]]:
+        """Messages in a queue's message log, the oldest first.
+
+        @param after: only entries with larger sequence numbers.
+        @param count: at most so many, and at most 1000.
+        @raise MQError: MQ_ERROR_UNSUPPORTED_OPERATION if the queue has no message log.
+        """
 
     def public_queues(
         *, label: str | None = None, application_type: UUID | None = None, path: str | None = None

@@ -93,6 +93,18 @@ class MessageLocation:
 
 
 @attrs.frozen
+class LoggedMessage:
+    """A message in the message log of a queue.
+
+    @ivar arrived: seconds since 1970-01-01 UTC.
+    """
+
+    sequence: int
+    arrived: float
+    view: UserMessageView = attrs.field(repr=False)
+
+
+@attrs.frozen
 class FoundReport:
     """A report about a traced message, in a queue of this queue manager.
 

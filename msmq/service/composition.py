@@ -78,6 +78,7 @@ from msmq.wire.sid import parse_sid
 
 if TYPE_CHECKING:
     from msmq.bridge_service.service import BridgeService
+    from msmq.shadow_service.service import ShadowService
 
 
 @attrs.frozen
@@ -95,6 +96,7 @@ class ServerParts:
     @ivar discovery: listens on the discovery port; C{None} without a connected network.
     @ivar tls: makes the TLS of the session port, and of the hosts that have it.
     @ivar bridge: the routes to other brokers; C{None} without any.
+    @ivar shadows: the shadows of queues; C{None} without any.
     """
 
     manager: QueueManagerService
@@ -108,6 +110,7 @@ class ServerParts:
     discovery: DiscoveryServerProtocol | None = None
     tls: ITls | None = None
     bridge: BridgeService | None = None
+    shadows: ShadowService | None = None
 
     def configure(self, configuration: Configuration, rules: Rules) -> None:
         """Apply the settings of another configuration that need no restart; this does not fail.
@@ -272,6 +275,7 @@ def compose(
         addresses=addresses,
     )
     bridge = _bridge(configuration, manager, reactor)
+    shadows = _shadows(configuration, manager, reactor)
     control = make_site(
         manager,
         members=EstateMembers(
@@ -283,13 +287,14 @@ def compose(
         limits=ControlLimits(receives=limits.control_receives, connections=shares.control),
         clock=reactor,
         bridges=bridge,
+        shadows=shadows,
     )
     pings = replacements.ping_protocol(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:
         discovery = replacements.discovery(queue_manager, reactor, lambda: manager.membership, search)
     return ServerParts(
-        manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls, bridge
+        manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls, bridge, shadows
     )
 
 
@@ -305,6 +310,19 @@ def _bridge(
     queues = ManagerQueues(manager)
     directory = configuration.queue_manager.data / "bridge"
     return BridgeService(configuration.bridges, lambda _: queues, reactor, directory)
+
+
+def _shadows(
+    configuration: Configuration, manager: IQueueManager, reactor: IReactorTime
+) -> ShadowService | None:
+    if not configuration.shadows:
+        return None
+    # A server without shadows imports nothing of them.
+    from msmq.shadow_service.service import ShadowService
+
+    directory = configuration.queue_manager.data / "shadows"
+    name = configuration.queue_manager.name
+    return ShadowService(configuration.shadows, manager, name, reactor, directory)
 
 
 def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSettings:

@@ -51,6 +51,7 @@ from msmq.service.settings import (
     WebSettings,
 )
 from msmq.settings import SessionSettings
+from msmq.shadow_service.settings import ShadowSettings, ShadowTables
 from msmq.storage.factory import StorageDescriptionError, check_sharing, probe_store
 from msmq.toml.document import DocumentError, nearest, read_document
 from msmq.toml.lines import Path as KeyPath
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 
 _T = TypeVar("_T")
+
+SHADOW: Final = "shadow"
+"""The name of the tables with shadows of queues."""
 
 BRIDGE: Final = "bridge"
 """The name of the tables with routes of the bridge."""
@@ -208,6 +212,7 @@ class _Reading:
     _reads: list[str | None] = attrs.field(init=False, factory=list)
     _files: list[str] = attrs.field(init=False, factory=list)
     _bridge_tables: list[object] = attrs.field(init=False, factory=list)
+    _shadow_tables: list[object] = attrs.field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         self._values = {table: {} for table in TABLES}
@@ -238,6 +243,8 @@ class _Reading:
     def _read_table(self, table: str, entries: object) -> None:
         if table == BRIDGE:
             self._bridge_tables.append(entries)
+        elif table == SHADOW:
+            self._shadow_tables.append(entries)
         elif table not in TABLES:
             self._refuse((table,), f"is not a table of the configuration{nearest(table, TABLES)}")
         elif not isinstance(entries, dict):
@@ -329,6 +336,7 @@ class _Reading:
             web=WebSettings(**self._fields("web", WebSettings)),
             security=self._security(),
             bridges=self._bridges(queue_manager.name),
+            shadows=self._shadows(),
         )
 
     def _bridges(self, name: str) -> tuple[OutwardSettings | InwardSettings, ...]:
@@ -339,6 +347,10 @@ class _Reading:
         from msmq.bridge_service.route_table import RouteTables
 
         return RouteTables(name, self._refuse).read(self._bridge_tables[-1])
+
+    def _shadows(self) -> tuple[ShadowSettings, ...]:
+        """The shadows of queues; of several files with such tables the last one counts."""
+        return ShadowTables(self._refuse).read(self._shadow_tables[-1]) if self._shadow_tables else ()
 
     def _sharing(self) -> StorageSharing:
         sharing = StorageSharing(**self._fields("storage", StorageSharing))
@@ -359,6 +371,8 @@ class _Reading:
         origins = {_dotted(key): self._value_origin(key) for key in keys}
         if self._bridge_tables:
             origins[BRIDGE] = self._value_origin((BRIDGE,))
+        if self._shadow_tables:
+            origins[SHADOW] = self._value_origin((SHADOW,))
         for option, given, set_by_option in _OPTIONS:
             if given(overrides) is not None:
                 for table, key in set_by_option:

@@ -92,6 +92,8 @@ def differences(running: Configuration, read: Configuration) -> Iterator[str]:
                 yield f"{table}.{key}"
     if running.bridges != read.bridges:
         yield "bridge"
+    if running.shadows != read.shadows:
+        yield "shadow"
 
 
 def is_reloaded(key: str) -> bool:

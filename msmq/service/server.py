@@ -350,6 +350,9 @@ class Server(Service):
         if parts.bridge is not None:
             self._undo.append(parts.bridge.stop)
             parts.bridge.start()
+        if parts.shadows is not None:
+            self._undo.append(parts.shadows.stop)
+            parts.shadows.start()
         name = configuration.queue_manager.name
         self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
         self._log_line(f"listens on {', '.join(self.addresses) or 'no address'}")

@@ -19,6 +19,7 @@ import attrs
 from msmq.membership.divergence import DirectoryChanges
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
 from msmq.settings import SessionSettings
+from msmq.shadow_service.settings import ShadowSettings
 from msmq.transfer.source_journaling import SourceJournaling
 
 if TYPE_CHECKING:
@@ -379,6 +380,9 @@ class Configuration:
 
     security: SecuritySettings = SecuritySettings()
     """Access rights by principal."""
+
+    shadows: tuple[ShadowSettings, ...] = ()
+    """Queues whose messages are copied to a second consumer."""
 
     bridges: tuple[OutwardSettings | InwardSettings, ...] = ()
     """The routes between queues and other brokers."""

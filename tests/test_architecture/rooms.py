@@ -79,6 +79,7 @@ ROOMS = {
             "manager",
             "control",
             "bridge_service",
+            "shadow_service",
             "web",
             "plugins",
             "durable",
@@ -128,6 +129,8 @@ ROOMS = {
     "bridge_service": Room(
         6, (*BELOW_PROVIDERS, "decoding", "bridge", "control", "client", "durable", "toml")
     ),
+    # Copies for a second consumer.
+    "shadow_service": Room(6, (*BELOW_PROVIDERS, "manager", "durable", "toml")),
     # The doors: what users import, and what their tests import.
     "msmq": Room(
         7, (*BELOW_PROVIDERS, *PROVIDERS, "decoding", "manager", "service", "broker", "sender", "version")
@@ -166,6 +169,7 @@ SAME_LEVEL = {
     ("service", "control"),
     ("service", "web"),
     ("service", "bridge_service"),
+    ("service", "shadow_service"),
     ("web", "control"),
     ("broker", "service"),
     ("double", "broker"),

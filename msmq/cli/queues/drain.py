@@ -108,7 +108,7 @@ def _check_destination(settings: Settings, server: str, destination: str) -> Non
 
     @raise MQError: it is not, or has none.
     """
-    settings.client_of(server, "--verify").arrived(_own_name(destination), count=1)
+    settings.client_of(server, "--verify").logged(_own_name(destination), count=1)
 
 
 class _DrainWait:
@@ -151,10 +151,10 @@ class _DrainWait:
         proof = DrainProof(sent[: moved - first])
         destination, after = _own_name(self.summary["destination"]), 0
         while True:
-            arrived = self._other.arrived(destination, after, _PAGE)
-            proof.add(arrived["identifiers"])
-            after = arrived["last"] or after
-            if len(arrived["identifiers"]) == _PAGE:
+            logged = self._other.logged(destination, after, _PAGE)
+            proof.add(message["id"] for message in logged["messages"])
+            after = logged["last"] or after
+            if len(logged["messages"]) == _PAGE:
                 continue
             self.summary = {**self.summary, "unproven": first, **proof.result()}
             if proof.is_complete:

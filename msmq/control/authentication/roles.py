@@ -37,6 +37,7 @@ class Role(IntEnum):
 _QUEUE: Final = "/v1/queues/<path:path>"
 _OUTGOING: Final = "/v1/outgoing/<path:name>"
 _DRAIN: Final = "/v1/drains/<path:path>"
+_SHADOW: Final = "/v1/shadows/<path:path>"
 
 ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/status"): Role.MONITOR,
@@ -49,10 +50,13 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/drains"): Role.READER,
     ("GET", _DRAIN): Role.READER,
     ("GET", f"{_DRAIN}/identifiers"): Role.READER,
+    ("GET", "/v1/shadows"): Role.READER,
+    ("GET", _SHADOW): Role.READER,
+    ("GET", f"{_SHADOW}/copies"): Role.READER,
     ("GET", "/v1/queues"): Role.READER,
     ("GET", "/v1/public_queues"): Role.READER,
     ("GET", _QUEUE): Role.READER,
-    ("GET", f"{_QUEUE}/arrived"): Role.READER,
+    ("GET", f"{_QUEUE}/logged"): Role.READER,
     ("GET", f"{_QUEUE}/acl"): Role.READER,
     ("GET", f"{_QUEUE}/why"): Role.READER,
     ("GET", f"{_QUEUE}/messages"): Role.READER,

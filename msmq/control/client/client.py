@@ -308,9 +308,21 @@ class ControlClient(ControlRequests):
         found = self.one("GET", f"{_drain(queue)}/identifiers?after={after}&count={count}")
         return list(found["identifiers"])
 
-    def arrived(self, queue: str, after: int = 0, count: int = 1000) -> dict[str, Any]:
-        """The identifiers in the message log of a queue: C{identifiers}, and C{last}, to continue after."""
-        return self.one("GET", f"{_queue_target(queue)}/arrived?after={after}&count={count}")
+    def logged(self, queue: str, after: int = 0, count: int = 1000) -> dict[str, Any]:
+        """A part of the message log of a queue: C{messages}, and C{last}, to continue after."""
+        return self.one("GET", f"{_queue_target(queue)}/logged?after={after}&count={count}")
+
+    def shadows(self) -> list[dict[str, Any]]:
+        """All shadows."""
+        return self.several("/v1/shadows")
+
+    def shadow(self, queue: str) -> dict[str, Any]:
+        """The shadow of one queue."""
+        return self.one("GET", _shadow(queue))
+
+    def shadow_copies(self, queue: str, after: int = 0, count: int = 1000) -> list[dict[str, Any]]:
+        """Messages and their copies: C{sequence}, C{original} and C{copy}."""
+        return list(self.one("GET", f"{_shadow(queue)}/copies?after={after}&count={count}")["copies"])
 
     def explain(self, message: str) -> dict[str, Any]:
         """Everything known about a message: C{message}, C{events}, C{places}."""
@@ -531,6 +543,10 @@ def _bridge(name: str) -> str:
 
 def _drain(queue: str) -> str:
     return f"/v1/drains/{_segment(queue, 'the queue')}"
+
+
+def _shadow(queue: str) -> str:
+    return f"/v1/shadows/{_segment(queue, 'the queue')}"
 
 
 def _segment(text: str, what: str) -> str:

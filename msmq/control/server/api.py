@@ -42,12 +42,14 @@ from msmq.control.server.resources.messages import MessageResources
 from msmq.control.server.resources.outgoing import OutgoingResources
 from msmq.control.server.resources.queues import QueueResources
 from msmq.control.server.resources.server import ServerResources
+from msmq.control.server.resources.shadows import ShadowResources
 from msmq.control.server.resources.transactions import TransactionResources
 from msmq.control.server.resources.transfers import TransferResources
 from msmq.control.server.role_check import RoleCheck
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.shadows import IShadows
 from msmq.structures.status import MQError
 
 _log = Logger()
@@ -61,6 +63,7 @@ def make_api(
     configuration: ServerConfiguration,
     figures: LiveFigures,
     bridges: IBridges,
+    shadows: IShadows,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     context = ResourceContext(manager, limits, clock, Audit(manager))
@@ -82,6 +85,7 @@ def make_api(
         LiveResources(context, figures),
         BridgeResources(context, bridges),
         DrainResources(context),
+        ShadowResources(context, shadows),
     ]
     families.append(DescriptionResources(families, _describe))
     tree = Klein()

@@ -22,6 +22,7 @@ from msmq.control.server.sending.request_body import SendBody
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.shadows import IShadows, NoShadows
 from msmq.line_limit import LineLimit
 from msmq.moment import Moment
 
@@ -47,11 +48,13 @@ class ControlSite(Site):
         members: EstateMembers,
         configuration: ServerConfiguration,
         bridges: IBridges,
+        shadows: IShadows,
     ) -> None:
         # The web endpoint starts the recording of its history.
         self.figures = LiveFigures(manager.inspection, clock)
         self.configuration = configuration
-        resource = make_api(manager, limits, clock, members, configuration, self.figures, bridges).resource()
+        api = make_api(manager, limits, clock, members, configuration, self.figures, bridges, shadows)
+        resource = api.resource()
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
         self._clock = clock
@@ -115,6 +118,7 @@ def make_site(
     limits: ControlLimits | None = None,
     clock: IReactorTime | None = None,
     bridges: IBridges | None = None,
+    shadows: IShadows | None = None,
 ) -> ControlSite:
     """Create the HTTP factory of the control API of a queue manager.
 
@@ -123,6 +127,7 @@ def make_site(
     @param limits: limits of concurrent and large requests; by default those of L{ControlLimits}.
     @param clock: the reactor, or one that a test advances.
     @param bridges: the routes to other brokers; by default none.
+    @param shadows: the shadows of queues; by default none.
     """
     if clock is None:
         from twisted.internet import reactor
@@ -130,5 +135,11 @@ def make_site(
         clock = IReactorTime(reactor)
     chosen = ControlLimits() if limits is None else limits
     return ControlSite(
-        manager, chosen, clock, members, configuration, NoBridges() if bridges is None else bridges
+        manager,
+        chosen,
+        clock,
+        members,
+        configuration,
+        NoBridges() if bridges is None else bridges,
+        NoShadows() if shadows is None else shadows,
     )

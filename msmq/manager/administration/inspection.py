@@ -14,6 +14,7 @@ from msmq.interfaces.queue_manager import IInspection
 from msmq.interfaces.received_messages import (
     ExplainedRoute,
     Explanation,
+    LoggedMessage,
     MessageLocation,
     MessagePage,
     ReceivedMessage,
@@ -40,6 +41,7 @@ from msmq.manager.administration.open_sessions import open_session
 from msmq.manager.administration.store_summary import summarize_store
 from msmq.manager.administration.summaries import (
     dead_letter_count,
+    queue_path,
     summarize_queue,
     summarize_quotas,
     summarize_session,
@@ -54,6 +56,9 @@ from msmq.routing.topology import Topology
 from msmq.routing.topology_description import find_ends, find_members
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
+
+MOST_LOGGED: Final = 1_000
+"""Limit on entries of a message log in one answer."""
 
 _SLICE: Final = 100
 """Queues between two looks at open transactions."""
@@ -228,6 +233,16 @@ class ManagerInspection:
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the store failed.
         """
         return await self._parts.logs.extent(own_queue(self._model, path))
+
+    async def logged(self, path: str, after: int = 0, count: int = MOST_LOGGED) -> list[LoggedMessage]:
+        """See L{IInspection.logged}."""
+        queue = own_queue(self._model, path)
+        if not queue.definition.log:
+            raise MQError(
+                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
+                f"{queue_path(queue)} has no message log; msmq queue set --log starts one",
+            )
+        return await self._parts.logs.page(queue, after, min(count, MOST_LOGGED))
 
     async def public_queues(
         self, *, label: str | None = None, application_type: UUID | None = None, path: str | None = None

@@ -9,6 +9,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.deadline_timer import DeadlineTimer
+from msmq.interfaces.received_messages import LoggedMessage
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError
 from msmq.manager.applications.message_copies import CopySender, copy_of
 from msmq.manager.performer import Performer
@@ -88,6 +89,17 @@ class MessageLogs:
             return await self._performer.store.log_extent(queue.definition.identifier)
         except StorageError as error:
             raise _failed(error) from error
+
+    async def page(self, queue: Queue, after: int, count: int) -> list[LoggedMessage]:
+        """Entries of a queue's log, the oldest first.
+
+        @param after: only those with larger sequence numbers.
+        """
+        try:
+            entries = await self._performer.store.read_log(queue.definition.identifier, after, count)
+        except StorageError as error:
+            raise _failed(error) from error
+        return [LoggedMessage(each.sequence, each.arrived, UserMessageView(each.packet)) for each in entries]
 
     async def replay(self, queue: Queue, into: str, part: LogPart, in_clear: bool = False) -> int:
         """Send copies of a part of the log, and return their number.

@@ -9,8 +9,7 @@ from uuid import UUID
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.interfaces.drains import ArrivedIdentifiers, DrainSummary, IDrains
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.drains import DrainSummary, IDrains
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.queue_opener import QueueOpener
@@ -27,7 +26,6 @@ from msmq.quoting import shown
 from msmq.structures.identifier_digest import digest_text
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import FormatName
-from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import guid_from_bytes
 
@@ -144,27 +142,6 @@ class QueueDrains:
             str(MessageIdentifier(guid_from_bytes(each[:16]), int.from_bytes(each[16:], "little")))
             for each in found
         ]
-
-    async def arrived(self, queue: str, after: int = 0, count: int = MOST_IDENTIFIERS) -> ArrivedIdentifiers:
-        """See L{IDrains.arrived}."""
-        performer = self._performer
-        performer.check_running()
-        found = own_queue(performer.model, queue)
-        if not found.definition.log:
-            raise MQError(
-                Status.MQ_ERROR_UNSUPPORTED_OPERATION,
-                f"{queue_path(found)} has no message log; msmq queue set --log starts one",
-            )
-        try:
-            entries = await performer.store.read_log(
-                found.definition.identifier, after, min(count, MOST_IDENTIFIERS)
-            )
-        except StorageError as error:
-            raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-        return ArrivedIdentifiers(
-            [str(UserMessageView(entry.packet).identifier) for entry in entries],
-            entries[-1].sequence if entries else 0,
-        )
 
     def _find(self, queue: str) -> QueueDrain:
         self._performer.check_running()

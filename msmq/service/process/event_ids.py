@@ -142,6 +142,8 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the drain of {queue} to {destination} waits: {reason}": 2077,
     "the drain of {queue} has failed": 2078,
     "the drain of a queue to {destination} has ended: {error}": 2079,
+    "the shadow of {queue} has failed": 5951,
+    "the shadow of {queue} waits: {reason}": 5952,
     "the access control of {queue} was changed from {before} to {after}": 2069,
     "the list of {queue} was not written again: {error}": 2070,
     (
@@ -253,6 +255,8 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "clone_suspected": "the data directory may be a copy; nothing is sent until an operator decides",
     "cloned": "the identifier of a peer was seen at several addresses",
     "copied": "an operator sent a copy of a message",
+    "drained": "a drain sent a message to its destination, with a new identifier",
+    "shadow_skipped": "a shadow could not copy a message",
     "damaged": "the store found a damaged message, which is in quarantine",
     "deleted": "a message was removed with its queue",
     "directory_change": "a change in the directory was applied",

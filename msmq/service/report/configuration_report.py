@@ -55,5 +55,5 @@ def _entry(running: Configuration, key: str, value: Any, differs: bool, followin
 
 def _ordered(keys: Iterable[str]) -> list[str]:
     """The keys, those of one table together, the tables in the order of the reference."""
-    tables = [*TABLES, "bridge"]
+    tables = [*TABLES, "bridge", "shadow"]
     return sorted(keys, key=lambda key: tables.index(key.partition(".")[0]))

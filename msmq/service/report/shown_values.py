@@ -42,6 +42,7 @@ _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
 """The settings that have the keys of each table."""
 
 BRIDGE: Final = "bridge"
+SHADOW: Final = "shadow"
 
 
 def shown_values(configuration: Configuration) -> dict[str, Any]:
@@ -55,6 +56,8 @@ def shown_values(configuration: Configuration) -> dict[str, Any]:
         found[name] = shown_description(str(value)) if name in DESCRIPTIONS else plain(value)
     if configuration.bridges:
         found[BRIDGE] = [route.name for route in configuration.bridges]
+    if configuration.shadows:
+        found[SHADOW] = [shadow.queue for shadow in configuration.shadows]
     return found
 
 

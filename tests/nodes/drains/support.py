@@ -73,7 +73,8 @@ class DrainTestCase(NodesTestCase):
 
     def arrived(self, node: Node) -> list[str]:
         """The identifiers in the message log of a queue."""
-        return list(self.run_to_end(node.service.drains.arrived(ORDERS)).identifiers)
+        logged = self.run_to_end(node.service.inspection.logged(ORDERS))
+        return [str(message.view.identifier) for message in logged]
 
     def assert_proven(self) -> None:
         """Both ends have the same identifiers, in the same order, and so the same counts and digests."""

@@ -268,5 +268,5 @@ class RefusedDrainTests(DrainTestCase):
     def test_no_message_log(self) -> None:
         """Without a message log nothing says what has arrived."""
         self.queue(self.beta)
-        failed = self.failureResultOf(self.deferred(self.beta.service.drains.arrived(ORDERS)), MQError)
+        failed = self.failureResultOf(self.deferred(self.beta.service.inspection.logged(ORDERS)), MQError)
         self.assertIn("no message log", str(failed.value))

@@ -32,7 +32,8 @@ from msmq.control.server.resources.live_stream import TOPICS
 from msmq.control.server.server_configuration import ConfigurationReport, ReloadPreview
 from msmq.interfaces.access_summaries import AccessList, CertificateSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
-from msmq.interfaces.drains import ArrivedIdentifiers, DrainSummary
+from msmq.interfaces.drains import DrainSummary
+from msmq.interfaces.shadows import CopiedMessage, ShadowSummary
 from msmq.interfaces.summaries import (
     ManagerStatus,
     OutgoingQueueSummary,
@@ -44,6 +45,7 @@ from msmq.interfaces.summaries import (
 _QUEUE: Final = "/v1/queues/<path:path>"
 _OUTGOING: Final = "/v1/outgoing/<path:name>"
 _DRAIN: Final = "/v1/drains/<path:path>"
+_SHADOW: Final = "/v1/shadows/<path:path>"
 _CERTIFICATE: Final = "/v1/certificates/<fingerprint>"
 
 _WHERE: Final[Schema] = {"type": "string", "maxLength": 2000, "description": "a JMESPath expression"}
@@ -342,8 +344,13 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("GET", f"{_DRAIN}/identifiers"): ApiOperation(
         query=_IDENTIFIERS, answers={JSON: answer(identifiers=array(TEXT))}
     ),
-    ("GET", f"{_QUEUE}/arrived"): ApiOperation(
-        query=_IDENTIFIERS, answers={JSON: record_schema(ArrivedIdentifiers)}
+    ("GET", "/v1/shadows"): _many(ShadowSummary),
+    ("GET", _SHADOW): _one(ShadowSummary),
+    ("GET", f"{_SHADOW}/copies"): ApiOperation(
+        query=_IDENTIFIERS, answers={JSON: answer(copies=array(record_schema(CopiedMessage)))}
+    ),
+    ("GET", f"{_QUEUE}/logged"): ApiOperation(
+        query=_IDENTIFIERS, answers={JSON: answer(messages=array(OBJECT), last=NUMBER)}
     ),
     ("GET", "/v1/transactions"): _many(TransactionSummary),
     ("GET", "/v1/transactions/<identifier>"): ApiOperation(),

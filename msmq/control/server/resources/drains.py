@@ -5,7 +5,6 @@ from __future__ import annotations
 from klein import Klein
 
 from msmq.control.authentication.audit import AuditedOperation
-from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
@@ -62,12 +61,6 @@ class DrainResources:
         """The identifiers that moved messages have at the destination, without the first C{after}."""
         after, count = _page(request)
         return json_answer(request, {"identifiers": list(self._drains.identifiers(path, after, count))})
-
-    @app.route("/v1/queues/<path:path>/arrived", methods=["GET"])
-    async def arrived(self, request: ControlRequest, path: str) -> bytes:
-        """The identifiers in the message log of one queue, after the sequence number C{after}."""
-        after, count = _page(request)
-        return json_answer(request, json_record(await running(self._drains.arrived(path, after, count))))
 
 
 def _page(request: ControlRequest) -> tuple[int, int]:

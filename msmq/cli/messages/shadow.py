@@ -1,0 +1,122 @@
+"""C{msmq shadow}: queues whose messages are copied to a second consumer, and the comparison of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+from msmq.cli.exit_status import DONE, REFUSED
+from msmq.cli.messages.shadow_comparison import ConsumerAnswer, compare_answers
+from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.control.client.client import ControlClient
+
+_COLUMNS: Final = ("queue", "destination", "condition", "copied", "skipped", "reason")
+_PAGE: Final = 1000
+
+
+@click.group
+@common_options
+def shadow() -> None:
+    """List and show the shadows of queues, and compare the answers of both consumers."""
+
+
+@shadow.command("list")
+@common_options
+@pass_settings
+def shadow_list(settings: Settings) -> None:
+    """List the shadows."""
+    settings.output.many(settings.client.shadows(), _COLUMNS)
+    settings.output.flush()
+
+
+@shadow.command("show")
+@click.argument("queue")
+@common_options
+@pass_settings
+def shadow_show(settings: Settings, queue: str) -> None:
+    """Show the shadow of QUEUE."""
+    settings.output.one(settings.client.shadow(queue))
+    settings.output.flush()
+
+
+@shadow.command("report")
+@click.argument("queue")
+@click.option("--late", type=click.FloatRange(0), metavar="S", help="Seconds after which an answer is late.")
+@common_options
+@pass_settings
+def shadow_report(settings: Settings, queue: str, late: float | None) -> int:
+    """Compare what both consumers of QUEUE have answered since its shadow began.
+
+    The status is 1 if there is a difference: answers that are missing, extra, reordered, altered or late.
+    """
+    client, output = settings.client, settings.output
+    with settings.naming(queue):
+        found = client.shadow(queue)
+    if not found["original_answers"]:
+        raise MQError(
+            Status.MQ_ERROR_UNSUPPORTED_OPERATION,
+            f"the shadow of {found['queue']} has no queues to compare; [[shadow]] compare names them",
+        )
+    copies, begin = _copies(client, queue)
+    if found["key"] == "correlation":
+        known = set(copies.values())
+        by_original = _answers(client, found["original_answers"], _by("correlation_id"))
+        first = [answer for answer in by_original if answer.key in known]
+        by_copy = _answers(client, found["shadow_answers"], _by("correlation_id"))
+        second = [attrs.evolve(each, key=copies.get(each.key, each.key)) for each in by_copy]
+    else:
+        key = _by("label" if found["key"] == "label" else "body_digest")
+        since = _began(client, queue, begin)
+        first, second = (
+            [each for each in _answers(client, found[kind], key) if each.arrived >= since]
+            for kind in ("original_answers", "shadow_answers")
+        )
+    comparison = compare_answers(first, second, found["late"] if late is None else late)
+    output.one(
+        {
+            **{key: found[key] for key in ("queue", "destination", "copied", "skipped", "condition")},
+            **comparison.record(),
+        }
+    )
+    output.flush()
+    return DONE if comparison.is_equal else REFUSED
+
+
+def _by(name: str) -> Callable[[Mapping[str, Any]], str]:
+    return lambda message: str(message[name])
+
+
+def _copies(client: ControlClient, queue: str) -> tuple[dict[str, str], int]:
+    """The identifiers of messages by those of their copies, and the sequence number of the first message."""
+    copies: dict[str, str] = {}
+    begin, after = 0, 0
+    while page := client.shadow_copies(queue, after, _PAGE):
+        begin = begin or page[0]["sequence"]
+        after += len(page)
+        copies.update((each["copy"], each["original"]) for each in page if each["copy"])
+    return copies, begin
+
+
+def _began(client: ControlClient, queue: str, sequence: int) -> float:
+    """When the first message arrived that was copied."""
+    found = client.logged(queue, max(sequence - 1, 0), 1)["messages"]
+    return float(found[0]["arrived"]) if found else 0.0
+
+
+def _answers(
+    client: ControlClient, queue: str, key: Callable[[Mapping[str, Any]], str]
+) -> Iterator[ConsumerAnswer]:
+    after = 0
+    while True:
+        page = client.logged(queue, after, _PAGE)
+        for message in page["messages"]:
+            yield ConsumerAnswer(key(message), message["digest"], message["arrived"])
+        after = page["last"]
+        if len(page["messages"]) < _PAGE:
+            return

@@ -1,0 +1,93 @@
+"""IShadows: queues whose messages are copied to a second consumer, for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+from zope.interface import Interface, implementer
+
+from msmq.structures.status import MQError, Status
+
+
+@attrs.frozen(kw_only=True)
+class ShadowSummary:
+    """One shadow.
+
+    @ivar queue: the path of the queue whose messages are copied.
+    @ivar destination: where the copies are sent.
+    @ivar original_answers: the queue with what the consumer of the messages answers; empty for none, and then
+        there is nothing to compare.
+    @ivar shadow_answers: the same of the consumer of the copies.
+    @ivar key: how answers are paired: C{correlation}, C{label} or C{body}.
+    @ivar late: seconds after the original answer from which the other one is late.
+    @ivar condition: C{running} or C{waiting}.
+    @ivar reason: why it waits; empty otherwise.
+    @ivar copied: messages that were copied since the shadow began.
+    @ivar skipped: messages that could not be copied.
+    @ivar sequence: the sequence number in the message log of the last one.
+    """
+
+    queue: str
+    destination: str
+    original_answers: str
+    shadow_answers: str
+    key: str
+    late: float
+    condition: str
+    reason: str
+    copied: int
+    skipped: int
+    sequence: int
+
+
+@attrs.frozen
+class CopiedMessage:
+    """A message and its copy.
+
+    @ivar sequence: the sequence number of the message in the message log.
+    @ivar copy: the identifier of the copy; empty if it could not be copied.
+    """
+
+    sequence: int
+    original: str
+    copy: str
+
+
+class IShadows(Interface):
+    """The shadows of a server.
+
+    Every refusal is an L{msmq.structures.status.MQError}; MQ_ERROR_QUEUE_NOT_FOUND for a queue without a
+    shadow.
+    """
+
+    def summaries() -> Sequence[ShadowSummary]:
+        """All shadows, in the order of the configuration."""
+
+    def summary(queue: str) -> ShadowSummary:
+        """The shadow of one queue."""
+
+    def copies(queue: str, after: int = 0, count: int = 1000) -> Sequence[CopiedMessage]:
+        """Messages and their copies, in order, without the first C{after} of those that are known."""
+
+
+def no_shadow(queue: str) -> MQError:
+    """The refusal of a queue without a shadow."""
+    return MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"queue {queue} has no shadow")
+
+
+@implementer(IShadows)
+class NoShadows:
+    """The shadows of a server without any."""
+
+    def summaries(self) -> Sequence[ShadowSummary]:
+        """See L{IShadows}."""
+        return ()
+
+    def summary(self, queue: str) -> ShadowSummary:
+        """See L{IShadows}."""
+        raise no_shadow(queue)
+
+    def copies(self, queue: str, after: int = 0, count: int = 1000) -> Sequence[CopiedMessage]:
+        """See L{IShadows}."""
+        raise no_shadow(queue)

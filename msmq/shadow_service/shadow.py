@@ -1,0 +1,205 @@
+"""Shadow: copies the messages of one queue to a second destination, in the order of its message log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import ClassVar, Final
+
+import attrs
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.received_messages import LoggedMessage
+from msmq.interfaces.shadows import CopiedMessage, ShadowSummary
+from msmq.manager.applications.message_copies import copy_of
+from msmq.queues.arriving.message import Message
+from msmq.quoting import shown
+from msmq.shadow_service.copied_file import CopiedFile
+from msmq.shadow_service.settings import ShadowSettings
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.name_text import is_format_name
+from msmq.structures.status import MQError, Status
+from msmq.wire.guid import guid_from_bytes
+
+BATCH: Final = 200
+"""Limit on messages that are copied together."""
+
+IDLE: Final = 0.25
+"""Seconds between two looks at a message log without new entries."""
+
+RETRY: Final = 5.0
+"""Seconds between attempts when copies cannot be sent."""
+
+_OF_A_MESSAGE: Final = frozenset(
+    {
+        Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE,
+        Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
+    }
+)
+"""Refusals that another attempt would get again."""
+
+
+class Shadow:
+    """One shadow, which follows the message log of its queue; the queue itself is not touched.
+
+    Copies request no acknowledgements, and their answers go to the queue of the comparison and nowhere else.
+    They are sent under keys, so that each is sent once.
+
+    @param response_queue: the format name of the queue for answers to copies; C{None} without a comparison.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(
+        self,
+        settings: ShadowSettings,
+        manager: IQueueManager,
+        reactor: IReactorTime,
+        directory: Path,
+        response_queue: str | None,
+    ) -> None:
+        self.settings = settings
+        self._manager = manager
+        self._reactor = reactor
+        self._path = directory / f"{sha256(settings.queue.lower().encode()).hexdigest()[:16]}.copied"
+        self._response_queue = None if response_queue is None else parse_format_name(response_queue)
+        self._file: CopiedFile | None = None
+        self._reason = ""
+        self._waiting: Deferred[object] | None = None
+        self._is_stopping = False
+        self._stopped: Deferred[None] | None = None
+
+    def start(self) -> None:
+        """Begin to copy: from the end of the message log, or from where it was stopped."""
+        self._stopped = Deferred.fromCoroutine(self._run())
+        self._stopped.addErrback(
+            lambda failure: self.log.failure(
+                "the shadow of {queue} has failed", failure, queue=shown(self.settings.queue)
+            )
+        )
+
+    async def stop(self) -> None:
+        """Stop after the messages that are being copied."""
+        self._is_stopping = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._stopped is not None:
+            await self._stopped
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @property
+    def summary(self) -> ShadowSummary:
+        """The figures."""
+        settings, file = self.settings, self._file
+        return ShadowSummary(
+            queue=settings.queue,
+            destination=settings.to,
+            original_answers=settings.original,
+            shadow_answers=settings.shadow,
+            key=settings.key,
+            late=settings.late,
+            condition="waiting" if self._reason else "running",
+            reason=self._reason,
+            copied=0 if file is None else file.copied,
+            skipped=0 if file is None else file.skipped,
+            sequence=0 if file is None else file.sequence,
+        )
+
+    def copies(self, after: int, count: int) -> Sequence[CopiedMessage]:
+        """Messages and their copies."""
+        found = [] if self._file is None else self._file.part(after, count)
+        return [CopiedMessage(number, _text(one), _text(copy) if copy else "") for number, one, copy in found]
+
+    async def _run(self) -> None:
+        while not self._is_stopping:
+            try:
+                pause = IDLE if await self._copy_next() == 0 else 0.0
+                self._reason = ""
+            except (MQError, OSError) as error:
+                self._note(str(error))
+                pause = RETRY
+            if pause and not self._is_stopping:
+                self._waiting = deferLater(self._reactor, pause, lambda: None)
+                try:
+                    await self._waiting
+                except CancelledError:
+                    return
+                finally:
+                    self._waiting = None
+
+    def _note(self, reason: str) -> None:
+        if reason != self._reason:
+            self._reason = reason
+            self.log.warn(
+                "the shadow of {queue} waits: {reason}", queue=shown(self.settings.queue), reason=reason
+            )
+
+    async def _copy_next(self) -> int:
+        """Copy the next messages of the log; returns their number."""
+        inspection = self._manager.inspection
+        if self._file is None:
+            extent = await inspection.log_extent(self.settings.queue)
+            self._file = CopiedFile(self._path, extent.last)
+        file = self._file
+        found = await inspection.logged(self.settings.queue, file.sequence, BATCH)
+        if not found:
+            return 0
+        messages = self._copies(found)
+        try:
+            sent = await self._send(found, messages)
+        except MQError as error:
+            if error.status not in _OF_A_MESSAGE:
+                raise
+            sent = []
+            for logged, message in zip(found, messages, strict=True):
+                sent.append(await self._send_one(logged, message))
+        file.add(
+            [(logged.sequence, logged.view.identity, copy) for logged, copy in zip(found, sent, strict=True)]
+        )
+        return len(found)
+
+    def _copies(self, found: Sequence[LoggedMessage]) -> list[Message]:
+        to = self.settings.to
+        transactional: bool | None = None
+        if not is_format_name(to):
+            transactional = self._manager.inspection.queue(to).transactional
+        copies = []
+        for logged in found:
+            copy = attrs.evolve(copy_of(logged.view, False), response_queue=self._response_queue)
+            if transactional is not None:
+                copy = attrs.evolve(copy, transactional=transactional)
+            copies.append(copy)
+        return copies
+
+    async def _send(self, found: Sequence[LoggedMessage], messages: Sequence[Message]) -> list[bytes]:
+        keys = [f"shadow {self.settings.queue.lower()} {logged.sequence}" for logged in found]
+        return [
+            identifier.to_bytes()
+            for identifier in await self._manager.send(self.settings.to, messages, keys=keys)
+        ]
+
+    async def _send_one(self, logged: LoggedMessage, message: Message) -> bytes:
+        try:
+            [copy] = await self._send([logged], [message])
+        except MQError as error:
+            if error.status not in _OF_A_MESSAGE:
+                raise
+            self._manager.note(
+                "shadow_skipped", str(error), queue=self.settings.queue, message=logged.view.identifier
+            )
+            return b""
+        return copy
+
+
+def _text(identity: bytes) -> str:
+    return str(MessageIdentifier(guid_from_bytes(identity[:16]), int.from_bytes(identity[16:], "little")))

@@ -1,0 +1,215 @@
+"""A shadow copies what arrives in a queue, and leaves the queue as it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from msmq.queues.arriving.message import Acknowledge, Delivery
+from msmq.shadow_service import copied_file
+from msmq.shadow_service.copied_file import CopiedFile
+from msmq.shadow_service.service import ShadowService
+from msmq.shadow_service.settings import ShadowSettings, ShadowTables
+from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
+from tests.nodes.support import Node, NodesTestCase
+
+ORDERS = ".\\private$\\orders"
+TO = "DIRECT=OS:BETA\\private$\\orders"
+ANSWERS = ".\\private$\\shadow-answers"
+SETTINGS = ShadowSettings(queue=ORDERS, to=TO, original=".\\private$\\answers", shadow=ANSWERS)
+
+
+class ShadowTests(NodesTestCase):
+    """ALPHA copies to BETA."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = Path(self.mktemp())
+        self.queue(self.alpha, log=True)
+        self.queue(self.beta)
+        self.shadows = self.begin()
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        """A queue manager on a disk."""
+        return super().node(name, identifier, store=MemoryMessageStore(durable=True), **kwargs)
+
+    def begin(self, settings: ShadowSettings = SETTINGS) -> ShadowService:
+        """Start a shadow."""
+        shadows = ShadowService([settings], self.alpha.service, "ALPHA", self.clock.reactor, self.directory)
+        shadows.start()
+        self.clock.advance(1)
+        self.addCleanup(lambda: self.run_to_end(shadows.stop()))
+        return shadows
+
+    def order(self, *bodies: bytes, **kwargs: Any) -> list[UserMessageView]:
+        """Messages in the queue of ALPHA, and the copies that arrive at BETA."""
+        self.send(self.alpha, ORDERS, *bodies, **{"delivery": Delivery.RECOVERABLE, **kwargs})
+        self.clock.advance(5)
+        return self.take(self.beta, ORDERS)
+
+    def test_copies(self) -> None:
+        """Each message is copied in order, also one that a consumer takes at once; the original stays."""
+        reading = self.deferred(self.alpha.service.reserve(ORDERS))
+        copies = self.order(b"1", b"2", b"3", label="a label", application_tag=7)
+        self.assertEqual([bytes(view.body) for view in copies], [b"1", b"2", b"3"])
+        self.assertEqual({(view.label, view.application_tag) for view in copies}, {("a label", 7)})
+        self.run_to_end(self.successResultOf(reading).confirm())
+        self.assertEqual(self.bodies(self.alpha, ORDERS), [b"2", b"3"])
+        summary = self.shadows.summary(ORDERS)
+        self.assertEqual((summary.condition, summary.copied, summary.skipped), ("running", 3, 0))
+
+    def test_answers_go_nowhere_else(self) -> None:
+        """A copy requests no acknowledgements, and its answers go to the queue of the comparison."""
+        [copy] = self.order(
+            b"1",
+            response_queue="DIRECT=OS:GAMMA\\private$\\clients",
+            acknowledge=Acknowledge.POSITIVE_RECEIVE,
+            admin_queue="DIRECT=OS:GAMMA\\private$\\acks",
+            dead_letter=True,
+            journal=True,
+        )
+        self.assertEqual(str(copy.response_format_name()), "DIRECT=OS:ALPHA\\private$\\shadow-answers")
+        self.assertEqual((copy.acknowledge, copy.journal, copy.dead_letter), (0, False, False))
+
+    def test_pairs(self) -> None:
+        """The identifiers of messages and copies are known, in the order of arrival."""
+        copies = self.order(b"1", b"2")
+        originals = [
+            message.view for message in self.run_to_end(self.alpha.service.inspection.logged(ORDERS))
+        ]
+        self.assertEqual(
+            [(each.original, each.copy) for each in self.shadows.copies(ORDERS)],
+            [(str(originals[index].identifier), str(copies[index].identifier)) for index in (0, 1)],
+        )
+        self.assertEqual(self.shadows.copies(ORDERS, 1, 5), self.shadows.copies(ORDERS)[1:])
+
+    def test_restart(self) -> None:
+        """A shadow begins at the end of the log; started again it continues where it was."""
+        self.order(b"1")
+        self.run_to_end(self.shadows.stop())
+        self.assertEqual(self.order(b"2"), [])
+        self.begin()
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"2"])
+
+    def test_lost_position(self) -> None:
+        """A position that a power failure has taken back causes no second copy."""
+        self.order(b"1", b"2")
+        before = self.shadows.copies(ORDERS)
+        self.run_to_end(self.shadows.stop())
+        [file] = self.directory.iterdir()
+        os.truncate(file, file.stat().st_size - 50)
+        again = self.begin()
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [])
+        self.assertEqual(again.copies(ORDERS), before)
+
+    def test_unavailable(self) -> None:
+        """Without the queue of the copies, or a message log, it waits and says why; then it goes on."""
+        self.run_to_end(self.shadows.stop())
+        shadows = self.begin(ShadowSettings(queue=ORDERS, to=".\\private$\\second"))
+        self.order(b"1")
+        self.assertIn("does not exist", shadows.summary(ORDERS).reason)
+        self.queue(self.alpha, "second")
+        self.clock.advance(10)
+        self.assertEqual(self.bodies(self.alpha, ".\\private$\\second"), [b"1"])
+        self.assertEqual(shadows.summary(ORDERS).reason, "")
+        self.run_to_end(self.alpha.service.set_queue(ORDERS, {"log": False}))
+        self.clock.advance(10)
+        self.assertIn("no message log", shadows.summary(ORDERS).reason)
+        self.assertRaises(MQError, shadows.summary, ".\\private$\\second")
+
+    def test_a_message_that_cannot_be_copied(self) -> None:
+        """It is skipped with an event, and the others are copied."""
+        self.send(self.alpha, ORDERS, b"1")
+        self.send(self.alpha, ORDERS, b"2", privacy_level=1)
+        self.send(self.alpha, ORDERS, b"3")
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"3"])
+        summary = self.shadows.summary(ORDERS)
+        self.assertEqual((summary.copied, summary.skipped), (2, 1))
+        events = self.run_to_end(self.alpha.service.inspection.events())
+        self.assertIn("shadow_skipped", [each.event.event for each in events])
+
+
+class CopiedFileTests(NodesTestCase):
+    """The file behind it."""
+
+    def test_limit(self) -> None:
+        """Beyond the limit the older half is removed; the position stays."""
+        self.patch(copied_file, "MOST_RECORDS", 100)
+        path = Path(self.mktemp()) / "x.copied"
+        file = CopiedFile(path, 5)
+        for number in range(6, 206):
+            file.add([(number, bytes([1]) * 20, bytes([number]) * 20)])
+        self.assertEqual(file.sequence, 205)
+        kept = file.part(0, 1000)
+        self.assertEqual([number for number, _, _ in kept], list(range(206 - len(kept), 206)))
+        self.assertLess(len(kept), 101)
+        file.close()
+        self.assertEqual(CopiedFile(path, 0).part(0, 1000), kept)
+
+
+class TableTests(NodesTestCase):
+    """[[shadow]] in a configuration."""
+
+    def read(self, *entries: object) -> tuple[tuple[ShadowSettings, ...], list[tuple[object, str]]]:
+        problems: list[tuple[object, str]] = []
+        found = ShadowTables(lambda key, problem: problems.append((key, problem))).read(list(entries))
+        return found, problems
+
+    def test_values(self) -> None:
+        """A whole table."""
+        found, problems = self.read(
+            {
+                "queue": ORDERS,
+                "to": TO,
+                "compare": {
+                    "original": ".\\private$\\a",
+                    "shadow": ".\\private$\\b",
+                    "key": "label",
+                    "late": 2,
+                },
+            }
+        )
+        self.assertEqual(problems, [])
+        self.assertEqual(
+            found,
+            (
+                ShadowSettings(
+                    queue=ORDERS,
+                    to=TO,
+                    original=".\\private$\\a",
+                    shadow=".\\private$\\b",
+                    key="label",
+                    late=2.0,
+                ),
+            ),
+        )
+
+    def test_mistakes(self) -> None:
+        """Each is reported with its key."""
+        for entry, key, words in (
+            ({"queue": ORDERS}, ("shadow", 0), "has no to"),
+            ({"queue": "a\\b\\c\\d", "to": TO}, ("shadow", 0, "queue"), "path"),
+            ({"queue": ORDERS, "to": "DIRECT=X"}, ("shadow", 0, "to"), "format name"),
+            ({"queue": ORDERS, "to": TO, "too": 1}, ("shadow", 0, "too"), "not a key"),
+            ({"queue": ORDERS, "to": TO, "compare": 1}, ("shadow", 0, "compare"), "table"),
+            ({"queue": ORDERS, "to": TO, "compare": {}}, ("shadow", 0, "compare"), "has no original"),
+            (
+                {"queue": ORDERS, "to": TO, "compare": {"key": "x"}},
+                ("shadow", 0, "compare", "key"),
+                "correlation",
+            ),
+        ):
+            with self.subTest(entry=entry):
+                found, problems = self.read(entry)
+                self.assertEqual(found, ())
+                self.assertEqual(problems[0][0], key)
+                self.assertIn(words, problems[0][1])
+        self.assertIn("another table", self.read(*[{"queue": ORDERS, "to": TO}] * 2)[1][0][1])
+        self.assertIn("limit", self.read(*[{}] * 65)[1][0][1])
