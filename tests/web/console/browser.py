@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -21,6 +22,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
+from tests.builders import BETA, establish, parameters
 from tests.patience import DEADLINE
 from tests.servers.own_address import own_address
 from tests.servers.prepared import PROGRAMS, PreparedProcess, run
@@ -81,7 +83,7 @@ class ConsoleServer:
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-console-"))
         atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
-        address = own_address(65)
+        self._address = address = own_address(65)
         self.base = f"http://{address}:15801"
         self.data = self.directory / "alpha"
         configuration = self.directory / "alpha.toml"
@@ -140,6 +142,17 @@ class ConsoleServer:
         self.send(ABSENT, [{"label": "waiting", "body": "2", "delivery": "recoverable"}])
         waiting = {"label": "routed", "body": "3", "delivery": "recoverable"}
         self.send(f"PRIVATE={UUID(int=0xE4)}\\00000001", [waiting])
+
+    def open_session(self) -> str:
+        """Open a session as a peer does, for as long as the process runs; gives its identifier."""
+        peer = socket.create_connection((self._address, 1801), DEADLINE)
+        atexit.register(peer.close)
+        peer.sendall(establish(BETA) + parameters(500, 20_000, 64))
+        with peer.makefile("rb") as answers:
+            answers.read(572 + 32)
+        [session] = [each for each in self.client.sessions() if each["state"] == "OPEN"][:1]
+        identifier: str = session["identifier"]
+        return identifier
 
     def lose(self, label: str) -> None:
         """Make a dead letter."""

@@ -24,6 +24,17 @@ _VIOLATIONS: Final = """async rules =>
     (await axe.run({runOnly: rules, resultTypes: ["violations"]})).violations
     .filter(each => ["serious", "critical"].includes(each.impact))
     .map(each => each.id + ": " + each.nodes[0].html)"""
+_MARK_FOCUSABLE: Final = """() => {
+    const kinds = "a[href], button, input, select, textarea, summary, [tabindex]";
+    const all = [...document.querySelectorAll(kinds)].filter(
+        each => each.type !== "hidden" && !each.disabled && each.checkVisibility());
+    all.forEach((each, number) => { each.dataset.number = number; });
+    return all.length;
+}"""
+_FOCUSED: Final = """() => {
+    const style = getComputedStyle(document.activeElement);
+    return [Number(document.activeElement.dataset.number), style.outlineStyle !== "none"];
+}"""
 _WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
@@ -78,12 +89,14 @@ class ConsoleInBrowserTests(SynchronousTestCase):
             "/outgoing",
             f"/outgoing_queue?name={quote(ABSENT)}",
             "/sessions",
+            f"/session?id={self.server.open_session()}",
             f"/explain?message={quote(first['id'])}",
             f"/events?after=0&where={quote(PURGED)}",
             "/transactions",
             "/enterprise?source=ALPHA&destination=LUCA",
             "/configuration?all=true",
             "/nothing",
+            "/login",
         ]
 
     def test_accessibility(self) -> None:
@@ -299,3 +312,42 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         self.assertEqual(focused.evaluate("each => getComputedStyle(each).outlineStyle"), "solid")
         page.keyboard.press("Enter")
         page.wait_for_url("**/queues#content")
+
+    def test_everything_is_reached_by_keys(self) -> None:
+        """Tab leads to every link, button and field of a page in turn, each visibly, and out of it again."""
+        orders = quote(ORDERS)
+        context = self.context("light", 1280)
+        page = self.visit(context, "/")
+        for path in ("/", f"/queue?path={orders}", f"/messages?queue={orders}&body=order%3E59", "/events"):
+            page.goto(self.server.base + path)
+            page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+            reached = set()
+            expected = page.evaluate(_MARK_FOCUSABLE)
+            for _ in range(expected):
+                page.keyboard.press("Tab")
+                number, is_visible = page.evaluate(_FOCUSED)
+                self.assertTrue(is_visible, (path, page.locator(":focus").inner_html()))
+                reached.add(number)
+            self.assertEqual(reached, set(range(expected)), path)
+
+    def test_a_queue_is_purged_by_keys(self) -> None:
+        """An operator finds a queue, types the number of its messages and purges it without a mouse."""
+        path = ".\\private$\\by-keys"
+        self.server.msmq("queue", "create", path)
+        self.addCleanup(self.server.msmq, "queue", "delete", path, "--yes")
+        self.server.msmq("send", path, "--body", "1", "--count", "2")
+        page = self.open("/queues")
+        page.get_by_label("Path or label contains").focus()
+        page.keyboard.type("BY-KEYS")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**filter=BY-KEYS**")
+        page.get_by_role("link", name=path).focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/queue?path=**")
+        page.locator("summary", has_text="Purge").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        page.keyboard.type("2")
+        page.keyboard.press("Enter")
+        expect(page.locator("main").get_by_role("status")).to_have_text("2 messages were purged.")
+        self.assertEqual(self.queue(path, "messages"), [0])
