@@ -86,7 +86,7 @@ class ConsoleServer:
         self._address = address = own_address(65)
         self.base = f"http://{address}:15801"
         self.data = self.directory / "alpha"
-        configuration = self.directory / "alpha.toml"
+        self.configuration = configuration = self.directory / "alpha.toml"
         tokens = self.directory / "tokens"
         tokens.touch(0o600)
         tokens.write_text(f"desk admin {TOKEN}\n")

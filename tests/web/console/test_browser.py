@@ -215,6 +215,27 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         self.assertIn("An administrator deleted the message before it arrived.", text)
         self.assertIn(ABSENT, text)
 
+    def test_an_operator_closes_a_session_and_reloads(self) -> None:
+        """A session is closed, and the configuration reloaded after a look at what changes."""
+        identifier = self.server.open_session()
+        page = self.open(f"/session?id={identifier}")
+        page.get_by_text("Close", exact=True).click()
+        page.get_by_role("button", name="Close the session").click()
+        expect(page.locator("main").get_by_role("status")).to_have_text("The session is closed.")
+        sessions = [each["identifier"] for each in self.server.msmq("session", "list")]
+        self.assertNotIn(identifier, sessions)
+        former = self.server.configuration.read_text()
+        self.addCleanup(self.server.msmq, "config", "reload")
+        self.addCleanup(self.server.configuration.write_text, former)
+        self.server.configuration.write_text(f"{former}[limits]\nevents = 77777\n")
+        page.goto(self.server.base + "/configuration")
+        row = page.get_by_role("region", name="A reload applies these values.").get_by_role("row").last
+        expect(row).to_have_text(re.compile(r"limits\.events\s*100000\s*77777"))
+        page.get_by_role("button", name="Reload").click()
+        expect(page.locator("main").get_by_role("status")).to_have_text("The configuration is reloaded.")
+        [shown] = self.server.msmq("config", "show", "limits.events")
+        self.assertEqual((shown["value"], shown["differs"]), (77777, False))
+
     def test_live_figures(self) -> None:
         """The figures of an open page change without another request for it, also after a restart."""
         path = ".\\private$\\live"
