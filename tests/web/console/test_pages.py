@@ -318,6 +318,9 @@ class HostileContentTests(ConsoleTestCase):
             answer = self.get(f"/messages?queue=.%5Cprivate$%5Corders&id={number}")
             self.assertEqual(answer.status, 200)
             self.assertLess(len(answer.body), 0x60000)
+        self.assertIn(
+            "xxxx", self.page(f"/messages?queue=.%5Cprivate$%5Corders&id={self.lookup_ids()[0]}").text
+        )
 
     def test_bad_requests(self) -> None:
         """A missing queue, a message that is gone, and unknown parameters are refused in words."""

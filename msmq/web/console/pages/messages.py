@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.resources.dead_letter_groups import DEAD_LETTER_QUEUES
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import PAGE, MessageDescriber, MessageSearch
+from msmq.decoding.values import plain_text
 from msmq.interfaces.received_messages import ReceivedMessage
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 from msmq.web.console.presentation import HexRow, hex_rows
@@ -33,6 +35,9 @@ SHOWN_TEXT: Final = 0x10000
 
 SHOWN_BYTES: Final = 0x1000
 """Bytes of a body in the hex dump."""
+
+_LONGEST_CHARACTER: Final = 4
+"""Bytes of a character in UTF-8."""
 
 
 @attrs.frozen
@@ -92,7 +97,7 @@ class MessagePages:
         if selected is not None:
             found_message = await running(self._inspection.read_message(path, selected))
             await self._context.pause()
-            message = self._shown(found_message)
+            message = await self._shown(found_message)
         await self._context.pause()
         return self._context.page(
             request,
@@ -150,18 +155,45 @@ class MessagePages:
             end.get("reason", ""),
         )
 
-    def _shown(self, message: ReceivedMessage) -> ShownMessage:
-        described = self._describer.describe(message, with_body=True, is_decoded=True)
-        decoded, error = described.pop("decoded"), described.pop("decode_error")
-        text = described.pop("body", None)
-        described.pop("body_base64", None)
+    async def _shown(self, message: ReceivedMessage) -> ShownMessage:
+        """The forms of a body, one after the other: a large one costs some milliseconds in each."""
         body = message.view.body
-        indented = None if decoded is None else json.dumps(decoded, indent=2, ensure_ascii=False)
+        # A longer text is cut, and nothing else of it is shown.
+        is_long = len(body) > _LONGEST_CHARACTER * SHOWN_TEXT
+        described = self._describer.describe(message, with_body=not is_long, is_decoded=False)
+        text = beginning_of_text(body, SHOWN_TEXT) if is_long else described.pop("body", None)
+        described.pop("body_base64", None)
+        await self._context.pause()
+        decoding = self._describer.describe(message, with_body=False, is_decoded=True)
+        decoded = decoding["decoded"]
+        await self._context.pause()
         return ShownMessage(
             described,
-            None if indented is None else indented[:SHOWN_TEXT],
-            error,
+            None if decoded is None else indented_json(decoded, SHOWN_TEXT),
+            decoding["decode_error"],
             None if text is None else text[:SHOWN_TEXT],
             list(hex_rows(bytes(body[:SHOWN_BYTES]))),
             len(body) > SHOWN_BYTES,
         )
+
+
+def beginning_of_text(body: bytes | memoryview, characters: int) -> str | None:
+    """The first characters of a text in UTF-8; C{None} if they are none."""
+    decoder = getincrementaldecoder("utf-8")()
+    try:
+        text: str = decoder.decode(bytes(body[: _LONGEST_CHARACTER * characters]))
+    except UnicodeDecodeError:
+        return None
+    return plain_text(text[:characters].encode())
+
+
+def indented_json(value: object, characters: int) -> str:
+    """The first characters of a value as indented JSON; the rest is not made."""
+    parts: list[str] = []
+    length = 0
+    for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        parts.append(part)
+        length += len(part)
+        if length >= characters:
+            break
+    return "".join(parts)[:characters]
