@@ -22,11 +22,11 @@ ROOTS = frozenset({"Interface", "IPlugin"})
 
 def stubs() -> dict[str, str]:
     """The content of each stub, by its path in C{msmq-stubs}."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(INTERFACES.glob("*.py"))}
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(INTERFACES.rglob("*.py"))}
     names = _interfaces(trees.values())
     return {
-        f"interfaces/{path.stem}.pyi": HEAD.format(name=path.name) + _stub(tree, names)
-        for path, tree in trees.items()
+        f"interfaces/{name.with_suffix('.pyi')}": HEAD.format(name=name) + _stub(tree, names)
+        for name, tree in ((path.relative_to(INTERFACES), tree) for path, tree in trees.items())
         if any(isinstance(node, ast.ClassDef) and node.name in names for node in tree.body)
     }
 
@@ -104,7 +104,9 @@ def write_stubs(directory: Path = PROJECT) -> None:
     """Write the package of stubs, C{msmq-stubs}, into a directory."""
     package = directory / "msmq-stubs"
     shutil.rmtree(package, ignore_errors=True)
-    (package / "interfaces").mkdir(parents=True)
+    package.mkdir()
     (package / "py.typed").write_text("partial\n", encoding="utf-8")
     for name, content in stubs().items():
-        (package / name).write_text(content, encoding="utf-8")
+        stub = package / name
+        stub.parent.mkdir(parents=True, exist_ok=True)
+        stub.write_text(content, encoding="utf-8")

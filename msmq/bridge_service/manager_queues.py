@@ -10,8 +10,8 @@ from msmq.bridge.messages import MessageForQueue, QueuedMessage
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
 from msmq.control.server.messages.properties import read_properties
 from msmq.control.server.messages.queued_messages_json import properties_of
-from msmq.interfaces.queue_manager import IQueueManager
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import IQueueManager
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status

@@ -11,7 +11,7 @@ from zope.interface import Invalid
 from zope.interface.verify import verifyObject
 
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.queue_properties import DEFAULTS, QueueProperties
+from msmq.interfaces.manager.queue_properties import DEFAULTS, QueueProperties
 from msmq.interfaces.storage import IMessageStore
 from msmq.quoting import kind_of, quoted
 from msmq.structures.names.name_text import QueueSuffix

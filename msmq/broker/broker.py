@@ -29,9 +29,9 @@ from msmq.broker.outcomes import Outcome, later
 from msmq.broker.program import BrokerProgram
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.queue_manager import IQueueManager
-from msmq.interfaces.queue_properties import QueueProperties
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_properties import QueueProperties
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.session import ISession
 from msmq.interfaces.storage import IMessageStore
 from msmq.net.clock import SystemClock

@@ -16,8 +16,8 @@ from msmq.broker.lanes import AHEAD, MOST_BYTES, MOST_PARKED, DrainedQueue, Lane
 from msmq.broker.outcomes import Acceptance, Deferral, Outcome, Rejection, later
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.queue_manager import IMessaging
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import IMessaging
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.line_limit import LineLimit
 from msmq.net.coroutines import run_coroutine
 from msmq.quoting import kind_of, shown

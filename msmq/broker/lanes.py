@@ -10,8 +10,8 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.broker.outcomes import Outcome
-from msmq.interfaces.queue_manager import IReservation
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import IReservation
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 
 AHEAD: Final = 16
 """How many messages for each one that may be processed at a time are taken out of a queue, if there may be

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from msmq.interfaces.access import Account
+from msmq.interfaces.security.access import Account
 from msmq.quoting import quoted
 from msmq.toml.document import nearest
 from msmq.toml.lines import Path as KeyPath

@@ -20,7 +20,7 @@ import attrs
 from msmq.directory.accounts import DeclaredAccount, gather
 from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES, read_public_keys
 from msmq.errors import MsmqError
-from msmq.interfaces.access import Account
+from msmq.interfaces.security.access import Account
 from msmq.interfaces.topology import add_objects
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.objects import (

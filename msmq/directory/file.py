@@ -22,7 +22,6 @@ from msmq.directory.enterprise_file import (
     read_enterprise,
 )
 from msmq.directory.memory import MemoryDirectory
-from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     DirectoryCondition,
@@ -35,6 +34,7 @@ from msmq.interfaces.directory import (
     IObservedDirectory,
     IWatchedDirectory,
 )
+from msmq.interfaces.security.access import Account, IAccounts
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.objects import QueueManagerObject, QueueObject, RoutingLinkObject

@@ -11,7 +11,6 @@ from twisted.internet.defer import Deferred, execute
 from zope.interface import implementer
 
 from msmq.directory.reads import PendingReads
-from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     DirectoryError,
@@ -19,6 +18,7 @@ from msmq.interfaces.directory import (
     IConditionalDirectory,
     IDirectory,
 )
+from msmq.interfaces.security.access import Account, IAccounts
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.objects import (

@@ -26,7 +26,7 @@ from msmq.double.script import DoubleScript
 from msmq.double.script_file import parse_script
 from msmq.double.session import DoublePingProtocol, DoublePlay, DoubleSession, ScriptedRefusals
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.net.clock import SystemClock
 from msmq.net.reactors import running_reactor
 from msmq.observed_events import ObservedEvents

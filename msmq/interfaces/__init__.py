@@ -9,9 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAccounts, Ruling
-    from msmq.interfaces.access_administration import IAccessAdministration
-    from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
     from msmq.interfaces.broker import HookResult, IBroker, IRefusingBroker
     from msmq.interfaces.clock import IClock
     from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
@@ -26,7 +23,32 @@ if TYPE_CHECKING:
         IServedDirectory,
         IWatchedDirectory,
     )
-    from msmq.interfaces.gate import IGate
+    from msmq.interfaces.manager.access_administration import IAccessAdministration
+    from msmq.interfaces.manager.access_summaries import AccessList, AccessVerdict, CertificateSummary
+    from msmq.interfaces.manager.queue_manager import (
+        IAdministration,
+        IInspection,
+        IMessaging,
+        IQueueManager,
+        IReservation,
+        ITransaction,
+    )
+    from msmq.interfaces.manager.received_messages import (
+        ExplainedRoute,
+        Explanation,
+        MessageLocation,
+        ReceivedMessage,
+    )
+    from msmq.interfaces.manager.summaries import (
+        ManagerStatus,
+        MessageFlow,
+        OutgoingQueueSummary,
+        PublicQueueSummary,
+        QueueSummary,
+        SessionSummary,
+        TransactionDetails,
+        TransactionSummary,
+    )
     from msmq.interfaces.plugins import (
         DirectoryContext,
         IAccessControlFactory,
@@ -37,21 +59,9 @@ if TYPE_CHECKING:
         IStorageProbe,
         ServerContext,
     )
-    from msmq.interfaces.queue_manager import (
-        IAdministration,
-        IInspection,
-        IMessaging,
-        IQueueManager,
-        IReservation,
-        ITransaction,
-    )
-    from msmq.interfaces.received_messages import (
-        ExplainedRoute,
-        Explanation,
-        MessageLocation,
-        ReceivedMessage,
-    )
     from msmq.interfaces.routing import IRouter, NoRoute
+    from msmq.interfaces.security.access import Account, AccountUnknown, IAccessControl, IAccounts, Ruling
+    from msmq.interfaces.security.gate import IGate
     from msmq.interfaces.server_program import IServerProgram
     from msmq.interfaces.session import IConnector, ISession
     from msmq.interfaces.session_policy import ISessionPolicy, MessageRefusal, SessionPeer
@@ -66,16 +76,6 @@ if TYPE_CHECKING:
         StoredEvent,
         StoreNotOpen,
         UnknownQueue,
-    )
-    from msmq.interfaces.summaries import (
-        ManagerStatus,
-        MessageFlow,
-        OutgoingQueueSummary,
-        PublicQueueSummary,
-        QueueSummary,
-        SessionSummary,
-        TransactionDetails,
-        TransactionSummary,
     )
     from msmq.moment import Moment
     from msmq.persistence.changes import (
@@ -197,8 +197,8 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "msmq.interfaces.access_administration": ("IAccessAdministration",),
-    "msmq.interfaces.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
+    "msmq.interfaces.manager.access_administration": ("IAccessAdministration",),
+    "msmq.interfaces.manager.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
     "msmq.interfaces.broker": ("HookResult", "IBroker", "IRefusingBroker"),
     "msmq.interfaces.clock": ("IClock",),
     "msmq.interfaces.decoding": ("Body", "BodyNotDecoded", "DecodedBody", "IBodyDecoder", "Limits"),
@@ -213,8 +213,8 @@ _MODULES: Final = {
         "IServedDirectory",
         "IWatchedDirectory",
     ),
-    "msmq.interfaces.access": ("Account", "AccountUnknown", "IAccessControl", "IAccounts", "Ruling"),
-    "msmq.interfaces.gate": ("IGate",),
+    "msmq.interfaces.security.access": ("Account", "AccountUnknown", "IAccessControl", "IAccounts", "Ruling"),
+    "msmq.interfaces.security.gate": ("IGate",),
     "msmq.interfaces.server_program": ("IServerProgram",),
     "msmq.interfaces.plugins": (
         "DirectoryContext",
@@ -226,7 +226,7 @@ _MODULES: Final = {
         "IStorageProbe",
         "ServerContext",
     ),
-    "msmq.interfaces.queue_manager": (
+    "msmq.interfaces.manager.queue_manager": (
         "IAdministration",
         "IInspection",
         "IMessaging",
@@ -234,7 +234,7 @@ _MODULES: Final = {
         "IReservation",
         "ITransaction",
     ),
-    "msmq.interfaces.received_messages": (
+    "msmq.interfaces.manager.received_messages": (
         "ExplainedRoute",
         "Explanation",
         "MessageLocation",
@@ -259,7 +259,7 @@ _MODULES: Final = {
         "StoredEvent",
         "UnknownQueue",
     ),
-    "msmq.interfaces.summaries": (
+    "msmq.interfaces.manager.summaries": (
         "ManagerStatus",
         "MessageFlow",
         "OutgoingQueueSummary",

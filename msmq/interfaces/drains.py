@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 import attrs
 from zope.interface import Interface
 
-from msmq.interfaces.summaries import TIME
+from msmq.interfaces.manager.summaries import TIME
 
 
 @attrs.frozen(kw_only=True)

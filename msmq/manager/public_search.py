@@ -9,7 +9,7 @@ from uuid import UUID
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.interfaces.summaries import PublicQueueSummary
+from msmq.interfaces.manager.summaries import PublicQueueSummary
 from msmq.manager.administration.summaries import optional_type
 from msmq.manager.membership.directory_router import ProcedureRunner
 from msmq.membership.access import DirectoryAccess

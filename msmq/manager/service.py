@@ -12,18 +12,18 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.interfaces.queue_manager import IQueueManager, ITransaction
-from msmq.interfaces.queue_properties import QueueProperties
-from msmq.interfaces.sessions import ISessions
-from msmq.interfaces.storage import IMessageStore
-from msmq.interfaces.subscription import QueueManagerEvent, Subscriber
-from msmq.interfaces.summaries import (
+from msmq.interfaces.manager.queue_manager import IQueueManager, ITransaction
+from msmq.interfaces.manager.queue_properties import QueueProperties
+from msmq.interfaces.manager.subscription import QueueManagerEvent, Subscriber
+from msmq.interfaces.manager.summaries import (
     ManagerStatus,
     OutgoingQueueSummary,
     QueueSummary,
     QuotaSummary,
     SessionSummary,
 )
+from msmq.interfaces.sessions import ISessions
+from msmq.interfaces.storage import IMessageStore
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.open_sessions import open_session
 from msmq.manager.applications.message_log import LogPart
@@ -198,7 +198,7 @@ class QueueManagerService(Service):
 
     @property
     def is_durable(self) -> bool:
-        """See L{IMessaging.is_durable<msmq.interfaces.queue_manager.IMessaging>}."""
+        """See L{IMessaging.is_durable<msmq.interfaces.manager.queue_manager.IMessaging>}."""
         return bool(self.store.durable)
 
     async def send(

@@ -23,7 +23,7 @@ from twisted.internet.interfaces import (
 )
 from twisted.plugin import getPlugins
 
-from msmq.interfaces.tls import ITls
+from msmq.interfaces.security.tls import ITls
 from msmq.net import tls
 from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins

@@ -23,7 +23,7 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
-from msmq.interfaces.tls import ITls
+from msmq.interfaces.security.tls import ITls
 from msmq.net.endpoints import socket_text
 from msmq.net.hosts import HostEntry, HostTable, parse_address, parse_host_entry
 from msmq.net.tls import TlsClient, TlsClientEndpoint, tcp_client

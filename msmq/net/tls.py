@@ -42,7 +42,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from twisted.python.filepath import FilePath
 from zope.interface import implementer
 
-from msmq.interfaces.tls import IReloadableTls, ITls, TlsIdentity
+from msmq.interfaces.security.tls import IReloadableTls, ITls, TlsIdentity
 from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 

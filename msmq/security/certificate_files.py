@@ -11,14 +11,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import pkcs12
 
-from msmq.interfaces.signing import Credentials, Unusable
+from msmq.interfaces.security.signing import Credentials, Unusable
 
 LARGEST: Final = 1024 * 1024
 """Maximum size of a file, in bytes."""
 
 
 def parse_credentials(data: bytes, password: bytes | None) -> Credentials | Unusable:
-    """See L{msmq.interfaces.signing.ISigning.parse}; errors of the library contain no part of a key."""
+    """See L{msmq.interfaces.security.signing.ISigning.parse}; errors contain no part of a key."""
     if len(data) > LARGEST:
         return Unusable(f"has {len(data)} bytes, more than {LARGEST}")
     try:

@@ -14,7 +14,12 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.durable import make_directory, sync, write_durably
-from msmq.interfaces.signing import CertificateStoreError, Credentials, ICertificateStore, KeptCertificate
+from msmq.interfaces.security.signing import (
+    CertificateStoreError,
+    Credentials,
+    ICertificateStore,
+    KeptCertificate,
+)
 from msmq.wire.sid import format_sid, parse_sid
 
 _SUFFIX: Final = ".json"

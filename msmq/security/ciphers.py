@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
+from msmq.interfaces.security.ciphers import CipherError, ICiphers, SessionKey
 from msmq.quoting import quoted
 from msmq.security.keys import KeyRing
 from msmq.structures.algorithms import EncryptionAlgorithm

@@ -34,7 +34,7 @@ from cryptography.hazmat.primitives.serialization import (
 from twisted.logger import Logger
 
 from msmq.durable import make_directory, write_durably
-from msmq.interfaces.ciphers import CipherError
+from msmq.interfaces.security.ciphers import CipherError
 from msmq.quoting import quoted
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.directory.public_keys import (

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from zope.interface import implementer
 
-from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, Matching, Unusable
+from msmq.interfaces.security.signing import CertificateFacts, Credentials, ISigning, Matching, Unusable
 from msmq.security.certificate_files import parse_credentials
 from msmq.security.hashes import DIGEST_INFOS, DIGESTS
 from msmq.structures.algorithms import HashAlgorithm

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import (
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from zope.interface import implementer
 
-from msmq.interfaces.tls import ITls, TlsError, TlsIdentity
+from msmq.interfaces.security.tls import ITls, TlsError, TlsIdentity
 
 _NOT_YET_VALID = 9
 _HAS_EXPIRED = 10

@@ -17,8 +17,6 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.directory.factory import make_directory
-from msmq.interfaces.access import IAccessControl, IAccounts
-from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     IAddressBook,
@@ -27,10 +25,12 @@ from msmq.interfaces.directory import (
     IServedDirectory,
     IWatchedDirectory,
 )
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.plugins import DirectoryContext, ServerContext
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.security.access import IAccessControl, IAccounts
+from msmq.interfaces.security.ciphers import ICiphers
+from msmq.interfaces.security.tls import ITls
 from msmq.interfaces.storage import IMessageStore
-from msmq.interfaces.tls import ITls
 from msmq.manager.applications.send_keys import SendKeys
 from msmq.manager.live_settings import LiveSettings
 from msmq.manager.manager_settings import (

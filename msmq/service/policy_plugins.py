@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.plugins import (
     IAccessControlFactory,
     IRouterFactory,
@@ -13,6 +12,7 @@ from msmq.interfaces.plugins import (
     ServerContext,
 )
 from msmq.interfaces.routing import IRouter
+from msmq.interfaces.security.access import IAccessControl
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.plugins import PluginError, check_product, select_plugin
 from msmq.quoting import quoted

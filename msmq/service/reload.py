@@ -15,7 +15,7 @@ import attrs
 from msmq.control.authentication.token_file import TokenFile
 from msmq.directory.enterprise_file import read_enterprise
 from msmq.errors import MsmqError
-from msmq.interfaces.tls import IReloadableTls
+from msmq.interfaces.security.tls import IReloadableTls
 from msmq.security.access.rules import Rules
 from msmq.service.composition import read_rules
 from msmq.service.settings import Configuration

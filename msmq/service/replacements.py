@@ -10,11 +10,11 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.gate import IGate
 from msmq.interfaces.routing import IRouter
+from msmq.interfaces.security.access import IAccessControl
+from msmq.interfaces.security.gate import IGate
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.membership.membership import Membership

@@ -32,12 +32,12 @@ from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
 from msmq.control.server.server_configuration import NO_SOURCE, ConfigurationReport, ReloadPreview
 from msmq.directory.factory import identifier_in_directory
-from msmq.interfaces.access import IAccessControl
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.gate import IGate
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.routing import IRouter
+from msmq.interfaces.security.access import IAccessControl
+from msmq.interfaces.security.gate import IGate
 from msmq.interfaces.server_program import IServerProgram
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.standby import IOwnedStore

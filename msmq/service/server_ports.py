@@ -10,7 +10,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory, IReactorTime
 
 from msmq.errors import MsmqError
-from msmq.interfaces.tls import IReloadableTls, ITls, TlsError
+from msmq.interfaces.security.tls import IReloadableTls, ITls, TlsError
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint, server_endpoint, socket_text
 from msmq.net.ping import PingReactor, PingResponderProtocol

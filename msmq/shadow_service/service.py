@@ -8,7 +8,7 @@ from pathlib import Path
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.shadows import CopiedMessage, IShadows, ShadowSummary, no_shadow
 from msmq.shadow_service.settings import ShadowSettings
 from msmq.shadow_service.shadow import Shadow

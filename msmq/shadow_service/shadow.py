@@ -13,8 +13,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from msmq.interfaces.queue_manager import IQueueManager
-from msmq.interfaces.received_messages import LoggedMessage
+from msmq.interfaces.manager.queue_manager import IQueueManager
+from msmq.interfaces.manager.received_messages import LoggedMessage
 from msmq.interfaces.shadows import CopiedMessage, ShadowSummary
 from msmq.manager.applications.message_copies import copy_of
 from msmq.queues.arriving.message import Message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zope.interface import implementer
 
-from msmq.interfaces.access import Account, AccountUnknown, IAccessControl
+from msmq.interfaces.security.access import Account, AccountUnknown, IAccessControl
 from msmq.quoting import quoted
 from msmq.security.access.rules import NO_RULES, Rules
 from msmq.security.access.token_access_control import TokenAccessControl

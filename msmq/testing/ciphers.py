@@ -10,7 +10,7 @@ from typing import Final
 from zope.interface import implementer
 
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
+from msmq.interfaces.security.ciphers import CipherError, ICiphers, SessionKey
 from msmq.quoting import quoted
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob

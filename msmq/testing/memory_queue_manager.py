@@ -14,7 +14,7 @@ from msmq.broker.broker import Broker
 from msmq.broker.program import BrokerProgram
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.directory import IDirectory
-from msmq.interfaces.queue_properties import QueueProperties
+from msmq.interfaces.manager.queue_properties import QueueProperties
 from msmq.interfaces.routing import IRouter
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 from zope.interface import implementer
 
-from msmq.interfaces.signing import (
+from msmq.interfaces.security.signing import (
     CertificateFacts,
     Credentials,
     ICertificateStore,

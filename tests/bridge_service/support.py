@@ -30,7 +30,7 @@ from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.rabbitmq.settings import BrokerAddress, BrokerSettings
 from msmq.bridge_service.service import BridgeService
 from msmq.bridge_service.settings import DEAD_LETTERS, InwardSettings, OutwardSettings
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.configuration import Overrides, load

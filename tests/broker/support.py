@@ -8,7 +8,7 @@ from uuid import UUID
 from msmq.broker.broker import Broker
 from msmq.broker.outcomes import Outcome, accept
 from msmq.broker.program import ON_DEMAND
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.nodes.support import Node, NodesTestCase
 

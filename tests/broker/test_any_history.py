@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.broker.broker import Broker
 from msmq.broker.outcomes import Outcome, accept, later, reject
 from msmq.broker.program import BrokerProgram
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore

@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.broker.broker import Broker
 from msmq.broker.outcomes import Outcome, accept, later, reject
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.session import ISession
 from msmq.interfaces.storage import StorageError
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message

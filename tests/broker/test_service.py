@@ -17,7 +17,7 @@ from zope.interface import implementer
 from msmq import Broker, Delivery, Message, Outcome, ReceivedMessage, accept, load
 from msmq.broker.program import BrokerStartError
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.storage.memory import MemoryMessageStore
 from tests.servers.own_address import own_address
 

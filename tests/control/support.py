@@ -23,7 +23,7 @@ from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.message import Message

@@ -7,7 +7,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.server.messages.queued_messages_json import explanation_of
-from msmq.interfaces.received_messages import Explanation, FoundReport
+from msmq.interfaces.manager.received_messages import Explanation, FoundReport
 from msmq.queues.arriving.reports import Hop
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView

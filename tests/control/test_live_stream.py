@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.control.server.live.event_stream import HEARTBEAT, EventStreamEncoder
 from msmq.control.server.live.history import COLUMNS, INTERVAL, SAMPLES, FigureHistory
 from msmq.control.server.resources.live_stream import OBJECTS, PERIOD, STREAMS
-from msmq.interfaces.summaries import MessageFlow
+from msmq.interfaces.manager.summaries import MessageFlow
 from msmq.manager.administration import inspection
 from tests.control.support import ORDERS, Caller, ControlTestCase
 

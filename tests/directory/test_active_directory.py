@@ -21,8 +21,8 @@ from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.filters import ANYTHING
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import IDirectory
-from msmq.interfaces.access import IAccounts
 from msmq.interfaces.plugins import DirectoryContext
+from msmq.interfaces.security.access import IAccounts
 from msmq.manager.securing.public_descriptors import published_list
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import DirectoryOperationResult

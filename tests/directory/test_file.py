@@ -15,8 +15,8 @@ from zope.interface.verify import verifyObject
 from msmq.directory.enterprise_copy import EnterpriseCopy
 from msmq.directory.file import CHECK_INTERVAL, RETRY_EVERY, FileDirectory
 from msmq.interfaces import DirectoryError, IAddressBook, IDirectory, IObservedDirectory, IWatchedDirectory
-from msmq.interfaces.access import IAccounts
 from msmq.interfaces.directory import DirectoryCondition
+from msmq.interfaces.security.access import IAccounts
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.objects import (

@@ -17,7 +17,7 @@ from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import Dialect, LdapSettings
-from msmq.interfaces.access import Account, IAccounts
+from msmq.interfaces.security.access import Account, IAccounts
 from msmq.membership.enumerations import DirectoryOperationResult, OperatingSystemType
 from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
 from msmq.membership.queries import equals

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.interfaces.signing import KeptCertificate
+from msmq.interfaces.security.signing import KeptCertificate
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.membership.objects import UserObject
 from msmq.queues.arriving.message import Message

@@ -11,8 +11,8 @@ from typing import Any, Final
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.interfaces.queue_manager import IReservation
-from msmq.interfaces.summaries import QueueSummary
+from msmq.interfaces.manager.queue_manager import IReservation
+from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier

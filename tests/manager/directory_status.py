@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from msmq.interfaces.queue_manager import IQueueManager
-from msmq.interfaces.summaries import DirectoryStatus
+from msmq.interfaces.manager.queue_manager import IQueueManager
+from msmq.interfaces.manager.summaries import DirectoryStatus
 
 
 def directory_status(manager: IQueueManager) -> DirectoryStatus:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred, fail
 
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.manager.service import QueueManagerService
 from msmq.persistence.changes import AppendEvent, Change

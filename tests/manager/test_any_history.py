@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.manager.applications.reservation import Reservation
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.persistence.changes import AppendEvent

@@ -7,7 +7,7 @@ from typing import cast
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.server.resources.queue_properties import PROPERTIES
-from msmq.interfaces.queue_properties import DEFAULTS, QueueProperties, with_defaults
+from msmq.interfaces.manager.queue_properties import DEFAULTS, QueueProperties, with_defaults
 
 
 class QueuePropertyTests(SynchronousTestCase):

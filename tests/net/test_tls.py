@@ -6,7 +6,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.tls import TlsIdentity
+from msmq.interfaces.security.tls import TlsIdentity
 from msmq.net.endpoints import parse_stream_endpoint, replace_interface, split_description
 from msmq.net.hosts import parse_host_entry
 from msmq.net.tls import TlsClient

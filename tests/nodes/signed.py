@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.interfaces.signing import Credentials, ISigning
+from msmq.interfaces.security.signing import Credentials, ISigning
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.membership.objects import EnterpriseObject, UserObject
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm

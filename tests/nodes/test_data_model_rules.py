@@ -14,7 +14,7 @@ from msmq.control.server.factory import make_site
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.membership.objects import DIRECTORY_OBJECT_TYPES, QueueManagerObject
 from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import SequenceInfo

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from msmq.interfaces.signing import Credentials
+from msmq.interfaces.security.signing import Credentials
 from tests.patience import DEADLINE
 from tests.security.openssl import openssl
 

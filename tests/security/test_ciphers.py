@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.ciphers import CipherError, ICiphers
+from msmq.interfaces.security.ciphers import CipherError, ICiphers
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
 from msmq.structures.directory.public_key_blob import PublicKeyBlob

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.ciphers import CipherError
+from msmq.interfaces.security.ciphers import CipherError
 from msmq.security.keys import PUBLIC_FILE, KeyRing, check_library, make_key
 from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER, MqdsPublicKeys
 from tests.security.openssl import openssl

@@ -7,7 +7,7 @@ from unittest import skipIf
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.signing import (
+from msmq.interfaces.security.signing import (
     CertificateFacts,
     CertificateStoreError,
     Credentials,

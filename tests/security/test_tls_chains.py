@@ -19,7 +19,7 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.tls import TlsIdentity
+from msmq.interfaces.security.tls import TlsIdentity
 from msmq.security.tls import PinnedTls
 from tests.security.tls_files import TlsFiles
 

@@ -14,7 +14,7 @@ from twisted.logger import Logger
 
 from msmq.control.authentication.callers import Caller
 from msmq.control.protocol.refusals import internal_error
-from msmq.interfaces.queue_manager import IAdministration
+from msmq.interfaces.manager.queue_manager import IAdministration
 from msmq.persistence.changes import ADMINISTERED
 from msmq.quoting import shown
 from msmq.structures.identifiers import MessageIdentifier

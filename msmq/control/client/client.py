@@ -95,7 +95,7 @@ class ControlClient(ControlRequests):
         return self.one("GET", _queue_target(path))
 
     def create_queue(self, path: str, options: Mapping[str, object]) -> dict[str, Any]:
-        """Create a queue; the options are those of L{msmq.interfaces.queue_manager.IQueueManager}."""
+        """Create a queue; the options are those of L{msmq.interfaces.manager.queue_manager.IQueueManager}."""
         return self.one("POST", "/v1/queues", _json({"path": path, **options}))
 
     def set_queue(self, path: str, properties: Mapping[str, object]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ from msmq.control.server.resources.transfers import TransferResources
 from msmq.control.server.role_check import RoleCheck
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.shadows import IShadows
 from msmq.structures.status import MQError
 

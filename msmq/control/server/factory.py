@@ -21,7 +21,7 @@ from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges, NoBridges
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.shadows import IShadows, NoShadows
 from msmq.line_limit import LineLimit
 from msmq.moment import Moment

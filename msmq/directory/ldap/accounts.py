@@ -9,8 +9,8 @@ from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.filters import Equal, of_class
 from msmq.directory.ldap.transport.wire import Entry, Scope
-from msmq.interfaces.access import Account
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.interfaces.security.access import Account
 from msmq.quoting import quoted
 from msmq.wire.sid import format_sid
 

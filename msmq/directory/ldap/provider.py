@@ -21,7 +21,6 @@ from msmq.directory.ldap.transport.connection import FindServers, LdapConnection
 from msmq.directory.ldap.transport.filters import Equal, of_class
 from msmq.directory.ldap.transport.wire import Entry, Scope
 from msmq.directory.reads import FoundObjects, PendingReads
-from msmq.interfaces.access import Account, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     DirectoryCondition,
@@ -32,6 +31,7 @@ from msmq.interfaces.directory import (
     IObservedDirectory,
     IServedDirectory,
 )
+from msmq.interfaces.security.access import Account, IAccounts
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.entry import DirectoryEntry, check_names
 from msmq.membership.names import MOST_ELEMENTS

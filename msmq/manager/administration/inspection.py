@@ -10,8 +10,8 @@ import attrs
 from zope.interface import implementer
 
 import msmq.version
-from msmq.interfaces.queue_manager import IInspection
-from msmq.interfaces.received_messages import (
+from msmq.interfaces.manager.queue_manager import IInspection
+from msmq.interfaces.manager.received_messages import (
     ExplainedRoute,
     Explanation,
     LoggedMessage,
@@ -19,10 +19,7 @@ from msmq.interfaces.received_messages import (
     MessagePage,
     ReceivedMessage,
 )
-from msmq.interfaces.routing import IRouter
-from msmq.interfaces.session import ISession
-from msmq.interfaces.storage import LogExtent, StorageError, StoredEvent
-from msmq.interfaces.summaries import (
+from msmq.interfaces.manager.summaries import (
     ManagerIdentity,
     ManagerStatus,
     MessageFlow,
@@ -35,6 +32,9 @@ from msmq.interfaces.summaries import (
     TransactionDetails,
     TransactionSummary,
 )
+from msmq.interfaces.routing import IRouter
+from msmq.interfaces.session import ISession
+from msmq.interfaces.storage import LogExtent, StorageError, StoredEvent
 from msmq.manager.administration.measurements import Measurements
 from msmq.manager.administration.message_history import MessageHistory
 from msmq.manager.administration.open_sessions import open_session

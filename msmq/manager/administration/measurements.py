@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from msmq.interfaces.summaries import DirectoryStatus
+from msmq.interfaces.manager.summaries import DirectoryStatus
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.assembly import Parts
 from msmq.manager.membership.directory_health import DirectoryMeasurement

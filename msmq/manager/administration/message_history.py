@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from msmq.decoding.values import unix_time
-from msmq.interfaces.received_messages import Explanation, MessageLocation
+from msmq.interfaces.manager.received_messages import Explanation, MessageLocation
 from msmq.manager.applications.search import Search
 from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.peer_table import Peers

@@ -11,8 +11,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from msmq.interfaces.queue_properties import QueueProperties, with_defaults
-from msmq.interfaces.summaries import QueueSummary, QuotaSummary
+from msmq.interfaces.manager.queue_properties import QueueProperties, with_defaults
+from msmq.interfaces.manager.summaries import QueueSummary, QuotaSummary
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.summaries import queue_path, summarize_queue, summarize_quotas
 from msmq.manager.administration.unread_removals import UnreadRemovals

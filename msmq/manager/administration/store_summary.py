@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from msmq.interfaces.manager.summaries import StoreSummary
 from msmq.interfaces.storage import ICommitTimes, IMessageStore, IStoreFiles
-from msmq.interfaces.summaries import StoreSummary
 
 
 def summarize_store(store: IMessageStore) -> StoreSummary:

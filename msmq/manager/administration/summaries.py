@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
-from msmq.interfaces.session import ISession
-from msmq.interfaces.summaries import (
+from msmq.interfaces.manager.summaries import (
     OutgoingQueueSummary,
     QueueSummary,
     QuotaSummary,
     SessionSummary,
     SubqueueSummary,
 )
+from msmq.interfaces.session import ISession
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED, Uncommitted
 from msmq.queues.machine_quota import QuotaKind

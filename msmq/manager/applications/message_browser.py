@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from msmq.interfaces.received_messages import MessagePage, ReceivedMessage
+from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessage
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.performer import Performer
 from msmq.queues.position import PositionState

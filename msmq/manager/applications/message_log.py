@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.deadline_timer import DeadlineTimer
-from msmq.interfaces.received_messages import LoggedMessage
+from msmq.interfaces.manager.received_messages import LoggedMessage
 from msmq.interfaces.storage import LogEntry, LogExtent, StorageError
 from msmq.manager.applications.message_copies import CopySender, copy_of
 from msmq.manager.performer import Performer

@@ -8,7 +8,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from msmq.interfaces.message_administration import IMessageAdministration, MessageChange
+from msmq.interfaces.manager.message_administration import IMessageAdministration, MessageChange
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.destinations import Destinations

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from msmq.interfaces.queue_manager import ITransaction
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import ITransaction
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.manager.administration.queue_administration import Administration
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.reads import Read, Reads

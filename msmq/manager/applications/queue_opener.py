@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.interfaces.queue_manager import ITransaction
+from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.manager.administration.queue_administration import Administration
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.open_queue import OpenQueue

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from zope.interface import implementer
 
-from msmq.interfaces.queue_manager import IReservation
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import IReservation
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer

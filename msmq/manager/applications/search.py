@@ -10,8 +10,13 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.interfaces.queue_manager import ITransaction
-from msmq.interfaces.received_messages import Explanation, FoundReport, MessageLocation, ReceivedMessage
+from msmq.interfaces.manager.queue_manager import ITransaction
+from msmq.interfaces.manager.received_messages import (
+    Explanation,
+    FoundReport,
+    MessageLocation,
+    ReceivedMessage,
+)
 from msmq.interfaces.storage import StorageError
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.destinations import Destinations

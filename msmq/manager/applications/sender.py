@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.interfaces.queue_manager import ITransaction
+from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from twisted.logger import Logger
 
-from msmq.interfaces.subscription import Occurrence, QueueManagerEvent, Subscriber
+from msmq.interfaces.manager.subscription import Occurrence, QueueManagerEvent, Subscriber
 from msmq.queues.leaving.transaction import Transaction, TransactionState
 
 

@@ -13,8 +13,8 @@ import attrs
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.interfaces.queue_manager import ITransaction
-from msmq.interfaces.summaries import TransactionDetails, TransactionOperation, TransactionSummary
+from msmq.interfaces.manager.queue_manager import ITransaction
+from msmq.interfaces.manager.summaries import TransactionDetails, TransactionOperation, TransactionSummary
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.keyed_messages import KeyedMessages

@@ -9,8 +9,8 @@ from uuid import UUID
 
 import attrs
 
-from msmq.interfaces.ciphers import ICiphers
 from msmq.interfaces.directory import IServedDirectory
+from msmq.interfaces.security.ciphers import ICiphers
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.membership.published_properties import FROM_THE_DIRECTORY

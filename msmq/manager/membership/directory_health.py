@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from msmq.decoding.values import unix_time
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryCondition, IDirectory, IObservedDirectory
-from msmq.interfaces.summaries import DirectoryStatus
+from msmq.interfaces.manager.summaries import DirectoryStatus
 
 Note = Callable[[str, str], None]
 """Appends to the event log: an event name, and a text."""

@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.directory import IServedDirectory, IWatchedDirectory
-from msmq.interfaces.summaries import PublicQueueSummary
+from msmq.interfaces.manager.summaries import PublicQueueSummary
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.membership.directory_effects import DirectoryEffects, own_path

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from twisted.logger import Logger
 
-from msmq.interfaces.summaries import OutgoingQueueSummary, PausedOutgoing
+from msmq.interfaces.manager.summaries import OutgoingQueueSummary, PausedOutgoing
 from msmq.manager.administration.summaries import summarize_outgoing
 from msmq.manager.applications.targets import name_of_outgoing, outgoing_queue
 from msmq.manager.manager_settings import CloneCheck

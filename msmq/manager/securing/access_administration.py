@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from zope.interface import implementer
 
-from msmq.interfaces.access_administration import IAccessAdministration
-from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
+from msmq.interfaces.manager.access_administration import IAccessAdministration
+from msmq.interfaces.manager.access_summaries import AccessList, AccessVerdict, CertificateSummary
 from msmq.manager.assembly import Parts
 from msmq.manager.securing.certificates import DAYS, Certificates
 from msmq.manager.securing.permissions import Permissions

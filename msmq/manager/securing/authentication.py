@@ -16,8 +16,8 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.security.signing import CertificateFacts, ISigning, Unusable
 from msmq.interfaces.session import ISession
-from msmq.interfaces.signing import CertificateFacts, ISigning, Unusable
 from msmq.manager.securing.certificates import Certificates
 from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
 from msmq.membership.attributes import DirectoryObject

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import attrs
 
-from msmq.interfaces.access_summaries import CertificateSummary
-from msmq.interfaces.signing import KeptCertificate
+from msmq.interfaces.manager.access_summaries import CertificateSummary
+from msmq.interfaces.security.signing import KeptCertificate
 from msmq.manager.securing.certificates import Certificates
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import DirectoryOperationResult

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access_summaries import CertificateSummary
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.signing import (
+from msmq.interfaces.manager.access_summaries import CertificateSummary
+from msmq.interfaces.security.signing import (
     CertificateFacts,
     CertificateStoreError,
     ICertificateStore,

@@ -7,8 +7,8 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.ciphers import CipherError, ICiphers
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.security.ciphers import CipherError, ICiphers
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted, Refused
 from msmq.moment import Moment

@@ -16,8 +16,8 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.ciphers import CipherError, ICiphers
 from msmq.interfaces.clock import IClock
+from msmq.interfaces.security.ciphers import CipherError, ICiphers
 from msmq.moment import Moment
 from msmq.queues.queue import MessagePosition
 from msmq.structures.directory.public_keys import MqdsPublicKeys

@@ -9,7 +9,7 @@ import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.interfaces.gate import IGate
+from msmq.interfaces.security.gate import IGate
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.quoting import quoted
 

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.signing import ICertificateStore, ISigning
+from msmq.interfaces.security.signing import ICertificateStore, ISigning
 from msmq.manager.securing.authentication import Authentication, ReadDirectory
 from msmq.manager.securing.certificate_publication import CertificatePublisher, UserDirectory
 from msmq.manager.securing.certificates import Certificates

@@ -10,8 +10,8 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.access import AccountUnknown
-from msmq.interfaces.access_summaries import AccessEntry, AccessList, AccessVerdict
+from msmq.interfaces.manager.access_summaries import AccessEntry, AccessList, AccessVerdict
+from msmq.interfaces.security.access import AccountUnknown
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.applications.targets import own_queue

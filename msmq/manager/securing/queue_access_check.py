@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access import AccountUnknown, Ruling
+from msmq.interfaces.security.access import AccountUnknown, Ruling
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
 from msmq.manager.securing.protection import Protection

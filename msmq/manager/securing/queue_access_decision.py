@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access import IAccessControl
+from msmq.interfaces.security.access import IAccessControl
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.public_descriptors import IN_THE_DIRECTORY
 from msmq.membership.rights import MESSAGE_RIGHTS

@@ -11,12 +11,12 @@ from typing import Any, Unpack
 
 import attrs
 
-from msmq.interfaces.access import AccountUnknown
-from msmq.interfaces.access_summaries import AccessList
-from msmq.interfaces.queue_manager import IQueueManager, IReservation, ITransaction
-from msmq.interfaces.queue_properties import QueueProperties
-from msmq.interfaces.received_messages import MessageLocation
-from msmq.interfaces.summaries import ManagerStatus, PublicQueueSummary, QueueSummary
+from msmq.interfaces.manager.access_summaries import AccessList
+from msmq.interfaces.manager.queue_manager import IQueueManager, IReservation, ITransaction
+from msmq.interfaces.manager.queue_properties import QueueProperties
+from msmq.interfaces.manager.received_messages import MessageLocation
+from msmq.interfaces.manager.summaries import ManagerStatus, PublicQueueSummary, QueueSummary
+from msmq.interfaces.security.access import AccountUnknown
 from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.securing.permissions import Permissions

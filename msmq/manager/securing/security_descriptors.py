@@ -10,7 +10,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
-from msmq.interfaces.access import AccountUnknown, IAccessControl
+from msmq.interfaces.security.access import AccountUnknown, IAccessControl
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.public_security import PublicSecurity
 from msmq.persistence.definition import QueueType

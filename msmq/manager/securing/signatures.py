@@ -11,7 +11,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.signing import ISigning, Unusable
+from msmq.interfaces.security.signing import ISigning, Unusable
 from msmq.manager.securing.authentication import version_of
 from msmq.manager.securing.certificates import Certificates
 from msmq.queues.arriving.message import Message

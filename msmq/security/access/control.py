@@ -6,9 +6,9 @@ from typing import Final
 
 from zope.interface import implementer
 
-from msmq.interfaces.access import Account, AccountUnknown, IAccessControl, IAccounts
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.interfaces.security.access import Account, AccountUnknown, IAccessControl, IAccounts
 from msmq.quoting import quoted
 from msmq.security.access.rules import NO_RULES, Rules
 from msmq.security.access.token_access_control import TokenAccessControl, token_of

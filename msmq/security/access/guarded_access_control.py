@@ -10,7 +10,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.interfaces.access import AccountUnknown, IAccessControl, Ruling
+from msmq.interfaces.security.access import AccountUnknown, IAccessControl, Ruling
 from msmq.windows.access_check import AccessDecision, Token
 from msmq.windows.access_masks import ObjectKind
 from msmq.windows.security_descriptor import SecurityDescriptor

@@ -28,7 +28,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.errors import MsmqError
-from msmq.interfaces.access import Ruling
+from msmq.interfaces.security.access import Ruling
 from msmq.quoting import quoted
 from msmq.toml.document import Document, DocumentError, nearest, read_document
 from msmq.toml.lines import Path as KeyPath

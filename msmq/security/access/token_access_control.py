@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access import Account, AccountUnknown, Ruling
+from msmq.interfaces.security.access import Account, AccountUnknown, Ruling
 from msmq.security.access.rules import NO_RULES, Rules
 from msmq.windows.access_check import AccessDecision, Token, check_access
 from msmq.windows.access_masks import ObjectKind

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from msmq.interfaces.access import Account, AccountUnknown, IAccessControl
+from msmq.interfaces.security.access import Account, AccountUnknown, IAccessControl
 from msmq.security.access.rules import Rules
 from msmq.windows.access_check import AccessDecision
 from msmq.windows.access_masks import QUEUE_KIND

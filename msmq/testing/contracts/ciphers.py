@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from msmq.interfaces.ciphers import CipherError, ICiphers, SessionKey
+from msmq.interfaces.security.ciphers import CipherError, ICiphers, SessionKey
 from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.directory.public_key_blob import KeyAlgorithm, PublicKeyBlob
 from msmq.structures.directory.public_keys import (

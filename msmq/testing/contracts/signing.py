@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from zope.interface.verify import verifyObject
 
-from msmq.interfaces.signing import (
+from msmq.interfaces.security.signing import (
     CertificateFacts,
     Credentials,
     ICertificateStore,

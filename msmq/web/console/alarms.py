@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import attrs
 
 from msmq.alarm_limits import LITTLE_SPACE, NEARLY_FULL, OLD, SLOW_COMMIT, UNREACHED
-from msmq.interfaces.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
+from msmq.interfaces.manager.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
 from msmq.web.console.presentation import count, duration, size
 from msmq.web.readiness import Readiness
 

@@ -22,7 +22,7 @@ from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
 from msmq.control.server.resources.context import ResourceFamily, add_resources
 from msmq.control.server.server_configuration import ServerConfiguration
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 from msmq.web.access.request import WebRequest
 from msmq.web.access.web_access import WebAccess

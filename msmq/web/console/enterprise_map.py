@@ -10,7 +10,7 @@ from uuid import UUID
 import attrs
 
 from msmq.alarm_limits import UNREACHED
-from msmq.interfaces.summaries import OutgoingQueueSummary, SessionSummary
+from msmq.interfaces.manager.summaries import OutgoingQueueSummary, SessionSummary
 from msmq.routing.route import Route
 from msmq.routing.topology import QueueManager, RoutingLink, Topology
 from msmq.structures.names.direct_format_name import DirectFormatName

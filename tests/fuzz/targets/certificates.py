@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from msmq.interfaces.ciphers import CipherError
-from msmq.interfaces.signing import Credentials, Unusable
+from msmq.interfaces.security.ciphers import CipherError
+from msmq.interfaces.security.signing import Credentials, Unusable
 from msmq.security.ciphers import LibraryCiphers
 from msmq.security.keys import KeyRing
 from msmq.security.signatures import LibrarySigning

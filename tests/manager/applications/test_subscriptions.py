@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from msmq.interfaces.subscription import Occurrence, QueueManagerEvent
+from msmq.interfaces.manager.subscription import Occurrence, QueueManagerEvent
 from msmq.queues.arriving.message import Message
 from tests.manager.support import ManagerTestCase
 

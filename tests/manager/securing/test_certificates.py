@@ -8,8 +8,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access_summaries import CertificateSummary
-from msmq.interfaces.signing import KeptCertificate
+from msmq.interfaces.manager.access_summaries import CertificateSummary
+from msmq.interfaces.security.signing import KeptCertificate
 from msmq.manager.securing import certificate_publication as certificate_publishing
 from msmq.manager.securing.certificate_publication import ATTEMPTS
 from msmq.membership.objects import UserObject

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from zope.interface import implementer
 
-from msmq.interfaces.gate import IGate
+from msmq.interfaces.security.gate import IGate
 from msmq.manager.securing.gated_peers import GatedPeers
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.queues.arriving.message import Message

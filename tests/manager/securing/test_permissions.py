@@ -8,7 +8,7 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs, formatEvent
 
-from msmq.interfaces.access import Account, Ruling
+from msmq.interfaces.security.access import Account, Ruling
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
 from msmq.security.access.rules import QueueRule, Rules
 from msmq.storage.memory import MemoryMessageStore

@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access import Account
+from msmq.interfaces.security.access import Account
 from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, published_list
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.divergence import DirectoryChanges

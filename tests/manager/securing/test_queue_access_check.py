@@ -8,7 +8,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import fail
 
-from msmq.interfaces.access import Account, AccountUnknown, Ruling
+from msmq.interfaces.security.access import Account, AccountUnknown, Ruling
 from msmq.interfaces.session import ISession
 from msmq.manager.securing.inspection import Accepted
 from msmq.manager.securing.queue_access_check import QueueAccessCheck

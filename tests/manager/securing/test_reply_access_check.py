@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.interfaces.access import Account
-from msmq.interfaces.signing import KeptCertificate
+from msmq.interfaces.security.access import Account
+from msmq.interfaces.security.signing import KeptCertificate
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.storage.memory import MemoryMessageStore

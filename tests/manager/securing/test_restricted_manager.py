@@ -10,7 +10,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.access import Account
+from msmq.interfaces.security.access import Account
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.queues.arriving.message import Acknowledge, Message

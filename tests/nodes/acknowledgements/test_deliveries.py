@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msmq.interfaces.received_messages import Explanation
+from msmq.interfaces.manager.received_messages import Explanation
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.identifiers import MessageIdentifier

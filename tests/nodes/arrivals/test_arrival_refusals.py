@@ -7,7 +7,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.interfaces.access import IAccounts
+from msmq.interfaces.security.access import IAccounts
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.objects import EnterpriseObject
 from msmq.security.access.control import AccessControl

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
-from msmq.interfaces.summaries import SessionSummary
+from msmq.interfaces.manager.summaries import SessionSummary
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PrivateFormatName

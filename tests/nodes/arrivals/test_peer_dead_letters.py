@@ -7,7 +7,7 @@ from uuid import UUID
 
 from twisted.python.failure import Failure
 
-from msmq.interfaces.access import Account, IAccounts
+from msmq.interfaces.security.access import Account, IAccounts
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.membership.objects import EnterpriseObject

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
+from msmq.interfaces.manager.summaries import PausedOutgoing
 from msmq.interfaces.storage import StorageError
-from msmq.interfaces.summaries import PausedOutgoing
 from msmq.manager.manager_settings import ORIGINAL, CloneCheck
 from msmq.persistence.changes import PutState
 from msmq.queues.arriving.message import Delivery

@@ -10,7 +10,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.interfaces.summaries import QueueSummary
+from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.membership.objects import EnterpriseObject, QueueManagerObject, QueueObject
 from msmq.membership.queries import equals
 from msmq.persistence.definition import UNLIMITED

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.interfaces.access import Account, IAccounts
+from msmq.interfaces.security.access import Account, IAccounts
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.objects import EnterpriseObject
 from msmq.security.access.control import LIFETIME, AccessControl

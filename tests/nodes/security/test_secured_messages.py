@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from msmq.decoding.message_json import message_json
-from msmq.interfaces.signing import KeptCertificate
+from msmq.interfaces.security.signing import KeptCertificate
 from msmq.manager.securing.message_security import SecurityProviders
 from msmq.membership.objects import UserObject
 from msmq.queues.arriving.message import Delivery

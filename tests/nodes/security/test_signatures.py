@@ -10,7 +10,7 @@ from uuid import UUID
 import attrs
 
 from msmq.decoding.message_json import message_json
-from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning
+from msmq.interfaces.security.signing import CertificateFacts, Credentials, ISigning
 from msmq.membership.objects import QueueManagerObject
 from msmq.security.signatures import LibrarySigning
 from msmq.structures.algorithms import AuthenticationLevel, HashAlgorithm

@@ -7,8 +7,8 @@ import functools
 import attrs
 
 from msmq.decoding.message_json import message_json
-from msmq.interfaces.access import Account
-from msmq.interfaces.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
+from msmq.interfaces.security.access import Account
+from msmq.interfaces.security.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.interfaces.access import Account
+from msmq.interfaces.security.access import Account
 from msmq.security.access import control
 from msmq.security.access.control import LIFETIME, AccessControl
 from msmq.testing.access_control import MemoryAccessControl

@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.access import AccountUnknown
+from msmq.interfaces.security.access import AccountUnknown
 from msmq.security.access.guarded_access_control import GuardedAccessControl
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.contracts.access_control import ACCOUNTS, ALICE, RULES, SEND, AccessControlContract

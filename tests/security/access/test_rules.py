@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.access import Ruling
+from msmq.interfaces.security.access import Ruling
 from msmq.security.access.rules import MOST_PATHS, QueueRule, Rules, RulesError, load_rules
 from msmq.windows.sddl import format_sddl, parse_sddl
 

@@ -30,17 +30,17 @@ from msmq.control.server.live.event_stream import EVENT_STREAM
 from msmq.control.server.messages.properties import ACKNOWLEDGE, PRIVACY_LEVELS
 from msmq.control.server.resources.live_stream import TOPICS
 from msmq.control.server.server_configuration import ConfigurationReport, ReloadPreview
-from msmq.interfaces.access_summaries import AccessList, CertificateSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.drains import DrainSummary
-from msmq.interfaces.shadows import CopiedMessage, ShadowSummary
-from msmq.interfaces.summaries import (
+from msmq.interfaces.manager.access_summaries import AccessList, CertificateSummary
+from msmq.interfaces.manager.summaries import (
     ManagerStatus,
     OutgoingQueueSummary,
     QueueSummary,
     QuotaSummary,
     TransactionSummary,
 )
+from msmq.interfaces.shadows import CopiedMessage, ShadowSummary
 
 _QUEUE: Final = "/v1/queues/<path:path>"
 _OUTGOING: Final = "/v1/outgoing/<path:name>"

@@ -10,8 +10,8 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.control.server.live.history import INTERVAL, FigureHistory
 from msmq.control.server.messages.json_records import json_record
-from msmq.interfaces.queue_manager import IInspection
-from msmq.interfaces.summaries import MessageFlow
+from msmq.interfaces.manager.queue_manager import IInspection
+from msmq.interfaces.manager.summaries import MessageFlow
 from msmq.structures.status import MQError
 
 _FRESH: Final = 1.0

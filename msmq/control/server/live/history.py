@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final
 
-from msmq.interfaces.summaries import MessageFlow
+from msmq.interfaces.manager.summaries import MessageFlow
 
 INTERVAL: Final = 10.0
 """Seconds between two samples."""

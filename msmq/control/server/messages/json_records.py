@@ -11,8 +11,8 @@ from uuid import UUID
 import attrs
 
 from msmq.decoding.values import unix_time
-from msmq.interfaces.access_summaries import AccessEntry, AccessVerdict, CertificateSummary
-from msmq.interfaces.summaries import ManagerStatus, SessionSummary
+from msmq.interfaces.manager.access_summaries import AccessEntry, AccessVerdict, CertificateSummary
+from msmq.interfaces.manager.summaries import ManagerStatus, SessionSummary
 from msmq.queues.outgoing import ConnectionHistoryEntry
 from msmq.wire.guid import format_guid
 

@@ -15,7 +15,7 @@ from msmq.control.server.http.responses import to_json
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.decoding.message_json import transaction_json
 from msmq.decoding.values import unix_time
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 
 _LENGTHS: Final = Struct("<II").pack
 _KEPT: Final = 64

@@ -6,7 +6,12 @@ from typing import Any, Final
 
 from msmq.decoding.message_json import message_json
 from msmq.decoding.values import correlation_text, unix_time
-from msmq.interfaces.received_messages import Explanation, FoundReport, MessageLocation, ReceivedMessage
+from msmq.interfaces.manager.received_messages import (
+    Explanation,
+    FoundReport,
+    MessageLocation,
+    ReceivedMessage,
+)
 from msmq.persistence.changes import AppendEvent
 from msmq.structures.names.name_text import is_outgoing_path
 from msmq.structures.packet.message_class import class_name

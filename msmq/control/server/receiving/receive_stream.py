@@ -24,8 +24,8 @@ from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.messages.message_records import MessageWriter
 from msmq.control.server.receiving.receipts import Confirmations, Receipts
 from msmq.control.server.receiving.transaction_decision import TransactionDecision
-from msmq.interfaces.queue_manager import IMessaging, IReservation, ITransaction
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import IMessaging, IReservation, ITransaction
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:

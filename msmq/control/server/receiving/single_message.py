@@ -18,7 +18,7 @@ from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.receiving.receipts import Receipts
 from msmq.control.server.receiving.receive_stream import ActiveReceives, ReceiveRequest
 from msmq.decoding.values import plain_text
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 
 RAW: Final = "application/octet-stream"
 

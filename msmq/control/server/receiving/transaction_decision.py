@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from twisted.logger import Logger
 
 from msmq.control.server.http.disconnection import running
-from msmq.interfaces.queue_manager import ITransaction
+from msmq.interfaces.manager.queue_manager import ITransaction
 
 
 class ReaderDecision(Protocol):

@@ -16,8 +16,8 @@ from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import flag, shown, text
 from msmq.control.server.resources.context import ResourceContext, without_parameters
-from msmq.interfaces.access_administration import IAccessAdministration
-from msmq.interfaces.access_summaries import AccessList
+from msmq.interfaces.manager.access_administration import IAccessAdministration
+from msmq.interfaces.manager.access_summaries import AccessList
 
 _KEYS: Final = "action, principal and rights"
 _ACTIONS: Final = ("allow", "deny", "revoke")

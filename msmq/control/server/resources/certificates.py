@@ -17,7 +17,7 @@ from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import flag, number, text
 from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
-from msmq.interfaces.access_summaries import CertificateSummary
+from msmq.interfaces.manager.access_summaries import CertificateSummary
 from msmq.quoting import quoted
 
 _NEW: Final = {"sid": text, "name": text, "days": number, "renew": flag}

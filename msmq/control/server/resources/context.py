@@ -17,7 +17,7 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest, json_body, parameters, refuse_rest
 from msmq.control.server.http.responses import json_answer, json_list
 from msmq.control.server.messages.json_records import json_record
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 
 _T = TypeVar("_T")
 

@@ -24,8 +24,8 @@ from msmq.control.server.resources.message_search import (
     json_line,
 )
 from msmq.decoding.values import unix_time
-from msmq.interfaces.queue_manager import IInspection
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.queue_manager import IInspection
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.queues.leaving.copies import KEPT
 from msmq.structures.names.queue_names import DirectQueueFormatName, direct_text
 from msmq.structures.packet.message_class import class_name

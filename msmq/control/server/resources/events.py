@@ -16,7 +16,7 @@ from msmq.control.server.messages.queued_messages_json import event_of
 from msmq.control.server.resources.context import ResourceContext
 from msmq.control.server.resources.event_filter import EventFilter
 from msmq.control.server.resources.message_search import json_line
-from msmq.interfaces.queue_manager import IInspection
+from msmq.interfaces.manager.queue_manager import IInspection
 from msmq.interfaces.storage import StoredEvent
 from msmq.structures.status import MQError
 

@@ -26,8 +26,8 @@ from msmq.control.server.resources.message_search import (
     MessageSearch,
     json_line,
 )
-from msmq.interfaces.message_administration import MessageChange
-from msmq.interfaces.received_messages import MessagePage, ReceivedMessage
+from msmq.interfaces.manager.message_administration import MessageChange
+from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessage
 from msmq.queues.queue import SEQUENTIAL_MASK
 from msmq.structures.status import MQError
 

@@ -12,7 +12,7 @@ from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.decoding.bodies import Body, BodyDecoders, IBodyDecoder
 from msmq.decoding.message_json import body_json
-from msmq.interfaces.received_messages import MessagePage, ReceivedMessage
+from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessage
 
 PAGE: Final = 64
 """Messages in one page read from the store."""

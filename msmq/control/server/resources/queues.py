@@ -17,7 +17,7 @@ from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import flag, guid, text
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.control.server.resources.queue_properties import read_log_range, read_new_queue, read_properties
-from msmq.interfaces.summaries import QueueSummary
+from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.structures.status import DeletionPending, MQError, Status
 
 

@@ -16,7 +16,7 @@ from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import guid, number, text
 from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
 from msmq.control.server.resources.estate_members import EstateMembers
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.machine_quota import QuotaKind
 from msmq.routing.topology_description import describe_route, describe_topology

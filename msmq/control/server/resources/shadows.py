@@ -14,7 +14,7 @@ from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import number
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.decoding.values import unix_time
-from msmq.interfaces.received_messages import LoggedMessage
+from msmq.interfaces.manager.received_messages import LoggedMessage
 from msmq.interfaces.shadows import IShadows
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.wire.guid import guid_from_bytes

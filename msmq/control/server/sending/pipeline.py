@@ -26,7 +26,7 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.sending.identifiers import IdentifierRange, add_identifiers
 from msmq.control.server.sending.slices import SendSlice, SliceBuilder, cost
 from msmq.errors import RemoteProtocolError
-from msmq.interfaces.queue_manager import IMessaging, ITransaction
+from msmq.interfaces.manager.queue_manager import IMessaging, ITransaction
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 

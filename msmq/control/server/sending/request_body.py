@@ -14,7 +14,7 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream, to_json
 from msmq.control.server.sending.identifiers import IdentifierRange
 from msmq.control.server.sending.pipeline import PausableSource, SendPipeline, SendResult
-from msmq.interfaces.queue_manager import IMessaging
+from msmq.interfaces.manager.queue_manager import IMessaging
 
 _IDENTIFIERS_AT_ONCE: Final = 500
 

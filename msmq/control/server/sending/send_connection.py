@@ -18,7 +18,7 @@ from msmq.control.server.http.channel import RecordConnection
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.sending.pipeline import SendPipeline, SendResult
-from msmq.interfaces.queue_manager import IMessaging
+from msmq.interfaces.manager.queue_manager import IMessaging
 
 
 class SendConnection:

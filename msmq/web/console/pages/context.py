@@ -14,7 +14,7 @@ from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.protocol.refusals import http_status, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, shielded
 from msmq.control.server.http.requests import parameters
-from msmq.interfaces.queue_manager import IQueueManager
+from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 from msmq.web.access.request import WebRequest
 from msmq.web.access.web_access import WebAccess

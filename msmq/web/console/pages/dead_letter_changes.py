@@ -14,7 +14,7 @@ from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.messages.properties import number
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.resources.message_search import PAGE
-from msmq.interfaces.message_administration import MessageChange
+from msmq.interfaces.manager.message_administration import MessageChange
 from msmq.queues.queue import SEQUENTIAL_MASK
 from msmq.structures.status import MQError, Status
 from msmq.web.access.request import WebRequest

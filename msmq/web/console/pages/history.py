@@ -17,8 +17,8 @@ from msmq.control.server.messages.properties import guid, number
 from msmq.control.server.messages.queued_messages_json import explanation_of
 from msmq.control.server.resources.event_filter import EventFilter
 from msmq.control.server.resources.events import described_event, last_sequence
+from msmq.interfaces.manager.summaries import TransactionSummary
 from msmq.interfaces.storage import StoredEvent
-from msmq.interfaces.summaries import TransactionSummary
 from msmq.persistence.changes import ADMINISTERED
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters

@@ -13,7 +13,7 @@ from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.messages.properties import number, read_properties
 from msmq.control.server.resources.message_search import MessageDescriber
-from msmq.interfaces.message_administration import MessageChange
+from msmq.interfaces.manager.message_administration import MessageChange
 from msmq.structures.status import MQError, Status
 from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome

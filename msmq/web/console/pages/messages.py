@@ -19,7 +19,7 @@ from msmq.control.server.resources.dead_letter_groups import DEAD_LETTER_QUEUES
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import PAGE, MessageDescriber, MessageSearch
 from msmq.decoding.values import plain_text
-from msmq.interfaces.received_messages import ReceivedMessage
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 from msmq.web.console.presentation import HexRow, hex_rows
 from msmq.web.console.rendering import protect

@@ -13,7 +13,7 @@ from twisted.web.server import Request
 from msmq.control.server.http.requests import refuse_rest
 from msmq.control.server.messages.json_records import json_record
 from msmq.decoding.values import unix_time
-from msmq.interfaces.summaries import OutgoingQueueSummary, QueueSummary
+from msmq.interfaces.manager.summaries import OutgoingQueueSummary, QueueSummary
 from msmq.web.console.alarms import OverviewAlarms, server_alarms
 from msmq.web.console.pages.context import PageContext, page_parameters
 

@@ -11,7 +11,7 @@ from klein import Klein
 from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.resources.queue_properties import read_log_range, read_properties
-from msmq.interfaces.summaries import QueueSummary
+from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.structures.status import DeletionPending, MQError, Status
 from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome

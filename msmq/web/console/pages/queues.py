@@ -13,8 +13,8 @@ from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import flag
-from msmq.interfaces.access_summaries import AccessList
-from msmq.interfaces.summaries import QueueSummary
+from msmq.interfaces.manager.access_summaries import AccessList
+from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.structures.status import MQError
 from msmq.web.console.pages.context import PageContext, page_parameters
 from msmq.web.console.pages.queue_changes import held

@@ -12,7 +12,7 @@ from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import guid
-from msmq.interfaces.summaries import OutgoingQueueSummary, SessionSummary
+from msmq.interfaces.manager.summaries import OutgoingQueueSummary, SessionSummary
 from msmq.routing.topology_description import describe_route, describe_topology
 from msmq.structures.status import MQError
 from msmq.web.console.enterprise_map import PeerStates, draw_enterprise

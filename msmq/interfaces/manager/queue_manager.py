@@ -8,11 +8,11 @@ from uuid import UUID
 
 from zope.interface import Attribute, Interface
 
-from msmq.interfaces.access_administration import IAccessAdministration
 from msmq.interfaces.drains import IDrains
-from msmq.interfaces.message_administration import IMessageAdministration
-from msmq.interfaces.queue_properties import QueueProperties
-from msmq.interfaces.received_messages import (
+from msmq.interfaces.manager.access_administration import IAccessAdministration
+from msmq.interfaces.manager.message_administration import IMessageAdministration
+from msmq.interfaces.manager.queue_properties import QueueProperties
+from msmq.interfaces.manager.received_messages import (
     ExplainedRoute,
     Explanation,
     LoggedMessage,
@@ -20,8 +20,7 @@ from msmq.interfaces.received_messages import (
     MessagePage,
     ReceivedMessage,
 )
-from msmq.interfaces.storage import LogExtent, StoredEvent
-from msmq.interfaces.summaries import (
+from msmq.interfaces.manager.summaries import (
     ManagerStatus,
     MessageFlow,
     OutgoingQueueSummary,
@@ -33,6 +32,7 @@ from msmq.interfaces.summaries import (
     TransactionDetails,
     TransactionSummary,
 )
+from msmq.interfaces.storage import LogExtent, StoredEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.machine_quota import QuotaKind
 from msmq.routing.topology import Topology

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 
 from zope.interface import Interface
 
-from msmq.interfaces.access_summaries import AccessList, AccessVerdict, CertificateSummary
+from msmq.interfaces.manager.access_summaries import AccessList, AccessVerdict, CertificateSummary
 
 
 class IAccessAdministration(Interface):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from msmq.interfaces.summaries import TIME
+from msmq.interfaces.manager.summaries import TIME
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ from uuid import UUID
 
 
 class QueueProperties(TypedDict, total=False):
-    """Keyword arguments of L{IAdministration.create_queue<msmq.interfaces.queue_manager.IAdministration>}.
+    """Keyword arguments of C{create_queue} of L{msmq.interfaces.manager.queue_manager.IAdministration}.
 
     [MS-MQDMPR] 3.1.1.2 defines the properties; omitted ones are as in L{DEFAULTS}.
 

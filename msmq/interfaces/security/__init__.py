@@ -1,0 +1,1 @@
+"""Interfaces of security: access control, encryption, signatures, TLS, and authenticated addresses."""
