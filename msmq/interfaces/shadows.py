@@ -19,7 +19,7 @@ class ShadowSummary:
     @ivar original_answers: the queue with what the consumer of the messages answers; empty for none, and then
         there is nothing to compare.
     @ivar shadow_answers: the same of the consumer of the copies.
-    @ivar key: how answers are paired: C{correlation}, C{label} or C{body}.
+    @ivar paired_by: how answers are paired: C{correlation}, C{label} or C{body}.
     @ivar late: seconds after the original answer from which the other one is late.
     @ivar condition: C{running} or C{waiting}.
     @ivar reason: why it waits; empty otherwise.
@@ -32,7 +32,7 @@ class ShadowSummary:
     destination: str
     original_answers: str
     shadow_answers: str
-    key: str
+    paired_by: str
     late: float
     condition: str
     reason: str

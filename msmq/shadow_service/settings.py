@@ -33,7 +33,7 @@ class ShadowSettings:
     @ivar to: where copies are sent: a format name, or the path of a queue.
     @ivar original: the path of the queue with the answers to the messages; empty to compare nothing.
     @ivar shadow: the path of the queue with the answers to the copies.
-    @ivar key: how answers are paired.
+    @ivar paired_by: how answers are paired.
     @ivar late: seconds.
     """
 
@@ -41,7 +41,7 @@ class ShadowSettings:
     to: str
     original: str = ""
     shadow: str = ""
-    key: str = CORRELATION
+    paired_by: str = CORRELATION
     late: float = 5.0
 
 
@@ -70,7 +70,7 @@ def _pairing(text: str) -> None:
 _COMPARE: Final[Mapping[str, ValueKind]] = {
     "original": Text(_path, "the path of a queue"),
     "shadow": Text(_path, "the path of a queue"),
-    "key": Text(_pairing, "correlation, label or body"),
+    "paired_by": Text(_pairing, "correlation, label or body"),
     "late": Seconds(0.001, 86_400),
 }
 

@@ -106,7 +106,7 @@ class Shadow:
             destination=settings.to,
             original_answers=settings.original,
             shadow_answers=settings.shadow,
-            key=settings.key,
+            paired_by=settings.paired_by,
             late=settings.late,
             condition="waiting" if self._reason else "running",
             reason=self._reason,

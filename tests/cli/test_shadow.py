@@ -12,10 +12,13 @@ from msmq.cli.options import Settings
 from msmq.control.client.client import ControlClient
 from msmq.control.server.factory import make_site
 from msmq.queues.arriving.message import Message
+from msmq.settings import SessionSettings
 from msmq.shadow_service.service import ShadowService
 from msmq.shadow_service.settings import ShadowSettings
+from tests.builders import BETA
 from tests.cli.served import MemoryLocation, ServedCommandTestCase
 from tests.control.support import ORDERS
+from tests.nodes.support import Node
 
 COPIES = ".\\private$\\copies"
 ANSWERS = ".\\private$\\answers"
@@ -31,7 +34,7 @@ class PlantedTests(SynchronousTestCase):
         first = [ConsumerAnswer(f"{number}", "same", number / 100) for number in range(COUNT)]
         second: list[ConsumerAnswer] = []
         for number, answer in enumerate(first):
-            other = change.get(number, ConsumerAnswer(answer.key, answer.digest, answer.arrived + 0.1))
+            other = change.get(number, ConsumerAnswer(answer.pairing, answer.digest, answer.arrived + 0.1))
             if other is not None and number != moved:
                 second.append(other)
         if moved is not None:
@@ -143,8 +146,8 @@ class ReportTests(ServedCommandTestCase):
         self.assertEqual(self.report(1)["altered"], 1)
 
     def test_labels(self) -> None:
-        """With C{key = "label"} answers need no correlation."""
-        self.serve(original=ANSWERS, shadow=SHADOW_ANSWERS, key="label")
+        """With C{paired_by = "label"} answers need no correlation."""
+        self.serve(original=ANSWERS, shadow=SHADOW_ANSWERS, paired_by="label")
         self.put(b"1")
         self.clock.advance(1)
         for queue in (ANSWERS, SHADOW_ANSWERS):
@@ -152,6 +155,32 @@ class ReportTests(ServedCommandTestCase):
         self.assertEqual(self.report(0)["matched"], 1)
         self.put(b"done", queue=SHADOW_ANSWERS, label="order 2")
         self.assertEqual(self.report(1)["examples"], {"extra": ["order 2"]})
+
+    def test_answers_elsewhere(self) -> None:
+        """The original answers may be at another server, which is named."""
+        self.serve(original=".\\private$\\elsewhere", shadow=SHADOW_ANSWERS)
+        here = Settings._client_at(Settings(), "", "")
+        other = Node(self.network, self.clock, "BETA", BETA, SessionSettings())
+        other.start()
+        self.addCleanup(other.service.stopService)
+        self.run_to_end(other.service.create_queue(".\\private$\\elsewhere", log=True))
+        site = make_site(
+            other.service,
+            configuration=self.server_configuration(),
+            members=self.members(),
+            limits=self.limits,
+            clock=self.clock.reactor,
+        )
+        there = ControlClient(MemoryLocation(site, self.clock))
+        self.patch(Settings, "_client_at", lambda settings, place, option: there if "beta" in place else here)
+        self.put(b"1")
+        [order] = self.seen()
+        self.clock.advance(1)
+        answer = Message(body=b"1", correlation_id=order.view.identity)
+        self.run_to_end(other.service.send(".\\private$\\elsewhere", [answer]))
+        self.answer(COPIES, SHADOW_ANSWERS)
+        ended = self.msmq("shadow", "report", ORDERS, "--original-at", "unix:beta", "--json")
+        self.assertEqual((ended.status, ended.objects[0]["matched"]), (0, 1), ended.errors)
 
     def test_list(self) -> None:
         """The shadows, and one of them; without a shadow or queues to compare there is no report."""

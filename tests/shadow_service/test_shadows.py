@@ -171,7 +171,7 @@ class TableTests(NodesTestCase):
                 "compare": {
                     "original": ".\\private$\\a",
                     "shadow": ".\\private$\\b",
-                    "key": "label",
+                    "paired_by": "label",
                     "late": 2,
                 },
             }
@@ -185,7 +185,7 @@ class TableTests(NodesTestCase):
                     to=TO,
                     original=".\\private$\\a",
                     shadow=".\\private$\\b",
-                    key="label",
+                    paired_by="label",
                     late=2.0,
                 ),
             ),
@@ -201,8 +201,8 @@ class TableTests(NodesTestCase):
             ({"queue": ORDERS, "to": TO, "compare": 1}, ("shadow", 0, "compare"), "table"),
             ({"queue": ORDERS, "to": TO, "compare": {}}, ("shadow", 0, "compare"), "has no original"),
             (
-                {"queue": ORDERS, "to": TO, "compare": {"key": "x"}},
-                ("shadow", 0, "compare", "key"),
+                {"queue": ORDERS, "to": TO, "compare": {"paired_by": "x"}},
+                ("shadow", 0, "compare", "paired_by"),
                 "correlation",
             ),
         ):

@@ -48,9 +48,15 @@ def shadow_show(settings: Settings, queue: str) -> None:
 @shadow.command("report")
 @click.argument("queue")
 @click.option("--late", type=click.FloatRange(0), metavar="S", help="Seconds after which an answer is late.")
+@click.option(
+    "--original-at",
+    metavar="SERVER",
+    help="The server with the queue of the original answers, if it is another one: a member by name as for"
+    " --on, or an endpoint as for --control.",
+)
 @common_options
 @pass_settings
-def shadow_report(settings: Settings, queue: str, late: float | None) -> int:
+def shadow_report(settings: Settings, queue: str, late: float | None, original_at: str | None) -> int:
     """Compare what both consumers of QUEUE have answered since its shadow began.
 
     The status is 1 if there is a difference: answers that are missing, extra, reordered, altered or late.
@@ -64,18 +70,19 @@ def shadow_report(settings: Settings, queue: str, late: float | None) -> int:
             f"the shadow of {found['queue']} has no queues to compare; [[shadow]] compare names them",
         )
     copies, begin = _copies(client, queue)
-    if found["key"] == "correlation":
+    other = client if original_at is None else settings.client_of(original_at, "--original-at")
+    if found["paired_by"] == "correlation":
         known = set(copies.values())
-        by_original = _answers(client, found["original_answers"], _by("correlation_id"))
-        first = [answer for answer in by_original if answer.key in known]
+        by_original = _answers(other, found["original_answers"], _by("correlation_id"))
+        first = [answer for answer in by_original if answer.pairing in known]
         by_copy = _answers(client, found["shadow_answers"], _by("correlation_id"))
-        second = [attrs.evolve(each, key=copies.get(each.key, each.key)) for each in by_copy]
+        second = [attrs.evolve(each, pairing=copies.get(each.pairing, each.pairing)) for each in by_copy]
     else:
-        key = _by("label" if found["key"] == "label" else "body_digest")
+        key = _by("label" if found["paired_by"] == "label" else "body_digest")
         since = _began(client, queue, begin)
         first, second = (
-            [each for each in _answers(client, found[kind], key) if each.arrived >= since]
-            for kind in ("original_answers", "shadow_answers")
+            [each for each in _answers(server, found[kind], key) if each.arrived >= since]
+            for server, kind in ((other, "original_answers"), (client, "shadow_answers"))
         )
     comparison = compare_answers(first, second, found["late"] if late is None else late)
     output.one(

@@ -10,26 +10,26 @@ from typing import Any, Final
 import attrs
 
 EXAMPLES: Final = 5
-"""Keys that are shown of each kind of difference."""
+"""Answers that are shown of each kind of difference."""
 
 
 @attrs.frozen
 class ConsumerAnswer:
     """One answer.
 
-    @ivar key: the same for the two answers that belong together.
+    @ivar pairing: the same for the two answers that belong together.
     @ivar digest: of its contents.
     @ivar arrived: seconds.
     """
 
-    key: str
+    pairing: str
     digest: str
     arrived: float
 
 
 @attrs.frozen
 class Comparison:
-    """The differences, each with the keys of the answers.
+    """The differences, each with the pairings of the answers.
 
     @ivar matched: answers of the first consumer that the second one has given too, the same or not.
     @ivar delays: of these, how many seconds later than the first one the second one has answered.
@@ -76,7 +76,7 @@ def compare_answers(
 ) -> Comparison:
     """Compare two sequences of answers, each in the order of arrival.
 
-    Several answers with one key are paired in their order. Those that have changed their position among the
+    Several answers with one pairing are paired in order. Those that have changed their position among the
     matched ones are reordered: as few as possible, so one that has moved is one.
 
     @param late: seconds after the first answer from which the second one is late.
@@ -84,17 +84,17 @@ def compare_answers(
     first, second = list(original), list(shadow)
     waiting: dict[str, list[int]] = defaultdict(list)
     for index, answer in enumerate(first):
-        waiting[answer.key].append(index)
+        waiting[answer.pairing].append(index)
     for indices in waiting.values():
         indices.reverse()
     extra: list[str] = []
     pairs: list[tuple[int, ConsumerAnswer]] = []
     for answer in second:
-        indices = waiting.get(answer.key) or []
+        indices = waiting.get(answer.pairing) or []
         if indices:
             pairs.append((indices.pop(), answer))
         else:
-            extra.append(answer.key)
+            extra.append(answer.pairing)
     unmatched = sorted(index for indices in waiting.values() for index in indices)
     in_order = _longest_rise([index for index, _ in pairs])
     delays = [answer.arrived - first[index].arrived for index, answer in pairs]
@@ -102,11 +102,11 @@ def compare_answers(
         original=len(first),
         shadow=len(second),
         matched=len(pairs),
-        missing=[first[index].key for index in unmatched],
+        missing=[first[index].pairing for index in unmatched],
         extra=extra,
-        reordered=[answer.key for number, (_, answer) in enumerate(pairs) if number not in in_order],
-        altered=[answer.key for index, answer in pairs if answer.digest != first[index].digest],
-        late=[answer.key for (_, answer), delay in zip(pairs, delays, strict=True) if delay > late],
+        reordered=[answer.pairing for number, (_, answer) in enumerate(pairs) if number not in in_order],
+        altered=[answer.pairing for index, answer in pairs if answer.digest != first[index].digest],
+        late=[answer.pairing for (_, answer), delay in zip(pairs, delays, strict=True) if delay > late],
         delays=delays,
     )
 
