@@ -17,7 +17,12 @@ from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.packet.body_encryption import encryption_input, with_clear_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.transfer.security.cipher_choice import PROVIDERS, Preferences, key_fault, why_not_decrypted
+from msmq.transfer.security.cipher_choice import (
+    Preferences,
+    key_fault,
+    received_provider,
+    why_not_decrypted,
+)
 from msmq.transfer.security.key_cache import CachedSymmetricKey, SymmetricKeyCache
 from msmq.wire.guid import guid_from_bytes
 
@@ -96,7 +101,8 @@ class Decryption:
         assert ciphers is not None
         level, algorithm = view.privacy_level, view.encryption_algorithm
         source = guid_from_bytes(view.source_queue_manager)
-        provider = PROVIDERS[level]
+        provider = received_provider(level, algorithm)
+        assert provider is not None
         key = self._cache.received(source, provider, algorithm, encrypted_key)
         if key is None:
             now = self._clock.now()

@@ -37,7 +37,7 @@ ALGORITHMS: Final[Mapping[int, frozenset[int]]] = {
         {EncryptionAlgorithm.AES_128, EncryptionAlgorithm.AES_192, EncryptionAlgorithm.AES_256}
     ),
 }
-"""EncryptionAlgorithm: the ciphers of a privacy level. [MS-MQMQ] 2.2.19.3."""
+"""EncryptionAlgorithm: the ciphers that this queue manager sends at a privacy level. [MS-MQMQ] 2.2.19.3."""
 
 KEY_BITS: Final[Mapping[int, int]] = {
     EncryptionAlgorithm.AES_128: 128,
@@ -93,10 +93,6 @@ class Preferences:
                 raise LocalProtocolError(
                     f"{algorithm.name} is not a cipher of the privacy level {level.name.lower()}"
                 )
-
-    def allows(self, level: int) -> bool:
-        """Whether bodies may be encrypted at this level."""
-        return self.weak or level == PrivacyLevel.ADVANCED
 
 
 @attrs.frozen
@@ -179,21 +175,37 @@ def _no_key(provider_name: str, level: int) -> CannotEncryptError:
     )
 
 
+def received_provider(level: int, algorithm: int) -> str | None:
+    """SelectedCSP: the provider whose key decrypts a body; C{None} if there is none. [MS-MQQB] 3.1.5.8.3.
+
+    AES is accepted at each privacy level, with the key for AES: [MS-MQQB] 3.1.7.1.5 has a sender prefer AES
+    at any level, and does not say that it changes PrivacyLevel.
+
+    @param level: PrivacyLevel, as it came.
+    @param algorithm: EncryptionAlgorithm, as it came.
+    """
+    if level not in PROVIDERS:
+        return None
+    if algorithm in ALGORITHMS[PrivacyLevel.ADVANCED]:
+        return AES_PROVIDER
+    return PROVIDERS[level] if algorithm in ALGORITHMS[level] else None
+
+
 def why_not_decrypted(level: int, algorithm: int, preferences: Preferences) -> str | None:
     """Why an encrypted body is not decrypted at all; C{None} if it may be. [MS-MQQB] 3.1.5.8.3.
 
     @param level: PrivacyLevel, as it came.
     @param algorithm: EncryptionAlgorithm, as it came.
     """
-    algorithms = ALGORITHMS.get(level)
-    if algorithms is None:
+    if level not in PROVIDERS:
         return f"PrivacyLevel is {level}, which means no provider; they are 1, 3 and 5"
-    if algorithm not in algorithms:
+    provider = received_provider(level, algorithm)
+    if provider is None:
         return f"EncryptionAlgorithm 0x{algorithm:04X} is not a cipher of PrivacyLevel {level}"
-    if not preferences.allows(level):
+    if provider != AES_PROVIDER and not preferences.weak:
         return (
             f"its body is encrypted with {EncryptionAlgorithm(algorithm).name} at PrivacyLevel {level}"
-            f" ({PROVIDERS[level]}), which {WEAK_LINE} would allow"
+            f" ({provider}), which {WEAK_LINE} would allow"
         )
     return None
 

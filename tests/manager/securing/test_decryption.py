@@ -111,6 +111,17 @@ class DecryptionTests(SynchronousTestCase):
             changed = outcome(message(touched, 5, 0x6610, encrypted))
             self.assertTrue(isinstance(changed, Refused) or bytes(changed.view.body) != BODY)
 
+    def test_aes_at_lower_privacy_levels(self) -> None:
+        """A body in AES is decrypted with the key for AES at each PrivacyLevel, without weak ciphers."""
+        key, encrypted = blob()
+        text = ciphers().encrypt(0x6610, key, BODY)
+        step = Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences())
+        for level in (1, 3, 5):
+            found = outcome(message(text, level, 0x6610, encrypted), step)
+            assert isinstance(found, Accepted), found
+            self.assertEqual(bytes(found.view.body), BODY)
+            self.assertEqual(found.view.privacy_level, level)
+
     def test_an_unencrypted_message(self) -> None:
         """A message without encryption passes unchanged, with any PrivacyLevel."""
         view = UserMessageView(user_packet(BODY))

@@ -164,12 +164,12 @@ class DecryptingTests(SynchronousTestCase):
     """Messages that are refused without an attempt to decrypt."""
 
     def test_levels_and_ciphers(self) -> None:
-        """MQMQ-2.2.19.3-17: levels 1, 3 and 5; each with its own ciphers, and no others."""
+        """MQMQ-2.2.19.3-17: levels 1, 3 and 5; RC2 and RC4 at the first two, AES at each, and no others."""
         for level in (0, 2, 4, 6, 0xFFFFFFFF):
             self.assertIn("PrivacyLevel", why_not_decrypted(level, 0x6610, WEAK) or "")
         for level, algorithms in (
-            (1, (0x6602, 0x6801)),
-            (3, (0x6602, 0x6801)),
+            (1, (0x6602, 0x6801, 0x660E, 0x660F, 0x6610)),
+            (3, (0x6602, 0x6801, 0x660E, 0x660F, 0x6610)),
             (5, (0x660E, 0x660F, 0x6610)),
         ):
             for algorithm in (0x6602, 0x6801, 0x660E, 0x660F, 0x6610, 0x6601, 0):
@@ -182,7 +182,8 @@ class DecryptingTests(SynchronousTestCase):
             why = why_not_decrypted(level, 0x6801, Preferences())
             self.assertIn("RC4 at PrivacyLevel", why or "")
             self.assertIn("[security] weak_algorithms = true", why or "")
-        self.assertIsNone(why_not_decrypted(5, 0x6610, Preferences()))
+        for level in (1, 3, 5):
+            self.assertIsNone(why_not_decrypted(level, 0x6610, Preferences()))
 
     def test_padded_keys(self) -> None:
         """128 bits, of which the final 88 are 0."""
