@@ -33,8 +33,20 @@ PING_PORT = 3527
 """UDP. [MS-MQQB] 2.1.2."""
 
 
+@attrs.frozen
+class _Options:
+    session_port: int
+    ping_port: int
+    with_positions: bool
+
+
 def decode(
-    data: bytes, *, is_hex: bool = False, session_port: int = SESSION_PORT, ping_port: int = PING_PORT
+    data: bytes,
+    *,
+    is_hex: bool = False,
+    session_port: int = SESSION_PORT,
+    ping_port: int = PING_PORT,
+    with_positions: bool = False,
 ) -> Iterator[Record]:
     """Decode an input of any kind; yields a line for each packet, each malformed packet and each gap.
 
@@ -45,7 +57,9 @@ def decode(
     @param is_hex: the input has to be hex text; anything else is malformed.
     @param session_port: in a capture, the TCP port of sessions and the UDP port of discovery.
     @param ping_port: in a capture, the UDP port of pings.
+    @param with_positions: lines of packets of sessions have the positions of their fields.
     """
+    options = _Options(session_port, ping_port, with_positions)
     if data[:2] == _GZIP:
         try:
             data = _inflated(data)
@@ -57,11 +71,11 @@ def decode(
     both = None if dumps is None else directions(dumps)
     if both is not None:
         for number, stream in enumerate(both, 1):
-            for record in decode_stream(stream):
+            for record in decode_stream(stream, with_positions=with_positions):
                 yield {"direction": number, **record}
         return
     if dumps is not None and (len(dumps) > 1 or _link_type([dumps[0].data]) is not None):
-        yield from _decode_dumps([dump.data for dump in dumps], session_port, ping_port)
+        yield from _decode_dumps([dump.data for dump in dumps], options)
         return
     if dumps is not None:
         data = dumps[0].data
@@ -71,18 +85,18 @@ def decode(
         except RemoteProtocolError as error:
             yield malformed_record(error.offset, error)
             return
-    yield from _decode_bytes(data, session_port, ping_port)
+    yield from _decode_bytes(data, options)
 
 
-def _decode_bytes(data: bytes, session_port: int, ping_port: int) -> Iterator[Record]:
+def _decode_bytes(data: bytes, options: _Options) -> Iterator[Record]:
     if is_capture(data):
-        yield from _decode_frames(read_frames(data), session_port, ping_port)
+        yield from _decode_frames(read_frames(data), options)
     elif data[2:4] == b"HU" and data[4:8] != b"LIOR":
         yield _datagram_record(data, is_ping=True)
     elif data[:1] == b"\0" and data[1:2] in (b"\1", b"\2"):
         yield _datagram_record(data, is_ping=False)
     else:
-        yield from decode_stream(data)
+        yield from decode_stream(data, with_positions=options.with_positions)
 
 
 def _as_text(data: bytes) -> str | None:
@@ -108,21 +122,21 @@ def _link_type(frames: Sequence[bytes]) -> int | None:
     return None
 
 
-def _decode_dumps(dumps: Sequence[bytes], session_port: int, ping_port: int) -> Iterator[Record]:
+def _decode_dumps(dumps: Sequence[bytes], options: _Options) -> Iterator[Record]:
     """Decode the frames of a printed capture, or several inputs of another kind in order."""
     link_type = _link_type(dumps)
     if link_type is not None:
         frames = (Frame(number, None, link_type, data) for number, data in enumerate(dumps, 1))
-        yield from _decode_frames(frames, session_port, ping_port)
+        yield from _decode_frames(frames, options)
         return
     for number, data in enumerate(dumps, 1):
-        for record in _decode_bytes(data, session_port, ping_port):
+        for record in _decode_bytes(data, options):
             yield {"frame": number, **record}
 
 
-def decode_stream(data: bytes) -> Iterator[Record]:
+def decode_stream(data: bytes, *, with_positions: bool = False) -> Iterator[Record]:
     """Decode the bytes of one direction of a session, from the beginning of a packet."""
-    stream = PacketStream()
+    stream = PacketStream(with_positions=with_positions)
     yield from stream.feed(data)
     yield from stream.end()
 
@@ -160,7 +174,7 @@ class _Flow:
         return records
 
 
-def _decode_frames(frames: Iterable[Frame], session_port: int, ping_port: int) -> Iterator[Record]:
+def _decode_frames(frames: Iterable[Frame], options: _Options) -> Iterator[Record]:
     flows: dict[tuple[Address, Address], _Flow] = {}
     unknown_links: set[int] = set()
     has_tunnels = False
@@ -182,26 +196,28 @@ def _decode_frames(frames: Iterable[Frame], session_port: int, ping_port: int) -
                 continue
             ports = segment.source[1], segment.destination[1]
             if segment.sequence is None:
-                yield from _decode_datagram(last, segment, session_port, ping_port)
-            elif session_port in ports:
-                yield from _decode_segment(last, segment, segment.sequence, flows)
+                yield from _decode_datagram(last, segment, options)
+            elif options.session_port in ports:
+                yield from _decode_segment(last, segment, segment.sequence, flows, options)
     except RemoteProtocolError as error:
         yield malformed_record(error.offset, error)
     for flow in flows.values():
         yield from _placed(flow.end(), last, flow.source, flow.destination)
 
 
-def _decode_datagram(
-    frame: Frame, segment: TcpSegment, session_port: int, ping_port: int
-) -> Iterator[Record]:
+def _decode_datagram(frame: Frame, segment: TcpSegment, options: _Options) -> Iterator[Record]:
     ports = segment.source[1], segment.destination[1]
-    if ping_port in ports or session_port in ports:
-        record = _datagram_record(segment.data, is_ping=ping_port in ports)
+    if options.ping_port in ports or options.session_port in ports:
+        record = _datagram_record(segment.data, is_ping=options.ping_port in ports)
         yield from _placed([record], frame, segment.source, segment.destination)
 
 
 def _decode_segment(
-    frame: Frame, segment: TcpSegment, sequence: int, flows: dict[tuple[Address, Address], _Flow]
+    frame: Frame,
+    segment: TcpSegment,
+    sequence: int,
+    flows: dict[tuple[Address, Address], _Flow],
+    options: _Options,
 ) -> Iterator[Record]:
     key = segment.source, segment.destination
     flow = flows.get(key)
@@ -212,7 +228,10 @@ def _decode_segment(
         if not segment.data and not segment.starts:
             return
         direction = TcpDirection(sequence)
-        flow = _Flow(*key, direction, PacketStream(synchronised=segment.starts, is_captured=True))
+        stream = PacketStream(
+            synchronised=segment.starts, is_captured=True, with_positions=options.with_positions
+        )
+        flow = _Flow(*key, direction, stream)
         flows[key] = flow
     yield from _placed(flow.add(sequence, segment.data), frame, *key)
 

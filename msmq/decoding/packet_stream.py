@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from msmq.decoding.packet_fields import packet_fields
 from msmq.decoding.packets_json import packet_record
 from msmq.decoding.records import Record, malformed_record, note_record
 from msmq.errors import RemoteProtocolError
@@ -42,10 +43,14 @@ class PacketStream:
         first offset that looks like one.
     @param is_captured: the stream is from a capture, so that an incomplete last packet is not an error of the
         sender.
+    @param with_positions: lines of packets have the positions of their fields.
     """
 
-    def __init__(self, *, synchronised: bool = True, is_captured: bool = False) -> None:
+    def __init__(
+        self, *, synchronised: bool = True, is_captured: bool = False, with_positions: bool = False
+    ) -> None:
         self._is_captured = is_captured
+        self._with_positions = with_positions
         self._searching = not synchronised
         self._search_note = "" if synchronised else "the capture begins inside a packet"
         self._search_from = 0
@@ -128,7 +133,11 @@ class PacketStream:
             if size <= len(view):
                 size = measure_packet(view[:length])
                 if size <= len(view):
-                    records.append(packet_record(bytes(view[:size]), offset))
+                    packet = bytes(view[:size])
+                    record = packet_record(packet, offset)
+                    if self._with_positions:
+                        record["fields"] = [field.to_json() for field in packet_fields(packet)]
+                    records.append(record)
                     return size
         except RemoteProtocolError as error:
             behind = length + SESSION_HEADER_SIZE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from msmq.cli.enterprise.ping import _addresses, _split
@@ -50,6 +51,13 @@ class DecodeTests(CommandTestCase):
         expected = self.msmq("decode", self.file(PACKETS)).output
         self.assertEqual(self.msmq("decode", input=PACKETS).output, expected)
         self.assertEqual(self.msmq("decode", "-", "--json", input=PACKETS).output, expected)
+
+    def test_fields(self) -> None:
+        """--fields adds the position of each field, up to the end of the packet."""
+        for line in self.msmq("decode", "--fields", input=PACKETS).output.splitlines():
+            record = json.loads(line)
+            last = record["fields"][-1]
+            self.assertEqual(last["offset"] + last["size"], record["size"])
 
     def test_hex_text(self) -> None:
         """Hex text is recognised, and can be insisted on."""

@@ -28,9 +28,12 @@ from msmq.cli.output import complain
     default=3527,
     help="The port of pings in captures.",
 )
+@click.option("--fields", "with_positions", is_flag=True, help="Add where each field of a packet is.")
 @common_options
 @pass_settings
-def decode(settings: Settings, file: str, is_hex: bool, port: int, ping_port: int) -> int:
+def decode(
+    settings: Settings, file: str, is_hex: bool, port: int, ping_port: int, with_positions: bool
+) -> int:
     """Print the packets in FILE, or in standard input without FILE or with -, as JSON lines.
 
     FILE contains the bytes of a session or of a datagram, raw or as hex text, or a capture: pcap, pcapng, or
@@ -43,7 +46,9 @@ def decode(settings: Settings, file: str, is_hex: bool, port: int, ping_port: in
 
     output = settings.output
     malformed = 0
-    records = decode_input(_read(file), is_hex=is_hex, session_port=port, ping_port=ping_port)
+    records = decode_input(
+        _read(file), is_hex=is_hex, session_port=port, ping_port=ping_port, with_positions=with_positions
+    )
     for record in records:
         output.object(record)
         malformed += is_malformed(record)

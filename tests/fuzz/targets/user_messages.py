@@ -7,6 +7,7 @@ import json
 import attrs
 
 from msmq.decoding.message_json import message_json
+from msmq.decoding.packet_fields import packet_fields
 from msmq.decoding.packets_json import packet_record
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.structures.identifiers import TxSequenceID
@@ -80,6 +81,8 @@ def user_messages(data: bytes) -> None:
         pass
     else:
         json.dumps(record).encode("ascii")
+        fields = packet_fields(packet)
+        expect(sum(field.size for field in fields) == len(packet), "the fields are not the packet")
     if len(packet) > 2 and packet[2] & 0x10:
         expect(view is None, "a view has no SessionHeader")
     elif view is None or message is None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.decoding.packet_fields import packet_fields
 from msmq.queues.arriving.message import Message
 from msmq.web.console.rendering import ASSETS, CONTENT_SECURITY_POLICY
 from tests.web.support import ORDERS, TOKEN, WebTestCase
@@ -161,6 +162,26 @@ class PageTests(ConsoleTestCase):
             text = self.page(f"/messages?queue=.%5Cprivate$%5Corders&{query}").text
             self.assertIn("eighth", text)
             self.assertNotIn("seven", text)
+
+    def test_packet(self) -> None:
+        """The bytes of a packet are linked with its fields, as msmq decode finds them."""
+        self.make_queue("packets")
+        self.put(".\\private$\\packets", b"x" * 5000, label="long")
+        page = self.run_now(self.alpha.service.inspection.browse(".\\private$\\packets"))
+        [message] = page.messages
+        shown = self.page(f"/messages?queue=.%5Cprivate$%5Cpackets&id={message.lookup_id}")
+        fields = packet_fields(message.view.packet)
+        names = [f"{field.header}.{field.name}" for field in fields if field.offset < 4096]
+        titles = [title for title in shown.values("title") if "Header." in title]
+        self.assertEqual(list(dict.fromkeys(titles)), names)
+        anchors = {link[1:] for link in shown.values("href") if link.startswith(("#byte-", "#field-"))}
+        self.assertEqual(len(anchors), 2 * len(names))
+        self.assertLess(anchors, set(shown.values("id")))
+        label = next(field for field in fields if field.name == "Label")
+        self.assertEqual(label.offset % 16, 12)
+        self.assertIn(f"{label.offset & ~15:08x}", shown.text)
+        self.assertIn("\n00000ff0 ", shown.text)
+        self.assertNotIn("\n00001000 ", shown.text)
 
     def test_events_and_explanation(self) -> None:
         """An event leads to everything known about its message."""

@@ -20,6 +20,7 @@ from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import PAGE, MessageDescriber, MessageSearch
 from msmq.decoding.values import plain_text
 from msmq.interfaces.manager.received_messages import ReceivedMessage
+from msmq.web.console.packet_dump import PacketDump, dump_packet
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 from msmq.web.console.presentation import HexRow, hex_rows
 from msmq.web.console.rendering import protect
@@ -70,6 +71,7 @@ class ShownMessage:
     text: str | None
     hex: Sequence[HexRow]
     is_cut: bool
+    packet: PacketDump
 
 
 class MessagePages:
@@ -174,6 +176,7 @@ class MessagePages:
             None if text is None else text[:SHOWN_TEXT],
             list(hex_rows(bytes(body[:SHOWN_BYTES]))),
             len(body) > SHOWN_BYTES,
+            dump_packet(message.view),
         )
 
 
