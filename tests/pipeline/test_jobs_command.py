@@ -126,7 +126,7 @@ class CommandTests(SynchronousTestCase):
             output = self.directory / job
             status, out, err = self.run_job(job, *inputs, "--output", str(output))
             self.assertEqual((status, err), (0, ""))
-            self.assertEqual(out, self.assert_report(output, *texts))
+            self.assertEqual(out, self.assert_report(output, *texts, "What was read", "2023-11-14 22:13:3"))
             self.assertEqual(parquet.read_table(output / table).num_rows, count, job)
 
     def test_topology(self) -> None:

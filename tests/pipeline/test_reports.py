@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -11,11 +12,30 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table, html_page, text_page
 from msmq.pipeline.reports.model import cell_text, time_text
-from msmq.pipeline.reports.plots import svg
+from msmq.pipeline.reports.plots import COLOURS, svg
 
 HOUR = 3600 * 1_000_000
 BARS = Plot("Fates", "bars", [Series("messages", ["lost", "delivered"], [1, 20])])
 LINES = Plot("Growth", "lines", [Series("a", [0, HOUR], [1, 2])], "UTC", "bytes", is_timed=True)
+
+
+PAGES = ("#ffffff", "#15181c")
+"""The backgrounds of a page, light and dark."""
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance as WCAG defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of two colours as WCAG defines it."""
+    lower, higher = sorted((luminance(one), luminance(other)))
+    return (higher + 0.05) / (lower + 0.05)
 
 
 def report(*sections: Section) -> JobReport:
@@ -106,6 +126,38 @@ class PageTests(SynchronousTestCase):
             text = "".join(ElementTree.fromstring(drawn).itertext())
             for word in ("first", "second", kind):
                 self.assertIn(word, text)
+
+    def test_single_moment(self) -> None:
+        """A plot over time of one moment shows the minutes around it, not years."""
+        moment = 1_700_000_000 * 1_000_000
+        drawn = svg(Plot("Growth", "lines", [Series("a", [moment], [1])], "UTC", is_timed=True))
+        ticks = re.findall(r">(\d[^<]*)<", drawn)
+        self.assertLessEqual({"22:00", "22:10", "22:20", "2023-Nov-14"}, set(ticks))
+
+    def test_colour_schemes(self) -> None:
+        """A page follows the reader's colour scheme; its plots have the page's ink, and distinct lines."""
+        page = html_page(report(Section("Fates", plots=[BARS, LINES])))
+        self.assertIn("color-scheme: light dark", page)
+        self.assertIn("prefers-color-scheme: dark", page)
+        for background in PAGES:
+            self.assertIn(f"--page: {background}", page)
+            for colour in COLOURS:
+                self.assertGreaterEqual(contrast(colour, background), 3, (colour, background))
+        for plot in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+            for element in ElementTree.fromstring(plot).iter("{http://www.w3.org/2000/svg}text"):
+                self.assertIn("fill: currentColor", element.get("style", ""))
+            # No background of its own, and nothing in a colour that one of the schemes hides.
+            self.assertFalse({"#ffffff", "#000000"} & set(re.findall(r"#[0-9a-f]{6}", plot)))
+
+    def test_wide_table(self) -> None:
+        """A table of many columns fits the page: texts wrap, and nothing has to be scrolled."""
+        names = [f"column {number}" for number in range(14)]
+        page = html_page(report(Section("Fates", tables=[Table("Wide", names, [["text"] * 14])])))
+        style = page[: page.index("</style>")]
+        self.assertNotIn("overflow-x", style)
+        for rule in re.findall(r"([^{}]+)\{[^}]*nowrap", style):
+            self.assertIn(".number", rule)
+        self.assertIn("<table class=wide>", page)
 
     @given(st.text(max_size=30))
     def test_any_text(self, text: str) -> None:

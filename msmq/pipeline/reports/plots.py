@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from msmq.pipeline.reports.model import Plot, Series, plain
@@ -11,7 +12,30 @@ from msmq.pipeline.reports.model import Plot, Series, plain
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLOURS: Final = ("#2f6f9f", "#d9822b", "#4c9a5b", "#b5433f", "#7a5ea8", "#8a6d52", "#c76fa5", "#6f7680")
+COLOURS: Final = ("#2f6f9f", "#c8741f", "#4c9a5b", "#b5433f", "#7a5ea8", "#8a6d52", "#c76fa5", "#6f7680")
+"""Colours of series, each with a contrast of at least 3 to the light and the dark background of a page."""
+
+_INK: Final = "#010203"
+"""Stands for the colour of the page's text, which Matplotlib cannot name."""
+
+_STYLE: Final[dict[Any, Any]] = {
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "text.color": _INK,
+    "axes.edgecolor": _INK,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "grid.color": _INK,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "legend.facecolor": "none",
+}
+
+_ATTRIBUTE: Final = re.compile(r'style="[^"<>]*"')
+_NARROWEST: Final = timedelta(minutes=30)
+"""The time that is drawn before and after a single moment."""
+
 _LONGEST: Final = 34
 _MOST_NAMES: Final = 12
 
@@ -21,10 +45,10 @@ def svg(plot: Plot) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({"svg.hashsalt": ascii(plot.title), "svg.fonttype": "none", "font.size": 9}):
+    with matplotlib.rc_context({**_STYLE, "svg.hashsalt": ascii(plot.title)}):
         figure = Figure(figsize=(7.5, 3.2), layout="constrained")
         axes = figure.add_subplot()
-        axes.set_prop_cycle(color=_COLOURS)
+        axes.set_prop_cycle(color=COLOURS)
         if plot.kind == "lines":
             _lines(axes, plot)
         else:
@@ -39,14 +63,23 @@ def svg(plot: Plot) -> str:
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     text = drawn.getvalue()
-    return text[text.index("<svg") :]
+    return _ATTRIBUTE.sub(lambda style: style[0].replace(_INK, "currentColor"), text[text.index("<svg") :])
 
 
 def _lines(axes: Axes, plot: Plot) -> None:
+    from matplotlib.dates import ConciseDateFormatter
+
     for series in plot.series:
         axes.plot(_places(plot, series), series.values, marker=".", label=_plain(series.name))
     if plot.is_timed:
-        axes.figure.autofmt_xdate()
+        moments = {moment for series in plot.series for moment in _places(plot, series)}
+        if len(moments) == 1:
+            # Matplotlib would show the four years around it.
+            [moment] = moments
+            axes.set_xlim(moment - _NARROWEST, moment + _NARROWEST)
+        # Short names of the hours, and the date once.
+        locator = axes.xaxis.get_major_locator()
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
 def _bars(axes: Axes, plot: Plot) -> None:

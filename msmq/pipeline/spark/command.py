@@ -21,6 +21,7 @@ from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
 from msmq.pipeline.spark.running import deadletters, latency, loss, quota, replay, routes, sequences, topology
+from msmq.pipeline.spark.running.inputs_section import inputs_section
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
 from msmq.pipeline.spark.session import make_session
 from msmq.routing.topology import Topology
@@ -137,10 +138,12 @@ def run(job: Job, options: Namespace) -> str:
     else:
         # A job reads its input several times, and decoding is the main cost.
         estate = read_estate(spark, inputs, job.wanted(options)).cached()
-    facts = [(f"input {one.name}", one.shown) for one in inputs]
-    if options.enterprise is not None:
-        facts.append(("enterprise", options.enterprise))
-    outcome = job.run(JobContext(spark, estate, options, enterprise, facts, inputs))
+    facts = [("enterprise", options.enterprise)] if options.enterprise is not None else []
+    setting = JobContext(spark, estate, options, enterprise, facts, inputs)
+    outcome = job.run(setting)
+    if job.wanted is not None:
+        is_counted = bool(job.wanted(options).streams)
+        outcome = outcome.with_section(inputs_section(setting, is_counted=is_counted))
     write(outcome, output)
     return text_page(outcome.report)
 

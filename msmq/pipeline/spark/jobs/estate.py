@@ -44,8 +44,11 @@ without C{;journal} or a subqueue, C{position} the order of arrival there, C{sou
 sender, and C{size} counts the whole packet if that was read, otherwise the body.
 """
 
-EVENTS: Final = "store STRING, id STRING, event STRING, reason STRING, class INT, queue STRING, time BIGINT"
-"""The columns of the events."""
+EVENTS: Final = (
+    "store STRING, position BIGINT, id STRING, event STRING, reason STRING, class INT, queue STRING,"
+    " time BIGINT"
+)
+"""The columns of the events; C{position} is their number in the event log."""
 
 NO_CORRELATION: Final = r"{00000000-0000-0000-0000-000000000000}\0"
 
@@ -118,6 +121,7 @@ def events(rows: DataFrame, store: str) -> DataFrame:
     """The events of one queue manager, from the columns of the data source."""
     return rows.select(
         F.lit(store).alias("store"),
+        F.col("offset").alias("position"),
         "id",
         "event",
         "reason",

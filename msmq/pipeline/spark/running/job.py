@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 from pyspark.sql import DataFrame, SparkSession
 
-from msmq.pipeline.reports import JobReport, Table
+from msmq.pipeline.reports import JobReport, Section, Table
 from msmq.pipeline.reports.model import MOST_ROWS, Cell
 from msmq.pipeline.spark.inputs import Input, JobInput
 from msmq.pipeline.spark.jobs.estate import Estate
@@ -45,6 +45,11 @@ class JobOutcome:
 
     report: JobReport
     tables: Mapping[str, DataFrame]
+
+    def with_section(self, section: Section) -> JobOutcome:
+        """The same result with another section at the end of its report."""
+        sections = [*self.report.sections, section]
+        return attrs.evolve(self, report=attrs.evolve(self.report, sections=sections))
 
 
 @attrs.frozen
