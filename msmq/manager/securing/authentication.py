@@ -7,7 +7,7 @@ user with the SID in the message has to have exactly this certificate there.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeAlias, assert_never
 from uuid import UUID
 
 import attrs
@@ -61,6 +61,12 @@ ReadDirectory = Callable[
     [type[DirectoryObject], Sequence[AttributeFilter], tuple[str, ...]], Awaitable[DirectoryOutcome]
 ]
 """Read Directory, on behalf of this queue manager. [MS-MQDMPR] 3.1.7.1.20."""
+
+Version: TypeAlias = AuthenticationLevel | Unusable | None
+"""The version of a verified signature, C{None} for an invalid one, or why its certificate is unusable."""
+
+_NO_SECOND: Final = bytes(4)
+"""The second part of a double signature without one of 2.0."""
 
 
 class Authentication:
@@ -137,7 +143,6 @@ class Authentication:
             has_certificate=bool(security.sender_cert),
             is_default_provider=security.is_default_provider,
             provider_name=None if info is None else info.provider_name,
-            provider_surplus=0 if info is None else len(info.surplus),
             hash_algorithm=view.hash_algorithm,
         )
         if fault is None:
@@ -152,6 +157,11 @@ class Authentication:
         level = version_of(self._signing, security, view)
         if isinstance(level, Unusable):
             return _bad(f"its certificate {level.reason}")
+        if level is None and (surplus := _surplus(security)):
+            return _bad(
+                f"{len(surplus)} bytes follow the NUL of its ProviderName, and are not its signature of 2.0"
+                " behind one of 1.0"
+            )
         shown = self._certificate(security.sender_cert) if level is None else ""
         fault = version_fault(level, shown, self._policy)
         if level is None or fault is not None:
@@ -303,19 +313,46 @@ class Authentication:
         return "" if isinstance(facts, Unusable) else certificate_text(facts)
 
 
-def version_of(
-    signing: ISigning, security: SecurityHeader, view: UserMessageView
-) -> AuthenticationLevel | Unusable | None:
-    """The version of a signature's format (reading 71); C{None} if the signature is invalid."""
-    levels = tuple(SIGNATURE_INPUTS)
+def version_of(signing: ISigning, security: SecurityHeader, view: UserMessageView) -> Version:
+    """The version of a signature's format (reading 71); C{None} if the signature is invalid.
+
+    A double signature, [MS-MQMP] note 5, is one of 1.0 followed by one of 2.0, and counts as the latter; or
+    by four zero bytes, and is one of 1.0. The second part is in the field of the first, or behind the NUL of
+    ProviderName (reading 109).
+    """
+
+    def verified(signature: bytes, *levels: AuthenticationLevel) -> Version:
+        inputs = (SIGNATURE_INPUTS[level](view) for level in levels)
+        found = signing.verify(security.sender_cert, signature, view.hash_algorithm, inputs)
+        return levels[found] if isinstance(found, int) else found
+
+    def verified_double(first: bytes, second: bytes) -> Version:
+        found = verified(first, AuthenticationLevel.SIG_1_0)
+        if found is not AuthenticationLevel.SIG_1_0 or second == _NO_SECOND:
+            return found
+        return verified(second, AuthenticationLevel.SIG_2_0)
+
     signature = security.signature
+    surplus = _surplus(security)
+    if surplus:
+        return verified_double(signature, surplus)
     if not signature:
         multi_queue = view.multi_queue_format
-        signature = b"" if multi_queue is None else multi_queue.signature.signature
-        levels = (AuthenticationLevel.SIG_3_0,)
-    inputs = (SIGNATURE_INPUTS[level](view) for level in levels)
-    found = signing.verify(security.sender_cert, signature, view.hash_algorithm, inputs)
-    return levels[found] if isinstance(found, int) else found
+        other = b"" if multi_queue is None else multi_queue.signature.signature
+        return verified(other, AuthenticationLevel.SIG_3_0)
+    level = verified(signature, *SIGNATURE_INPUTS)
+    if level is None and signature.endswith(_NO_SECOND):
+        level = verified_double(signature[: -len(_NO_SECOND)], _NO_SECOND)
+    if level is None and len(signature) % 2 == 0:
+        half = len(signature) // 2
+        level = verified_double(signature[:half], signature[half:])
+    return level
+
+
+def _surplus(security: SecurityHeader) -> bytes:
+    """The bytes behind the NUL of ProviderName."""
+    info = None if security.is_default_provider else security.provider_info
+    return b"" if info is None else info.surplus
 
 
 def _bad(reason: str) -> Refused:

@@ -28,8 +28,8 @@ class ProviderInfo:
 
     @ivar provider_type: 32 bits.
     @ivar provider_name: without its NUL.
-    @ivar surplus: bytes behind the NUL, which the document does not provide for; a signed message that has
-        any is refused alone, since they do not make its packet ambiguous.
+    @ivar surplus: bytes behind the NUL, which the document does not provide for: the second part of a double
+        signature (reading 109), or the message is refused alone, since they do not make its packet ambiguous.
     """
 
     provider_type: int

@@ -107,13 +107,11 @@ def method_fault(
     has_certificate: bool,
     is_default_provider: bool,
     provider_name: str | None,
-    provider_surplus: int,
     hash_algorithm: int,
 ) -> SecurityFault | None:
     """Why the way in which a message is signed is refused.
 
     @param provider_name: of ProviderInfo; C{None} without it.
-    @param provider_surplus: bytes behind the NUL of that name.
     @param hash_algorithm: HashAlgorithm of the MessagePropertiesHeader.
     """
     if not has_certificate:
@@ -123,8 +121,6 @@ def method_fault(
             return signature_fault(
                 "it was signed by a provider other than the default one, and does not name it"
             )
-        if provider_surplus:
-            return signature_fault(f"{provider_surplus} bytes follow the NUL of its ProviderName")
         if provider_name not in PROVIDERS:
             return SecurityFault(
                 MessageClass.NACK_UNSUPPORTED_CRYPTO_PROVIDER,

@@ -124,6 +124,50 @@ class ArrivingTests(SigningTestCase):
         packet = message.with_security(SID, signature, self.alice.certificate, hash_algorithm=0x800C)
         self.assertIn("its signature is not that", self.refused(packet))
 
+    def test_double_signatures(self) -> None:
+        """A signature of 1.0 followed by one of 2.0 has both parts verified; four zeros stand for the second.
+
+        The second part is in Signature or behind the NUL of ProviderName.
+        """
+        message = self.fields()
+        [first, second, _] = [self.signature(message, level) for level in LEVELS]
+        other = self.signature(attrs.evolve(message, destination="OS:other\\q"), 3)
+        zeros = bytes(4)
+        one, two = AuthenticationLevel.SIG_1_0, AuthenticationLevel.SIG_2_0
+        for parts, expected in (
+            ((first, second), two),
+            ((first, zeros), one),
+            ((first, other), None),
+            ((other, second), None),
+            ((second, first), None),
+            ((first, first), None),
+            ((second, second), None),
+            ((second, zeros), None),
+            ((first, bytes(5)), None),
+            ((first, second + zeros), None),
+        ):
+            for signature, surplus in ((b"".join(parts), b""), parts):
+                header = SecurityHeader(
+                    sender_id_type=SenderIdType.SID,
+                    security_id=SID,
+                    signature=signature,
+                    sender_cert=self.alice.certificate,
+                    provider_info=ProviderInfo(1, "Microsoft Base Cryptographic Provider v1.0", surplus),
+                )
+                self.say(patch_security_header(UserMessageView(message.packet()), header).packet)
+                found = [view.authentication_level for view in self.arrived()]
+                self.assertEqual(found, [] if expected is None else [expected], (parts, surplus))
+                reasons = self.reasons()
+                self.assertEqual(len(reasons), expected is None)
+                if surplus and reasons:
+                    self.assertIn(f"{len(surplus)} bytes follow the NUL of its ProviderName", reasons[0])
+
+    def signature(self, message: Fields, level: int) -> bytes:
+        """The signature of a message in one version."""
+        made = self.signing.sign(self.alice, HashAlgorithm.SHA_512, message.signed_over(level))
+        assert isinstance(made, bytes)
+        return made
+
     def test_whose_certificate_it_is(self) -> None:
         """The user of the SID must have just this certificate in the directory.
 

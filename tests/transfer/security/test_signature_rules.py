@@ -53,11 +53,6 @@ class SignatureRuleTests(SynchronousTestCase):
             ({"is_default_provider": False}, "does not name it", None),
             ({"is_default_provider": False, "provider_name": min(PROVIDERS)}, "", None),
             ({"is_default_provider": False, "provider_name": "Acme"}, "provider 'Acme'", unknown),
-            (
-                {"is_default_provider": False, "provider_name": min(PROVIDERS), "provider_surplus": 4},
-                "4 bytes follow the NUL of its ProviderName",
-                None,
-            ),
             ({"provider_name": "Acme"}, "", None),
             ({"hash_algorithm": 0x1234}, "0x1234, which is unknown", None),
             ({"hash_algorithm": SHA_1}, 'hashes does not have "sha1"', None),
@@ -71,7 +66,6 @@ class SignatureRuleTests(SynchronousTestCase):
                 "has_certificate": True,
                 "is_default_provider": True,
                 "provider_name": None,
-                "provider_surplus": 0,
                 "hash_algorithm": SHA_256,
                 **facts,
             }
