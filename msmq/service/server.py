@@ -222,12 +222,15 @@ class Server(Service):
         """The configuration, where each value is set, and what a reload would do now; nothing changes."""
         # Imported by those that ask for it.
         from msmq.service.report.configuration_report import configuration_report
+        from msmq.service.report.shown_values import shown_problem
 
         read: Configuration | None = None
         try:
             read = self._read()
             preview = ReloadPreview(**attrs.asdict(self._prepare(read).result))
-        except (ConfigurationError, ReloadRefused) as error:
+        except ConfigurationError as error:
+            preview = ReloadPreview(problems=[shown_problem(each) for each in error.problems])
+        except ReloadRefused as error:
             preview = ReloadPreview(problems=str(error).splitlines())
         except MQError as error:
             preview = ReloadPreview(problems=[error.detail])

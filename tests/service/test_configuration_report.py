@@ -123,10 +123,18 @@ class SecretTests(ReportTestCase):
     def test_a_mistake(self) -> None:
         """Nor is it in the text of a mistake."""
         server = self.server("")
-        self.file.write_text(f"[storage]\nbackend = 'postgresql://m:{SECRET}@db/x/y?nonsense=1'\n")
-        report = server.report()
-        self.assertTrue(report.reload.problems)
-        self.assertNotIn(SECRET, json.dumps(json_record(report)))
+        for table, value in (
+            ("storage", f"postgresql://m:{SECRET}@db/x/y?nonsense=1"),
+            ("storage", f"postgresql:{SECRET}"),
+            ("storage", f"unknown:{SECRET}"),
+            ("directory", f"unknown:{SECRET}"),
+            ("routing", f"unknown:{SECRET}"),
+        ):
+            self.file.write_text(f"[{table}]\nbackend = '{value}'\n")
+            report = server.report()
+            [problem] = report.reload.problems
+            self.assertIn(f":2: {table}.backend: cannot be used", problem)
+            self.assertNotIn(SECRET, json.dumps(json_record(report)))
 
 
 class PreviewTests(ReportTestCase):

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from msmq.net.endpoints import OFF, DatagramEndpoint, StreamEndpoint, join_description
+from msmq.service.configuration import ConfigurationProblem
 from msmq.service.keys import TABLES
 from msmq.service.settings import Configuration
 
@@ -26,6 +29,9 @@ HIDDEN: Final = "(not shown)"
 
 _OPEN: Final = frozenset({"file", "ldap", "ldaps", "log", "sqlite"})
 """The names whose arguments are paths and addresses."""
+
+_OPTIONS: Final = ("--storage", "--directory")
+"""The options with descriptions."""
 
 _SECRET_SIGNS: Final = frozenset("@?")
 
@@ -67,6 +73,15 @@ def shown_description(description: str) -> str:
     if not colon or (name in _OPEN and not _SECRET_SIGNS & set(argument)):
         return description
     return f"{name}:{HIDDEN}"
+
+
+def shown_problem(problem: ConfigurationProblem) -> str:
+    """A problem as text; that of a description would quote it."""
+    if problem.key in DESCRIPTIONS or problem.key in _OPTIONS:
+        problem = attrs.evolve(
+            problem, problem="cannot be used; msmq config check and the log of a reload say why"
+        )
+    return str(problem)
 
 
 def plain(value: object) -> Any:
