@@ -104,7 +104,7 @@ def write_stubs(directory: Path = PROJECT) -> None:
     """Write the package of stubs, C{msmq-stubs}, into a directory."""
     package = directory / "msmq-stubs"
     shutil.rmtree(package, ignore_errors=True)
-    package.mkdir()
+    package.mkdir(parents=True)
     (package / "py.typed").write_text("partial\n", encoding="utf-8")
     for name, content in stubs().items():
         stub = package / name
