@@ -6,13 +6,21 @@ test, of thousands; with tests of a millisecond both take longer than the tests.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from twisted.trial import _synctest
 from twisted.trial._dist import workertrial
+
+YOUNG: Final = 20_000
+"""New objects after which the youngest generation is collected.
+
+With Python's default an eighth of a worker's time goes to collections: each module that a test imports
+stays, and is visited again.
+"""
 
 
 class _Orders:
@@ -41,6 +49,7 @@ def main() -> None:
     """Work off the orders of the runner."""
     # trial has no setting for either; without the module's function each test resets thousands of modules.
     _synctest._setWarningRegistryToNone = forget_warnings
+    gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
     workertrial.main(_open)
 
 

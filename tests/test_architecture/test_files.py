@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.test_architecture.sources import PROJECT, python_files
 
 LINE_LIMIT = 800
+MODULE_LIMIT = 25
 FORBIDDEN_NAMES = ("utils", "util")
 
 
@@ -34,6 +36,12 @@ def path_offences(path: Path) -> Iterator[str]:
             yield f"{path}: a helper lives with its only user or in wire, not in {part}"
 
 
+def crowded_folders(paths: Iterable[Path]) -> dict[str, int]:
+    """The folders with more modules than the limit, and how many; a marker of a package is none."""
+    modules = Counter(str(path.parent) for path in paths if path.name != "__init__.py")
+    return {folder: count for folder, count in modules.items() if count > MODULE_LIMIT}
+
+
 class FileTests(SynchronousTestCase):
     """The files are where they belong, short enough, and plainly named."""
 
@@ -45,6 +53,18 @@ class FileTests(SynchronousTestCase):
             if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LINE_LIMIT
         }
         self.assertEqual(offences, {})
+
+    def test_no_folder_is_crowded(self) -> None:
+        """A package is divided before it has more modules than one can survey."""
+        files = python_files("msmq", "tests", "pyspark_msmq")
+        self.assertEqual(crowded_folders(path.relative_to(PROJECT) for path in files), {})
+
+    def test_crowded_folder_is_found(self) -> None:
+        """One module over the limit is too many; the marker and modules of other folders do not count."""
+        folder = [Path("msmq/a/__init__.py"), *(Path(f"msmq/a/m{number}.py") for number in range(25))]
+        others = [Path(f"msmq/a/b/m{number}.py") for number in range(25)]
+        self.assertEqual(crowded_folders([*folder, *others]), {})
+        self.assertEqual(crowded_folders([*folder, *others, Path("msmq/a/last.py")]), {"msmq/a": 26})
 
     def test_paths_are_sound(self) -> None:
         """No file shadows Twisted, and no package is a collection of unrelated helpers."""
