@@ -34,6 +34,7 @@ from msmq.web.console.pages.dead_letters import DeadLetterPage
 from msmq.web.console.pages.history import HistoryPages
 from msmq.web.console.pages.login import LoginPage
 from msmq.web.console.pages.message_changes import MessageChanges
+from msmq.web.console.pages.message_export import MessageExport
 from msmq.web.console.pages.messages import MessagePages
 from msmq.web.console.pages.overview import OverviewPage
 from msmq.web.console.pages.queue_changes import QueueChanges
@@ -75,6 +76,7 @@ def make_console(
         HistoryPages(context),
         QueueChanges(context),
         MessageChanges(context),
+        MessageExport(context),
         DeadLetterChanges(context),
         TransferChanges(context),
         ConfigurationPage(context, configuration),

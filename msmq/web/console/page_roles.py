@@ -24,6 +24,8 @@ PAGE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("POST", "/messages/remove"): Role.OPERATOR,
     ("POST", "/messages/move"): Role.OPERATOR,
     ("POST", "/messages/copy"): Role.OPERATOR,
+    # It changes nothing; the selected messages are fields of a form.
+    ("POST", "/messages/export"): Role.READER,
     # The form is of no use without the change.
     ("GET", "/message/resend"): Role.OPERATOR,
     ("POST", "/message/resend"): Role.OPERATOR,

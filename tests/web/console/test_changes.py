@@ -249,6 +249,7 @@ class RoleOfPagesTests(ChangeTestCase):
             changes = {route for method, route in PAGE_ROLES if method == "POST" and route in routes}
             expected = {
                 "/queue/pause", "/queue/purge", "/messages/move", "/messages/copy", "/messages/remove",
+                "/messages/export",
                 "/outgoing/retry", "/outgoing_queue/pause", "/outgoing_queue/retry", "/outgoing_queue/purge",
             }  # fmt: skip
             if role is Role.ADMIN:
