@@ -66,7 +66,9 @@ class CopiedFile:
     def part(self, after: int, count: int) -> list[tuple[int, bytes, bytes]]:
         """At most C{count} messages, without the first C{after} in the file; an empty copy is none."""
         first = after + 1
-        count = max(min(count, self._records - first), 0)
+        count = min(count, self._records - first)
+        if count <= 0:
+            return []
         with self._path.open("rb") as file:
             file.seek(first * _RECORD.size)
             data = file.read(count * _RECORD.size)

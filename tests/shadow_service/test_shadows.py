@@ -86,6 +86,7 @@ class ShadowTests(NodesTestCase):
             [(str(originals[index].identifier), str(copies[index].identifier)) for index in (0, 1)],
         )
         self.assertEqual(self.shadows.copies(ORDERS, 1, 5), self.shadows.copies(ORDERS)[1:])
+        self.assertEqual(self.shadows.copies(ORDERS, 1 << 62), [])
 
     def test_restart(self) -> None:
         """A shadow begins at the end of the log; started again it continues where it was."""

@@ -112,7 +112,7 @@ def _copies(client: ControlClient, queue: str) -> tuple[dict[str, str], int]:
 
 def _began(client: ControlClient, queue: str, sequence: int) -> float:
     """When the first message arrived that was copied."""
-    found = client.logged(queue, max(sequence - 1, 0), 1)["messages"]
+    found = client.logged(queue, max(sequence - 1, 0), 1)
     return float(found[0]["arrived"]) if found else 0.0
 
 
@@ -120,10 +120,7 @@ def _answers(
     client: ControlClient, queue: str, key: Callable[[Mapping[str, Any]], str]
 ) -> Iterator[ConsumerAnswer]:
     after = 0
-    while True:
-        page = client.logged(queue, after, _PAGE)
-        for message in page["messages"]:
+    while page := client.logged(queue, after, _PAGE, digests=True):
+        for message in page:
             yield ConsumerAnswer(key(message), message["digest"], message["arrived"])
-        after = page["last"]
-        if len(page["messages"]) < _PAGE:
-            return
+        after = page[-1]["sequence"]

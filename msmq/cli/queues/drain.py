@@ -152,9 +152,9 @@ class _DrainWait:
         destination, after = _own_name(self.summary["destination"]), 0
         while True:
             logged = self._other.logged(destination, after, _PAGE)
-            proof.add(message["id"] for message in logged["messages"])
-            after = logged["last"] or after
-            if len(logged["messages"]) == _PAGE:
+            proof.add(message["id"] for message in logged)
+            if logged:
+                after = logged[-1]["sequence"]
                 continue
             self.summary = {**self.summary, "unproven": first, **proof.result()}
             if proof.is_complete:

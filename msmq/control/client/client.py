@@ -308,9 +308,15 @@ class ControlClient(ControlRequests):
         found = self.one("GET", f"{_drain(queue)}/identifiers?after={after}&count={count}")
         return list(found["identifiers"])
 
-    def logged(self, queue: str, after: int = 0, count: int = 1000) -> dict[str, Any]:
-        """A part of the message log of a queue: C{messages}, and C{last}, to continue after."""
-        return self.one("GET", f"{_queue_target(queue)}/logged?after={after}&count={count}")
+    def logged(
+        self, queue: str, after: int = 0, count: int = 1000, *, digests: bool = False
+    ) -> list[dict[str, Any]]:
+        """A part of the message log of a queue, behind the C{sequence} C{after}.
+
+        @param digests: with C{digest} and C{body_digest}, to compare messages.
+        """
+        wanted = f"after={after}&count={count}&digests={str(digests).lower()}"
+        return self.several(f"{_queue_target(queue)}/logged?{wanted}")
 
     def shadows(self) -> list[dict[str, Any]]:
         """All shadows."""

@@ -350,7 +350,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
         query=_IDENTIFIERS, answers={JSON: answer(copies=array(record_schema(CopiedMessage)))}
     ),
     ("GET", f"{_QUEUE}/logged"): ApiOperation(
-        query=_IDENTIFIERS, answers={JSON: answer(messages=array(OBJECT), last=NUMBER)}
+        query={**_IDENTIFIERS, "digests": QUERY_FLAG}, answers={JSON: array(OBJECT)}
     ),
     ("GET", "/v1/transactions"): _many(TransactionSummary),
     ("GET", "/v1/transactions/<identifier>"): ApiOperation(),

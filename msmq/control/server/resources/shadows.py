@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Any
 
@@ -9,17 +10,23 @@ from klein import Klein
 
 from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
-from msmq.control.server.http.responses import json_answer
+from msmq.control.server.http.responses import json_answer, json_stream
 from msmq.control.server.messages.json_records import json_record
-from msmq.control.server.messages.properties import number
+from msmq.control.server.messages.properties import flag, number
 from msmq.control.server.resources.context import ResourceContext, without_parameters
 from msmq.decoding.values import unix_time
 from msmq.interfaces.manager.received_messages import LoggedMessage
 from msmq.interfaces.shadows import IShadows
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import guid_from_bytes
 
+MOST_LOGGED = 1000
+"""Limit on messages of one answer."""
+
 _PAGE = "1000"
+_PART = 20
+"""Messages that are in memory at the same time."""
 
 
 class ShadowResources:
@@ -51,21 +58,33 @@ class ShadowResources:
         return json_answer(request, {"copies": [json_record(each) for each in found]})
 
     @app.route("/v1/queues/<path:path>/logged", methods=["GET"])
-    async def logged(self, request: ControlRequest, path: str) -> bytes:
+    async def logged(self, request: ControlRequest, path: str) -> bytes | None:
         """The messages in the message log of one queue, after the sequence number C{after}."""
-        after, count = _page(request)
-        found = await running(self._context.manager.inspection.logged(path, after, count))
-        last = found[-1].sequence if found else 0
-        return json_answer(request, {"messages": [_record(each) for each in found], "last": last})
+        found = parameters(request)
+        after, count = number("after", found.pop("after", "0")), number("count", found.pop("count", _PAGE))
+        with_digests = flag("digests", found.pop("digests", "false"))
+        refuse_rest(found, "after, count and digests")
+        messages = self._messages(path, after, min(count, MOST_LOGGED), with_digests)
+        return await json_stream(request, messages, self._context.clock)
+
+    async def _messages(
+        self, path: str, after: int, count: int, with_digests: bool
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Read in small parts, since each message may have megabytes."""
+        inspection = self._context.manager.inspection
+        while count > 0:
+            found = await running(inspection.logged(path, after, min(count, _PART)))
+            for each in found:
+                yield _record(each, with_digests)
+            if len(found) < _PART:
+                return
+            after = found[-1].sequence
+            count -= len(found)
 
 
-def _record(logged: LoggedMessage) -> dict[str, Any]:
+def _record(logged: LoggedMessage, with_digests: bool) -> dict[str, Any]:
     """What is compared of a message; C{digest} is of everything that a consumer writes into it."""
     view = logged.view
-    digest = sha256()
-    for part in (view.label.encode("utf-8", "surrogatepass"), bytes(view.extension), bytes(view.body)):
-        digest.update(len(part).to_bytes(8, "big") + part)
-    digest.update(b"%d %d %d" % (view.body_type, view.application_tag, view.message_class))
     correlation = view.correlation_id
     return {
         "sequence": logged.sequence,
@@ -77,9 +96,18 @@ def _record(logged: LoggedMessage) -> dict[str, Any]:
         "arrived_time": unix_time(logged.arrived),
         "arrived": logged.arrived,
         "body_size": view.body_size,
-        "body_digest": sha256(bytes(view.body)).hexdigest(),
-        "digest": digest.hexdigest(),
+        "body_digest": sha256(view.body).hexdigest() if with_digests else None,
+        "digest": _digest(view) if with_digests else None,
     }
+
+
+def _digest(view: UserMessageView) -> str:
+    digest = sha256()
+    for part in (view.label.encode("utf-8", "surrogatepass"), view.extension, view.body):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    digest.update(b"%d %d %d" % (view.body_type, view.application_tag, view.message_class))
+    return digest.hexdigest()
 
 
 def _page(request: ControlRequest) -> tuple[int, int]:
