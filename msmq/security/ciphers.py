@@ -8,7 +8,8 @@ nothing to an attacker: a wrong key is detected only when the body is decrypted 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import attrs
@@ -35,8 +36,19 @@ MAXIMUM_MODULUS_BITS: Final = 16_384
 """Maximum length of a public key for encryption; longer ones only cost time."""
 
 
+SHORT_KEY: Final = 5
+"""Bytes of a key of 40 bits."""
+
+_SALT: Final = bytes(11)
+"""The salt of a key of 40 bits, which the providers of Windows append by default (reading 110)."""
+
+
 def _stream(key: bytes, body: bytes) -> bytes:
     return Cipher(ARC4(key), mode=None).encryptor().update(body)
+
+
+def _salted_stream(key: bytes, body: bytes) -> bytes:
+    return _stream(key + _SALT if len(key) == SHORT_KEY else key, body)
 
 
 def _aes(key: bytes) -> Cipher[Any]:
@@ -53,16 +65,24 @@ def _decrypt_aes(key: bytes, body: bytes) -> bytes:
     return _unpadded(decryptor.update(body) + decryptor.finalize(), 128)
 
 
-def _rc2(key: bytes) -> Any:
-    return ARC2.new(key, ARC2.MODE_CBC, iv=bytes(8), effective_keylen=len(key) * 8)
+def _rc2(key: bytes, effective_bits: int) -> Any:
+    return ARC2.new(key, ARC2.MODE_CBC, iv=bytes(8), effective_keylen=effective_bits)
+
+
+def _salted_rc2(key: bytes) -> Any:
+    return _rc2(key + _SALT if len(key) == SHORT_KEY else key, len(key) * 8)
 
 
 def _encrypt_rc2(key: bytes, body: bytes) -> bytes:
-    return bytes(_rc2(key).encrypt(_padded(body, 64)))
+    return bytes(_salted_rc2(key).encrypt(_padded(body, 64)))
 
 
 def _decrypt_rc2(key: bytes, body: bytes) -> bytes:
-    return _unpadded(bytes(_rc2(key).decrypt(body)), 64)
+    return _unpadded(bytes(_salted_rc2(key).decrypt(body)), 64)
+
+
+def _decrypt_short_rc2(key: bytes, body: bytes) -> bytes:
+    return _unpadded(bytes(_rc2(key, 8 * SHORT_KEY).decrypt(body)), 64)
 
 
 def _padded(body: bytes, block_bits: int) -> bytes:
@@ -80,16 +100,18 @@ class _BodyCipher:
     """A cipher for bodies.
 
     @ivar key_sizes: the valid lengths of a key, in bytes.
+    @ivar decrypt_short: the other variant for a key of 40 bits, or of 40 bits and 88 zero bits.
     """
 
     encrypt: Callable[[bytes, bytes], bytes]
     decrypt: Callable[[bytes, bytes], bytes]
     key_sizes: tuple[int, ...]
+    decrypt_short: Callable[[bytes, bytes], bytes] | None = None
 
 
 _CIPHERS: Final[Mapping[int, _BodyCipher]] = {
-    EncryptionAlgorithm.RC2: _BodyCipher(_encrypt_rc2, _decrypt_rc2, (5, 16)),
-    EncryptionAlgorithm.RC4: _BodyCipher(_stream, _stream, (5, 16)),
+    EncryptionAlgorithm.RC2: _BodyCipher(_encrypt_rc2, _decrypt_rc2, (5, 16), _decrypt_short_rc2),
+    EncryptionAlgorithm.RC4: _BodyCipher(_salted_stream, _salted_stream, (5, 16), _stream),
     EncryptionAlgorithm.AES_128: _BodyCipher(_encrypt_aes, _decrypt_aes, (16,)),
     EncryptionAlgorithm.AES_192: _BodyCipher(_encrypt_aes, _decrypt_aes, (24,)),
     EncryptionAlgorithm.AES_256: _BodyCipher(_encrypt_aes, _decrypt_aes, (32,)),
@@ -164,14 +186,34 @@ class LibraryCiphers:
 
     def decrypt(self, algorithm: int, key: bytes, body: bytes) -> bytes:
         """See L{ICiphers.decrypt}."""
+        return _decrypted(_cipher(algorithm, key).decrypt, algorithm, key, body)
+
+    def decrypt_variants(self, algorithm: int, key: bytes, body: bytes) -> Sequence[bytes]:
+        """See L{ICiphers.decrypt_variants}."""
         cipher = _cipher(algorithm, key)
+        other = cipher.decrypt_short
+        is_short = len(key) == SHORT_KEY or (algorithm == EncryptionAlgorithm.RC2 and key.endswith(_SALT))
+        if other is None or not is_short:
+            return [self.decrypt(algorithm, key, body)]
+        found = []
+        with suppress(CipherError):
+            found.append(self.decrypt(algorithm, key, body))
         try:
-            return cipher.decrypt(key, body)
-        except Exception as error:
-            raise CipherError(
-                f"its {len(body)} bytes are no {EncryptionAlgorithm(algorithm).name} under its key: the key"
-                " or the body was tampered with"
-            ) from error
+            found.append(_decrypted(other, algorithm, key, body))
+        except CipherError:
+            if not found:
+                raise
+        return found
+
+
+def _decrypted(decrypt: Callable[[bytes, bytes], bytes], algorithm: int, key: bytes, body: bytes) -> bytes:
+    try:
+        return decrypt(key, body)
+    except Exception as error:
+        raise CipherError(
+            f"its {len(body)} bytes are no {EncryptionAlgorithm(algorithm).name} under its key: the key"
+            " or the body was tampered with"
+        ) from error
 
 
 def _cipher(algorithm: int, key: bytes) -> _BodyCipher:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from zope.interface import implementer
@@ -114,6 +114,10 @@ class MemoryCiphers:
         if len(clear) % block or not 1 <= fill <= block or clear[-fill:] != bytes((fill,)) * fill:
             raise CipherError("the body is nothing under its key")
         return clear[:-fill]
+
+    def decrypt_variants(self, algorithm: int, key: bytes, body: bytes) -> Sequence[bytes]:
+        """See L{ICiphers.decrypt_variants}; there is one for each key."""
+        return [self.decrypt(algorithm, key, body)]
 
     def _public(self, purpose: KeyAlgorithm) -> MqdsPublicKeys:
         return MqdsPublicKeys(

@@ -75,14 +75,29 @@ class VectorTests(SynchronousTestCase):
         self.check(0x6610, 32, "aes-256-cbc", is_legacy=False, iv=16)
 
     def test_rc2(self) -> None:
-        """MQDMPR-3.1.1.12-45: RC2 in the same way, with as many effective bits as the key has: 40 and 128."""
-        self.check(0x6602, 5, "rc2-40-cbc", is_legacy=True, iv=8)
+        """MQDMPR-3.1.1.12-45: RC2 in the same way, with as many effective bits as the key has: 40 and 128.
+
+        What openssl encrypts with 40 bits has no salt, and is the second variant, or the only one.
+        """
+        for body in (b"", b"x", BODY):
+            theirs = legacy("enc", "-rc2-40-cbc", "-K", KEY[:5].hex(), "-iv", "00" * 8, data=body)
+            self.assertEqual(self.ciphers.decrypt_variants(0x6602, KEY[:5], theirs)[-1], body)
+            ours = self.ciphers.encrypt(0x6602, KEY[:5], body)
+            self.assertNotEqual(ours, theirs)
+            # With salt, a key of 128 bits with 40 effective bits.
+            self.assertIn(body, self.ciphers.decrypt_variants(0x6602, KEY[:5] + bytes(11), ours))
         self.check(0x6602, 16, "rc2-cbc", is_legacy=True, iv=8)
 
     def test_rc4(self) -> None:
-        """RC4 as a plain key stream: 40 and 128 bits."""
-        self.check(0x6801, 5, "rc4-40", is_legacy=True, iv=0)
+        """RC4 as a plain key stream: 128 bits, and 40 with or without eleven zero bytes."""
         self.check(0x6801, 16, "rc4", is_legacy=True, iv=0)
+        salted = KEY[:5] + bytes(11)
+        theirs = legacy("enc", "-rc4", "-K", salted.hex(), data=BODY)
+        self.assertEqual(self.ciphers.encrypt(0x6801, KEY[:5], BODY), theirs)
+        self.assertEqual(self.ciphers.decrypt_variants(0x6801, KEY[:5], theirs)[0], BODY)
+        plain = legacy("enc", "-rc4-40", "-K", KEY[:5].hex(), data=BODY)
+        self.assertEqual(self.ciphers.decrypt_variants(0x6801, KEY[:5], plain)[1], BODY)
+        self.assertEqual(len(self.ciphers.decrypt_variants(0x6801, salted, theirs)), 1)
 
     def test_padding_garbage(self) -> None:
         """A text that openssl encrypted without padding is reported as having invalid padding."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 from zope.interface import Attribute, Interface
 
@@ -77,4 +79,12 @@ class ICiphers(Interface):
         """The body of a cipher text.
 
         @raise CipherError: the cipher is unknown, the key does not fit it, or the padding is wrong.
+        """
+
+    def decrypt_variants(algorithm: int, key: bytes, body: bytes) -> Sequence[bytes]:
+        """The bodies that a cipher text may stand for, the most likely first, which L{decrypt} returns.
+
+        There are several for keys of 40 bits, which senders use with and without salt (reading 110).
+
+        @raise CipherError: as L{decrypt}, for all variants.
         """

@@ -27,7 +27,7 @@ from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import Outcome as DirectoryOutcome
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
-from msmq.structures.algorithms import AuthenticationLevel
+from msmq.structures.algorithms import AuthenticationLevel, EncryptionAlgorithm
 from msmq.structures.directory.user_sign_certs import digest_of
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader
@@ -127,6 +127,11 @@ class Authentication:
         problem = self._unusable(security, message.view)
         if problem is not None:
             return problem
+        if message.alternatives:
+            found = self._chosen(message, security)
+            if isinstance(found, Refused):
+                return found
+            message = found
         level = self._verify(security, message.view)
         if message.unreadable is not None:
             # With the same class as a wrong signature, and not earlier; see Decryption.
@@ -151,6 +156,22 @@ class Authentication:
                 return _bad(f"its certificate {facts.reason}")
             fault = certificate_fault(facts, self._policy, self._clock.now().wall)
         return None if fault is None else Refused(fault.message_class, fault.reason)
+
+    def _chosen(self, message: Accepted, security: SecurityHeader) -> Accepted | Refused:
+        """The message with the body that was signed, of several that its encrypted body may stand for.
+
+        RC2 has padding, and a class that depends on how many variants have valid padding would reveal it
+        (see L{Decryption<msmq.manager.securing.decryption.Decryption>}); so only RC4 is refused here.
+        """
+        for view in (message.view, *message.alternatives):
+            if isinstance(version_of(self._signing, security, view), AuthenticationLevel):
+                return attrs.evolve(message, view=view, alternatives=())
+        if message.view.encryption_algorithm == EncryptionAlgorithm.RC4:
+            return Refused(
+                MessageClass.NACK_BAD_ENCRYPTION,
+                "its body, decrypted with its RC4 key of 40 bits with or without salt, is not the signed one",
+            )
+        return message
 
     def _verify(self, security: SecurityHeader, view: UserMessageView) -> AuthenticationLevel | Refused:
         """Verify the signature; the result is the version of its format, if that is accepted."""

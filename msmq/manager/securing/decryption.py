@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import attrs
 from twisted.internet.interfaces import IReactorTime
 
@@ -17,6 +19,7 @@ from msmq.structures.algorithms import EncryptionAlgorithm
 from msmq.structures.packet.body_encryption import encryption_input, with_clear_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.transfer.security.body_variants import choose_body
 from msmq.transfer.security.cipher_choice import (
     Preferences,
     key_fault,
@@ -78,12 +81,22 @@ class Decryption:
         if why_not is not None:
             return Refused(MessageClass.NACK_BAD_ENCRYPTION, why_not)
         try:
-            view = UserMessageView(self._decrypted(message.view, security.encryption_key))
+            bodies = self._decrypted(message.view, security.encryption_key)
+            if not message.is_signed:
+                body = choose_body(message.view.body_type, bodies)
+                if body is None:
+                    return Refused(
+                        MessageClass.NACK_BAD_ENCRYPTION,
+                        f"its body of BodyType {message.view.body_type} is not text, decrypted with its key"
+                        " of 40 bits with or without salt",
+                    )
+                bodies = (body,)
+            view, *others = [UserMessageView(with_clear_body(message.view, body)) for body in bodies]
         except CipherError as error:
             return self._unreadable(message, str(error))
         except LocalProtocolError as error:
             return self._unreadable(message, f"its packet cannot be rebuilt with the decrypted body: {error}")
-        return attrs.evolve(message, view=view, security=view.security)
+        return attrs.evolve(message, view=view, security=view.security, alternatives=tuple(others))
 
     def _unreadable(self, message: Accepted, reason: str) -> Accepted | Refused:
         if message.is_signed:
@@ -96,7 +109,8 @@ class Decryption:
             return "its body is encrypted, and this queue manager, without a directory, has no keys"
         return why_not_decrypted(view.privacy_level, view.encryption_algorithm, self._preferences)
 
-    def _decrypted(self, view: UserMessageView, encrypted_key: bytes) -> bytes:
+    def _decrypted(self, view: UserMessageView, encrypted_key: bytes) -> Sequence[bytes]:
+        """The clear bodies that the encrypted one may stand for, at least one."""
         ciphers, preferences = self._ciphers, self._preferences
         assert ciphers is not None
         level, algorithm = view.privacy_level, view.encryption_algorithm
@@ -117,4 +131,4 @@ class Decryption:
             self._timer.set(self._cache.deadline)
         if (fault := key_fault(level, algorithm, key.key, preferences)) is not None:
             raise CipherError(fault)
-        return with_clear_body(view, ciphers.decrypt(algorithm, key.key, encryption_input(view)))
+        return ciphers.decrypt_variants(algorithm, key.key, encryption_input(view))

@@ -40,6 +40,8 @@ class Accepted:
     @ivar sender: the SID of its authenticated sender, or the GUID of the queue manager that signed it.
     @ivar unreadable: why its body, which is still encrypted, cannot be decrypted; such a message is refused
     after the check of its signature.
+    @ivar alternatives: the message with the other clear bodies that its encrypted body may stand for; of a
+    signed message only, whose signature decides.
     """
 
     view: UserMessageView
@@ -47,6 +49,7 @@ class Accepted:
     authentication: AuthenticationLevel = AuthenticationLevel.NONE
     sender: bytes | None = None
     unreadable: str | None = None
+    alternatives: tuple[UserMessageView, ...] = ()
 
     @property
     def is_signed(self) -> bool:

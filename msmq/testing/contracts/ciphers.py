@@ -115,6 +115,7 @@ class CiphersContract(_Base):
                 self.assertEqual(len(cipher_text), size)
                 self.assertTrue(len(body) < 8 or body not in cipher_text)
                 self.assertEqual(beta.decrypt(algorithm, received.key, cipher_text), body)
+                self.assertEqual(beta.decrypt_variants(algorithm, received.key, cipher_text)[0], body)
 
     def test_blob(self) -> None:
         """MQQB-3.1.7.1.5-11: a SIMPLEBLOB as long as the modulus of the receiver, and 12 bytes."""

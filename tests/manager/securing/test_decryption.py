@@ -13,9 +13,9 @@ from msmq.interfaces.session import ISession
 from msmq.manager.securing.decryption import Decryption
 from msmq.manager.securing.inspection import Accepted, Refused
 from msmq.queues.queue import Queue
-from msmq.security.ciphers import LibraryCiphers
+from msmq.security.ciphers import LibraryCiphers, _padded, _rc2, _stream
 from msmq.security.keys import KeyRing
-from msmq.structures.directory.public_keys import AES_PROVIDER
+from msmq.structures.directory.public_keys import AES_PROVIDER, BASE_PROVIDER
 from msmq.structures.packet.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -49,6 +49,12 @@ def message(body: bytes, level: int, algorithm: int, key: bytes) -> UserMessageV
     return UserMessageView(
         with_encrypted_body(UserMessageView(user_packet(b"x")), EncryptedBody(body, level, algorithm, key))
     )
+
+
+def with_body_type(view: UserMessageView, body_type: int) -> UserMessageView:
+    """The packet with another BodyType."""
+    at = view.properties_offset + 24
+    return UserMessageView(view.packet[:at] + body_type.to_bytes(4, "little") + view.packet[at + 4 :])
 
 
 def outcome(view: UserMessageView, decryption: Decryption | None = None) -> Accepted | Refused:
@@ -121,6 +127,30 @@ class DecryptionTests(SynchronousTestCase):
             assert isinstance(found, Accepted), found
             self.assertEqual(bytes(found.view.body), BODY)
             self.assertEqual(found.view.privacy_level, level)
+
+    def test_keys_of_40_bits_without_a_signature(self) -> None:
+        """RC4 and RC2 with and without salt are decrypted; text that neither variant gives is refused."""
+        base = next(key.key for key in ciphers().encryption_keys.keys if key.provider_name == BASE_PROVIDER)
+        text = "some text".encode("utf-16-le")
+        for algorithm in (0x6801, 0x6602):
+            made = ciphers().make_session_key(algorithm, 40, 40, base)
+            salted = ciphers().encrypt(algorithm, made.key, text)
+            plain = (
+                _stream(made.key, text)
+                if algorithm == 0x6801
+                else bytes(_rc2(made.key, 40).encrypt(_padded(text, 64)))
+            )
+            for body in (salted, plain):
+                view = with_body_type(message(body, 1, algorithm, made.encrypted), 8)
+                found = outcome(view)
+                assert isinstance(found, Accepted), found
+                self.assertEqual(bytes(found.view.body), text)
+        made = ciphers().make_session_key(0x6801, 40, 40, base)
+        view = with_body_type(message(b"an odd body", 1, 0x6801, made.encrypted), 8)
+        found = outcome(view)
+        assert isinstance(found, Refused)
+        self.assertIs(found.message_class, MessageClass.NACK_BAD_ENCRYPTION)
+        self.assertIn("with or without salt", found.reason)
 
     def test_an_unencrypted_message(self) -> None:
         """A message without encryption passes unchanged, with any PrivacyLevel."""
