@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos standby-kills bridge-chaos drain stream operator-day fuzz lint docs web-assets installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos standby-kills bridge-chaos drain stream operator-day fuzz lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -145,6 +145,10 @@ deb-test: $(INSTALLED)
 # The files from npm packages in the repository, at the versions that the script names.
 web-assets: $(INSTALLED)
 	$(VENV)/bin/python packaging/web_assets.py
+
+# The pictures in docs/guide/images, from a server that it starts; it needs Chromium.
+screenshots: $(INSTALLED)
+	$(VENV)/bin/python -m tests.web.console.screenshots
 
 # docs/events.md, from the log lines in the code.
 events: $(INSTALLED)

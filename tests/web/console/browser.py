@@ -70,7 +70,7 @@ sites = ["Rome"]
 """
 """Two sites; IRIS, over which ALPHA reaches LUCA, does not run."""
 
-_OPTIONS: Final = (
+OPTIONS: Final = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync"
 ).split()
@@ -202,6 +202,6 @@ def start_browser(case: SynchronousTestCase) -> Browser:
         raise SkipTest(problem)
     playwright = sync_playwright().start()
     case.addCleanup(playwright.stop)
-    browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=_OPTIONS)
+    browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS)
     case.addCleanup(browser.close)
     return browser
