@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from msmq.manager.applications.open_queue import OpenQueue
     from msmq.manager.service import QueueManagerService
     from msmq.net.dialling_session_factory import DiallingSessionFactory
+    from msmq.net.directory_search import FoundDirectoryServers, find_directory_servers
     from msmq.net.session import SessionProtocol
     from msmq.net.session_factory import SessionFactory
     from msmq.net.session_hooks import SessionHooks
@@ -62,6 +63,7 @@ _HOMES = {
     "Delivery": "msmq.queues.arriving.message",
     "DiallingSessionFactory": "msmq.net.dialling_session_factory",
     "DirectoryServerProtocol": "msmq.service.directory_servers",
+    "FoundDirectoryServers": "msmq.net.directory_search",
     "IBodyDecoder": "msmq.interfaces",
     "IBroker": "msmq.interfaces",
     "IClock": "msmq.interfaces",
@@ -101,6 +103,7 @@ _HOMES = {
     "accept": "msmq.broker.outcomes",
     "build_packet": "msmq.queues.arriving.packet_builder",
     "connect": "msmq.sender.sender",
+    "find_directory_servers": "msmq.net.directory_search",
     "later": "msmq.broker.outcomes",
     "load": "msmq.service.configuration",
     "reject": "msmq.broker.outcomes",
@@ -117,6 +120,7 @@ __all__ = [
     "Delivery",
     "DiallingSessionFactory",
     "DirectoryServerProtocol",
+    "FoundDirectoryServers",
     "IBodyDecoder",
     "IBroker",
     "IClock",
@@ -156,6 +160,7 @@ __all__ = [
     "accept",
     "build_packet",
     "connect",
+    "find_directory_servers",
     "later",
     "load",
     "reject",

@@ -54,7 +54,7 @@ EXERCISED = {
     *("orders_broker/twisted/plugins/orders_broker_plugin.py",),
     *("recording_proxy/recording_proxy.py",),
     *("maintenance_ping/maintenance_ping.py", "web_shop/web_shop.py"),
-    "leaving_msmq/leaving_msmq.py",
+    *("leaving_msmq/leaving_msmq.py", "directory_search/directory_search.py"),
     *("rabbitmq_bridge/answering_worker.py", "rabbitmq_bridge/alpha.toml"),
     *("tested_shop/shop.py", "tested_shop/conftest.py", "tested_shop/test_shop.py"),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),

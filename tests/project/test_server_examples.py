@@ -15,12 +15,15 @@ from twisted.web.test.requesthelper import DummyRequest
 
 from msmq import Delivery, Message, MQError, Overrides, Server, connect, load
 from msmq.net.clock import SystemClock
+from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.ping import Pinger
 from tests.builders import ALPHA
 from tests.project.example_files import EXAMPLES, example
 from tests.servers.own_address import own_address
 
-MAINTAINED, SHOP = 114, 115
+MAINTAINED, SHOP, DIRECTORY = 114, 115, 116
+
+NETWORK = "e6eaba62-d1c6-11db-baac-0003ff4e2d22"
 
 
 class ServerExampleTestCase(TestCase):
@@ -87,3 +90,31 @@ class WebShopTests(ServerExampleTestCase):
         assert server.parts is not None
         message = await server.parts.manager.receive(".\\private$\\orders", timeout=1)
         self.assertEqual(bytes(message.body), b"two <b>boxes</b>")
+
+
+class DirectorySearchTests(ServerExampleTestCase):
+    """C{directory_search}."""
+
+    async def test_search(self) -> None:
+        """Servers that answer broadcasts are named with their networks; a foreign address is not searched."""
+        address = own_address(DIRECTORY)
+        file = self.directory / "msmq.toml"
+        file.write_text(
+            f'[queue_manager]\nconnected_networks = ["{NETWORK}"]\n[storage]\nbackend = "memory"\n'
+            f'[listen]\nsession = "off"\nping = "off"\ncontrol = "off"\n'
+            f'discovery = "udp:0:interface={address}"\n'
+        )
+        configuration = load(file, Overrides(name="GAMMA", data=str(self.directory / "data")))
+        server = await self.started(Server(configuration, IReactorTime(installed_reactor)))
+        port = int(server.addresses[0].rpartition(":")[2])
+        assert server.parts is not None and server.parts.discovery is not None
+        # The second answer ends the search: one alone would be waited for 15 seconds more.
+        other = DiscoveryServerProtocol(server.parts.discovery.server, installed_reactor)  # type: ignore[arg-type]
+        other.listen(port, own_address(DIRECTORY + 1))
+        self.addCleanup(other.stop)
+        report = example("directory_search", EXAMPLES / "directory_search").report
+        self.assertEqual(
+            await report(address, port=port, reactor=installed_reactor),
+            f"answered on the network of {address}\ndirectory server: GAMMA\nconnected network: {NETWORK}",
+        )
+        self.assertIn("203.0.113.9 is not an address of this host", await report("203.0.113.9"))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.quoting import quoted
-from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID, format_guid, parse_guid
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from msmq.discovery.client import DiscoveryClient
-    from msmq.net.discovery import DiscoveryReactor
+    from msmq.net.directory_search import FoundDirectoryServers
 
 
 @click.command
@@ -57,15 +55,13 @@ def discover(
         wanted.address = _address(address)
     if port is not None:
         wanted.port = port
-    client = _run(wanted)
-    if client is None:
-        raise MQError(Status.MQ_ERROR_IO_TIMEOUT, "no directory server answered")
+    found = _run(wanted)
     settings.output.many(
         [
             {
-                "servers": list(client.directory_servers),
-                "connected_networks": [format_guid(network) for network in client.connected_networks],
-                "address": client.last_successful_address,
+                "servers": list(found.servers),
+                "connected_networks": [format_guid(network) for network in found.connected_networks],
+                "address": found.address,
             }
         ],
         ("servers", "connected_networks", "address"),
@@ -118,39 +114,30 @@ def _address(text: str) -> str:
         raise click.UsageError(f"--address: {quoted(text)} is not an IPv4 address") from error
 
 
-def _run(wanted: _Wanted) -> DiscoveryClient | None:
-    """The client after its run; C{None} if no server answered."""
+def _run(wanted: _Wanted) -> FoundDirectoryServers:
+    """What the servers answered."""
     from twisted.internet import reactor
-    from twisted.internet.defer import Deferred
+    from twisted.internet.defer import maybeDeferred
     from twisted.python.failure import Failure
 
-    from msmq.discovery.client import DiscoveryClient
-    from msmq.net.clock import SystemClock
-    from msmq.net.discovery import Discovery
-    from msmq.net.networks import attached_networks
+    from msmq.net.directory_search import find_directory_servers
 
-    networks = attached_networks(wanted.address)
-    if not networks:
-        where = f"{wanted.address} is not an address of this host" if wanted.address else "this host has none"
-        raise MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, f"no network can be searched: {where}")
-    client = DiscoveryClient(wanted.enterprise, wanted.site)
-    outcome: list[bool | Failure] = []
+    outcome: list[FoundDirectoryServers | Failure] = []
 
-    def end(result: bool | Failure) -> None:
+    def end(result: FoundDirectoryServers | Failure) -> None:
         outcome.append(result)
         reactor.stop()
 
-    async def look() -> bool:
-        discovery = Discovery(
-            client,
-            reactor=cast("DiscoveryReactor", reactor),
-            clock=SystemClock(),
+    def begin() -> None:
+        maybeDeferred(
+            find_directory_servers,
+            enterprise=wanted.enterprise,
+            site=wanted.site,
+            address=wanted.address,
             port=wanted.port,
-            networks=lambda: networks,
-        )
-        return await discovery.get_directory_server_list()
+        ).addBoth(end)
 
-    reactor.callWhenRunning(lambda: Deferred.fromCoroutine(look()).addBoth(end))
+    reactor.callWhenRunning(begin)
     reactor.run()
     if not outcome:
         # The reactor's own handler of SIGINT has stopped it.
@@ -158,4 +145,4 @@ def _run(wanted: _Wanted) -> DiscoveryClient | None:
     [result] = outcome
     if isinstance(result, Failure):
         result.raiseException()
-    return client if result else None
+    return result
