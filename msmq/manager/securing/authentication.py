@@ -65,6 +65,8 @@ ReadDirectory = Callable[
 Version: TypeAlias = AuthenticationLevel | Unusable | None
 """The version of a verified signature, C{None} for an invalid one, or why its certificate is unusable."""
 
+_WITHOUT_KEYS: Final = "the directory has no signing key of this queue manager"
+
 _NO_SECOND: Final = bytes(4)
 """The second part of a double signature without one of 2.0."""
 
@@ -311,8 +313,9 @@ class Authentication:
 
         @param count: the number that the directory has for it; C{None} for an unknown queue manager.
         """
-        if count is None:
-            return self._unknown_key(queue, message, sender, _unknown("queue manager"))
+        if not count:
+            why = _unknown("queue manager") if count is None else _WITHOUT_KEYS
+            return self._unknown_key(queue, message, sender, why)
         return _bad(f"the directory has another signing key for the queue manager {format_guid(sender)}")
 
     def _unknown_key(self, queue: Queue, message: Accepted, sender: UUID, why: str) -> Outcome:

@@ -328,6 +328,27 @@ class ArrivingTests(SigningTestCase):
         reason = self.refused(self.signed(message, security_id=bytes(16), flags=0x00C2))
         self.assertIn("is signed by another queue manager than the one that sent it", reason)
 
+    def test_queue_manager_without_signing_keys(self) -> None:
+        """A queue manager with an empty list of keys counts as one that the directory does not know."""
+        assert self.directory is not None
+        message = self.fields()
+        strict = self.fields(destination="TCP:127.0.0.3\\private$\\strict")
+        for is_known in (False, True):
+            if is_known:
+                self.directory.add(
+                    QueueManagerObject(
+                        identifier=GAMMA, computer_name="GAMMA", public_signing_key_list=MqdsPublicKeys()
+                    )
+                )
+                self.clock.advance(LIFETIME)
+            # The second is answered from the cache.
+            for _ in range(2):
+                self.say(self.signed(message, security_id=GAMMA.bytes_le, flags=0x00C2))
+                [view] = self.arrived()
+                self.assertFalse(message_json(view)["authenticated"])
+                reason = self.refused(self.signed(strict, security_id=GAMMA.bytes_le, flags=0x00C2))
+                self.assertIn("the directory has no", reason)
+
     def test_queues_that_demand_it(self) -> None:
         """A queue that demands authentication takes what is signed and nothing else, header or not.
 
