@@ -230,6 +230,17 @@ class DrainTests(DrainTestCase):
         moved = self.bodies(self.beta, ORDERS)
         self.assertEqual(sorted(received + moved), [b"%d" % number for number in range(10)])
 
+    def test_paused_queue(self) -> None:
+        """A queue that is paused for its readers is drained, what is there and what arrives."""
+        self.both()
+        self.stored(b"1", delivery=RECOVERABLE)
+        self.run_to_end(self.alpha.service.pause_queue(ORDERS))
+        self.begin()
+        self.clock.advance(5)
+        self.send(self.gamma, AT_ALPHA, b"2", delivery=RECOVERABLE)
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2"])
+
     def test_deleted_queue(self) -> None:
         """The deletion of a queue ends its drain."""
         self.both()
