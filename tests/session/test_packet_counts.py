@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.session.effects import Closed, CloseReason
 from tests.session.support import (
+    Driven,
     acks,
     open_acceptor,
     open_initiator,
@@ -81,3 +83,54 @@ class CountTests(SynchronousTestCase):
         header = session_header(received=6, recoverable_base=4, recoverable_flags=0b101)
         driven.receive(session_ack(header))
         self.assertEqual(acknowledged(driven), [packets[3], packets[5]])
+
+
+class RewrittenStreamTests(SynchronousTestCase):
+    """What the counts show of a stream in which another party removes and doubles whole packets."""
+
+    def setUp(self) -> None:
+        self.sender, self.receiver = open_initiator(), open_acceptor()
+        self.packets = [user_packet(b"%d" % number, recoverable=True) for number in range(3)]
+        self.sender.send(*self.packets)
+        self.sender.take_written()
+
+    def deliver(self, *packets: bytes) -> None:
+        """Have the receiver get and store these, and the sender get its acknowledgement."""
+        self.receiver.receive(b"".join(packets))
+        self.receiver.perform(self.receiver.session.persisted(len(packets), self.receiver.now))
+        self.receiver.advance(0.5)
+        self.sender.receive(self.receiver.take_written())
+
+    def header(self) -> None:
+        """Have the sender send its counts, with the acknowledgement of a message of the receiver."""
+        self.receiver.send(user_packet())
+        self.sender.receive(self.receiver.take_written())
+        self.sender.advance(10)
+        self.receiver.receive(self.sender.take_written())
+
+    def test_removed_packet(self) -> None:
+        """The next counts of the sender close the session; the acknowledgement before named positions."""
+        self.deliver(self.packets[0], self.packets[2])
+        self.assertEqual(acknowledged(self.sender), self.packets[:2], "the second was never received")
+        self.assertFalse(closures(self.receiver))
+        self.header()
+        [closed] = closures(self.receiver)
+        self.assertIs(closed.reason, CloseReason.COUNT_MISMATCH)
+
+    def test_doubled_packet(self) -> None:
+        """A packet more closes the session in the same manner."""
+        self.deliver(self.packets[0], *self.packets)
+        self.assertTrue(closures(self.sender), "it acknowledged more than was sent")
+
+    def test_replaced_packet(self) -> None:
+        """A packet replaced by a copy of another leaves all counts equal, so that nothing shows it."""
+        self.deliver(self.packets[0], self.packets[0], self.packets[2])
+        self.assertEqual(acknowledged(self.sender), self.packets)
+        self.header()
+        self.assertFalse(closures(self.sender))
+        self.assertFalse(closures(self.receiver))
+
+
+def closures(driven: Driven) -> list[Closed]:
+    """Why and whether a session was closed."""
+    return [effect for effect in driven.effects if isinstance(effect, Closed)]
