@@ -46,8 +46,10 @@ class BatchCase(SparkTestCase):
         with self.assertRaises((AnalysisException, PySparkException)) as caught:
             self.read(**options).collect()
         error = caught.exception
+        self.assertNotIn("Traceback", str(error))
         said = reason(error)
         self.assertNotIn("\n", said)
+        self.assertNotIn("PYTHON_DATA_SOURCE_ERROR", said)
         return said
 
 

@@ -4,6 +4,7 @@ trim of the log.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ class StreamingCase(SparkTestCase):
         )
         query.awaitTermination()
         self.progress = [dict(one)["numInputRows"] for one in query.recentProgress]
+        self.latest = [dict(dict(one)["sources"][0])["latestOffset"] for one in query.recentProgress]
         return self.result()
 
     def result(self) -> list[dict[str, Any]]:
@@ -68,6 +70,7 @@ class StreamingCase(SparkTestCase):
     def refused(self, **options: Any) -> str:
         with self.assertRaises(PySparkException) as caught:
             self.run_query(**options)
+        self.assertNotIn("Traceback", str(caught.exception))
         return reason(caught.exception)
 
 
@@ -89,6 +92,14 @@ class OnceTests(StreamingCase):
         self.write(*(log(number) for number in range(1, 26)))
         self.assertEqual(len(self.labels(maxOffsetsPerTrigger="10", minPartitions="3")), 25)
         self.assertEqual([count for count in self.progress if count], [10, 10, 5])
+
+    def test_lag(self) -> None:
+        """The progress of a query says where the log ends, and how much of it is unread after each batch."""
+        self.write(*(log(number) for number in range(1, 26)))
+        self.labels(maxOffsetsPerTrigger="10")
+        latest = [json.loads(text) for text in self.latest]
+        self.assertEqual([one["unread"] for one in latest], [15, 5, 0])
+        self.assertEqual({one["next"] for one in latest}, {26})
 
     def test_several_queues(self) -> None:
         """Several queues have one sequence of numbers; a queue that is made later is read from its first."""

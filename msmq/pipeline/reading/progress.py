@@ -143,6 +143,16 @@ class LogProgress:
         with _opened(self.options) as store:
             return self._end(store)
 
+    def reported(self, read: int | None) -> dict[str, Any]:
+        """The state of the log for people.
+
+        @param read: the first number that is not in a batch yet, if there was a batch.
+        """
+        with _opened(self.options) as store:
+            end = self._end(store)
+            unread = None if read is None else max(end - read, 0)
+            return {"store": store.identifier(), "next": end, "unread": unread}
+
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadSlice]:
         """The slices between two offsets.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_OURS: Final = re.compile(r"^(?:pyspark\.errors\S+: )?msmq\.[\w.]+: (.+)$", re.MULTILINE)
+_OURS: Final = re.compile(r"(?:^|: )msmq\.[\w.]+: (.+)$", re.MULTILINE)
 
 
 def reason(error: BaseException) -> str:

@@ -29,6 +29,7 @@ from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.filters import push
 from msmq.pipeline.spark.partitions import FilePartition, SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
+from msmq.pipeline.spark.workers import plain_errors, rows_for_spark
 from msmq.pipeline.writing.options import write_options
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class MsmqDataSource(DataSource):
         """The name of the format."""
         return "msmq"
 
+    @plain_errors()
     def schema(self) -> str:
         """The columns of the stream, or those in the option C{columns}."""
         options = read_options(self.options)
@@ -57,6 +59,7 @@ class MsmqDataSource(DataSource):
         names = known_names(options.columns, options.stream)
         return spark_schema([by_name[name] for name in names], of=every)
 
+    @plain_errors()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Create the reader of a batch."""
         return MsmqReader(read_options(self.options), schema)
@@ -65,12 +68,14 @@ class MsmqDataSource(DataSource):
         """Create the reader of a stream."""
         return MsmqStreamReader(read_options(self.options), schema)
 
+    @plain_errors()
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Create the writer of a batch."""
         from msmq.pipeline.spark.writer import MsmqWriter
 
         return MsmqWriter(write_options(self.options), schema, overwrite)
 
+    @plain_errors()
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Create the writer of a stream."""
         from msmq.pipeline.spark.writer import MsmqStreamWriter
@@ -96,6 +101,7 @@ class MsmqReader(DataSourceReader):
         self._wanted, left = push(filters, self._wanted)
         return left
 
+    @plain_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """The partitions of the read."""
         if are_files(self._options.location):
@@ -104,6 +110,9 @@ class MsmqReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The rows of a partition."""
+        return rows_for_spark(self._read(partition))
+
+    def _read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         if isinstance(partition, FilePartition):
             return self._read_file(partition.part)
         if not isinstance(partition, SlicePartition):

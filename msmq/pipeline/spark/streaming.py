@@ -7,6 +7,7 @@ log still has them, so that with an idempotent sink each row arrives once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -24,6 +25,7 @@ from msmq.pipeline.reading.row_selection import wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.partitions import SlicePartition
+from msmq.pipeline.spark.workers import plain_errors, rows_for_spark
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,11 +37,18 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         stream = options.stream or "queue"
         self._options = options
-        self._progress = LogProgress(options, stream)
+        self._of = stream
         self._batches = Batches(schema, stream, options)
         self._stream = "events" if stream == "events" else "log"
         self._target: int | None = None
+        self._end: int | None = None
 
+    @cached_property
+    def _progress(self) -> LogProgress:
+        # Not in the constructor: Spark hides what is raised there behind an error of its own.
+        return LogProgress(self._options, self._of)
+
+    @plain_errors()
     def initialOffset(self) -> dict[str, Any]:
         """The start offset of a query without a checkpoint."""
         return self._progress.initial()
@@ -49,6 +58,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = self._options.per_trigger
         return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
 
+    @plain_errors()
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
@@ -57,18 +67,32 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._progress.latest(start or self.initialOffset(), rows)
         if self._target is not None and found["next"] > self._target:
             found["next"] = max(self._target, (start or found)["next"])
+        self._end = int(found["next"])
         return found
 
+    @plain_errors()
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """The end of the log, for C{latestOffset} in the progress of a query.
+
+        C{unread} is how many numbers of the log are after the last batch: its entries for all queues.
+        """
+        return self._progress.reported(self._end)
+
+    @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end offset: later rows are not read."""
         self._target = self._progress.end()
 
+    @plain_errors()
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         """The partitions between two offsets."""
         return [SlicePartition(part) for part in self._progress.slices(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The rows of a partition."""
+        return rows_for_spark(self._read(partition))
+
+    def _read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         if not isinstance(partition, SlicePartition):
             return iter(())
         scan = StoreScan(self._options, wanted_columns(self._batches.names, self._options), self._stream)

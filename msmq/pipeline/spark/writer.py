@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from msmq.control.client.client import ControlClient
 from msmq.control.protocol.records import StreamRecord
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.spark.workers import plain_errors
 from msmq.pipeline.writing.location import location_of
 from msmq.pipeline.writing.options import WriteOptions
 from msmq.pipeline.writing.queue_kinds import QueueKinds
@@ -54,6 +55,7 @@ class _Sending:
         # Checked here, so that it fails once and not in every task.
         ControlClient(location_of(options)).status()
 
+    @plain_errors()
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """Send the rows of one task; returns when the queue manager has accepted them."""
         sizes: list[int] = []
