@@ -75,6 +75,7 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
             windows_names=True,
             reloads={},
             bridges=NoBridges(),
+            drains=manager.drains,
         )
         found = [await _scrape(exposition, clock) for _ in range(ROUNDS)]
         await server.stopService()

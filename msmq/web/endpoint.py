@@ -76,6 +76,7 @@ class WebEndpoint:
             windows_names=windows_names,
             reloads=reloads,
             bridges=NoBridges() if bridges is None else bridges,
+            drains=manager.drains,
         )
 
         def current_readiness() -> Readiness:

@@ -15,6 +15,7 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from msmq.interfaces.bridges import IBridges
+from msmq.interfaces.drains import IDrains
 from msmq.interfaces.storage import IMessageStore, IStoreVerification
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.measurements import Measurements, QueueMeasurement
@@ -24,6 +25,7 @@ from msmq.web.metrics import (
     BRIDGE_METRICS,
     COMMIT_BUCKETS,
     COMMIT_SECONDS,
+    DRAIN_METRICS,
     INFO,
     OUTGOING_METRICS,
     QUEUE_METRICS,
@@ -98,6 +100,7 @@ class Exposition:
     @param windows_names: whether to add the names of windows_exporter.
     @param reloads: the number of configuration reloads, by result.
     @param bridges: the routes to other brokers.
+    @param drains: the queues that are drained.
     """
 
     def __init__(
@@ -109,8 +112,10 @@ class Exposition:
         windows_names: bool,
         reloads: Mapping[str, int],
         bridges: IBridges,
+        drains: IDrains,
     ) -> None:
         self._bridges = bridges
+        self._drains = drains
         self._reloads = reloads
         self._manager = manager
         self._instruments = instruments
@@ -161,6 +166,9 @@ class Exposition:
         if routes := self._bridges.summaries():
             for route_metric, count in BRIDGE_METRICS.items():
                 parts.append(_exposed(route_metric, [((each.name,), count(each)) for each in routes]))
+        if measurements.is_running and (drains := self._drains.summaries()):
+            for drain_metric, figure in DRAIN_METRICS.items():
+                parts.append(_exposed(drain_metric, [((each.queue,), figure(each)) for each in drains]))
         for metric, found in self._instruments.store_samples():
             parts.append(_exposed(metric, found))
         parts += map(_without_creation, self._instruments.registry.collect())

@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from msmq.interfaces.bridges import BridgeRouteSummary
+from msmq.interfaces.drains import DrainSummary
 from msmq.manager.administration.measurements import Measurements, OutgoingMeasurement, QueueMeasurement
 from msmq.session.packet_counts import TrafficCounts
 
@@ -163,6 +164,19 @@ BRIDGE_METRICS: Final[Mapping[Metric, Callable[[BridgeRouteSummary], float]]] = 
     ): lambda route: route.condition == "running",
 }
 """One sample for each route to another broker."""
+
+DRAIN_METRICS: Final[Mapping[Metric, Callable[[DrainSummary], float]]] = {
+    _counter(
+        "msmq_drain_moved_total", "Messages that have left a queue for the destination of its drain.", "queue"
+    ): lambda drain: drain.moved,
+    _gauge("msmq_drain_remaining", "Messages in a queue that is drained.", "queue"): (
+        lambda drain: drain.remaining
+    ),
+    _gauge("msmq_drain_running", "1 while the drain of a queue moves messages, 0 while it waits.", "queue"): (
+        lambda drain: drain.condition == "running"
+    ),
+}
+"""One sample for each queue that is drained."""
 
 OUTGOING_METRICS: Final[Mapping[Metric, Callable[[OutgoingMeasurement], float]]] = {
     _gauge("msmq_outgoing_queue_messages", "Messages in an outgoing queue.", "queue", "state"): (
@@ -345,6 +359,7 @@ ALL_METRICS: Final = (
     *SERVER_METRICS,
     RELOADS,
     *BRIDGE_METRICS,
+    *DRAIN_METRICS,
     *STORE_METRICS,
     COMMIT_SECONDS,
     TURN_SECONDS,

@@ -245,6 +245,9 @@ class ExpositionTests(WebTestCase):
         self.put("DIRECT=TCP:127.0.0.99\\private$\\q", b"1")
         self.put(ORDERS, b"1")
         self.alpha.service.note("administered", "text")
+        drain = self.alpha.service.drains.begin(ORDERS, "DIRECT=TCP:127.0.0.99\\private$\\q")
+        self.run_to_end(drain)
+        self.addCleanup(lambda: self.run_to_end(self.alpha.service.drains.end(ORDERS)))
         found = self.metrics()
         table = {metric.name: metric for metric in ALL_METRICS}
         suffixes = ("_bucket", "_sum", "_count")
@@ -257,6 +260,7 @@ class ExpositionTests(WebTestCase):
         for name in histograms:
             self.assertIn(f"{name}_bucket", found)
         self.assertEqual(list(found["msmq_bridge_forwarded_total"].values()), [7])
+        self.assertEqual(found["msmq_drain_moved_total"], {(("queue", ORDERS),): 1})
         for name in exported:
             for labels in found[name]:
                 self.assertEqual({key for key, _ in labels}, set(table[name].labels), name)
