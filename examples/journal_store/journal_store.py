@@ -3,8 +3,7 @@
 Every batch of changes becomes one entry at the end of the file, which is synced before the commit completes.
 A start reads all entries again; an incomplete last entry was never acknowledged, and is cut off.
 
-It is an example, not a store for production: everything is kept in memory too, the file only grows, and disk
-writes block the reactor.
+It is an example: everything is kept in memory too, the file only grows, and disk writes block the reactor.
 """
 
 from __future__ import annotations
@@ -36,8 +35,7 @@ from msmq.interfaces import (
 )
 from msmq.testing import MemoryMessageStore
 
-_ENTRY = Struct("<II")
-"""The size of an entry and its checksum; the entry follows, a pickled list of changes."""
+_ENTRY = Struct("<II")  # The size of an entry and its checksum; behind it, a pickled list of changes.
 
 
 @implementer(IMessageStore)
@@ -63,56 +61,56 @@ class JournalMessageStore:
         self._memory = MemoryMessageStore(durable=True)
         self._memory.open()
         try:
-            self._file = self._path.open("r+b" if self._path.exists() else "w+b", buffering=0)
+            self._file = self._path.open("ab", buffering=0)
             self._end = 0
-            for end, changes in _entries(self._file):
+            for end, changes in _entries(self._path.read_bytes()):
                 # A batch that was refused when it was written is refused again.
                 self._memory.commit(changes).addErrback(lambda failure: failure.trap(StorageError) and None)
                 self._end = end
             self._file.truncate(self._end)
         except OSError as error:
             return fail(self._failure(error))
-        # The memory store has not reported its state yet; opening it again does.
-        self._memory.close()
+        self._memory.close()  # It reports its state when it opens again.
         return self._memory.open()
 
     def commit(self, changes: Sequence[Change]) -> Deferred[None]:
         """See L{IMessageStore.commit}."""
         if self._file is None:
-            return fail(_not_open())
+            return fail(StoreNotOpen("the journal is not open"))
         content = pickle.dumps(list(changes))
-        entry = _ENTRY.pack(len(content), zlib.crc32(content)) + content
+        rest = memoryview(_ENTRY.pack(len(content), zlib.crc32(content)) + content)
+        end = self._end + len(rest)
         try:
-            _append(self._file, self._end, entry)
+            # Over the remains of a failed write.
+            self._file.truncate(self._end)
+            while rest:
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
         except OSError as error:
             return fail(self._failure(error))
-        self._end += len(entry)
+        self._end = end
         return self._memory.commit(changes)
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
         """See L{IMessageStore.read}."""
-        if self._file is None:
-            return fail(_not_open())
         return self._memory.read(queue, lookup_ids)
 
     def find(self, identity: bytes) -> Deferred[Sequence[tuple[UUID, int]]]:
         """See L{IMessageStore.find}."""
-        return self._memory.find(identity) if self._file is not None else fail(_not_open())
+        return self._memory.find(identity)
 
     def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
         """See L{IMessageStore.read_log}."""
-        return self._memory.read_log(queue, after, limit) if self._file is not None else fail(_not_open())
+        return self._memory.read_log(queue, after, limit)
 
     def log_extent(self, queue: UUID) -> Deferred[LogExtent]:
         """See L{IMessageStore.log_extent}."""
-        return self._memory.log_extent(queue) if self._file is not None else fail(_not_open())
+        return self._memory.log_extent(queue)
 
     def read_events(
         self, after: int, limit: int, identity: bytes | None = None
     ) -> Deferred[Sequence[StoredEvent]]:
         """See L{IMessageStore.read_events}."""
-        if self._file is None:
-            return fail(_not_open())
         return self._memory.read_events(after, limit, identity)
 
     def close(self) -> Deferred[None]:
@@ -123,36 +121,21 @@ class JournalMessageStore:
         return self._memory.close()
 
     def _failure(self, error: OSError) -> StorageError:
-        """The error of the store for an error of the system."""
         kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
         return kind(f"{self._path}: {error.strerror}")
 
 
-def _not_open() -> StoreNotOpen:
-    return StoreNotOpen("the journal is not open")
-
-
-def _append(file: BinaryIO, end: int, entry: bytes) -> None:
-    """Write an entry after the last complete one, over the remains of a failed write, and sync it."""
-    file.seek(end)
-    file.truncate()
-    rest = memoryview(entry)
-    while rest:
-        rest = rest[file.write(rest) :]
-    os.fsync(file.fileno())
-
-
-def _entries(file: BinaryIO) -> Iterator[tuple[int, list[Change]]]:
-    """The complete entries of a file, each with its end offset."""
-    data = memoryview(file.read())
+def _entries(content: bytes) -> Iterator[tuple[int, list[Change]]]:
+    """The complete entries of the file, each with its end offset."""
+    data = memoryview(content)
     position = 0
     while len(data) - position >= _ENTRY.size:
         size, checksum = _ENTRY.unpack_from(data, position)
-        content = data[position + _ENTRY.size :][:size]
-        if len(content) < size or zlib.crc32(content) != checksum:
+        changes = data[position + _ENTRY.size :][:size]
+        if len(changes) < size or zlib.crc32(changes) != checksum:
             return
         position += _ENTRY.size + size
-        yield position, pickle.loads(content)
+        yield position, pickle.loads(changes)
 
 
 @implementer(IStorageFactory)
