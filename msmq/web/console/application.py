@@ -32,6 +32,7 @@ from msmq.web.console.pages.context import PageContext
 from msmq.web.console.pages.dead_letter_changes import DeadLetterChanges
 from msmq.web.console.pages.dead_letters import DeadLetterPage
 from msmq.web.console.pages.history import HistoryPages
+from msmq.web.console.pages.journals import JournalPages
 from msmq.web.console.pages.login import LoginPage
 from msmq.web.console.pages.message_changes import MessageChanges
 from msmq.web.console.pages.message_export import MessageExport
@@ -70,6 +71,7 @@ def make_console(
     families: list[ResourceFamily] = [
         OverviewPage(context),
         QueuePages(context),
+        JournalPages(context),
         MessagePages(context),
         DeadLetterPage(context),
         TransferPages(context),

@@ -133,7 +133,7 @@ class ConsoleServer:
         raise AssertionError((self.directory / "log").read_text()[-2000:])
 
     def _fill(self) -> None:
-        self.msmq("queue", "create", ORDERS, "--label", "from the shop")
+        self.msmq("queue", "create", ORDERS, "--label", "from the shop", "--log", "--journal")
         self.msmq("queue", "create", ".\\private$\\hostile", "--label", HOSTILE)
         lines = [{"label": f"order {number}", "body": f"<order>{number}</order>"} for number in range(60)]
         self.send(ORDERS, lines)

@@ -83,6 +83,8 @@ class ConsoleInBrowserTests(SynchronousTestCase):
             f"/queue?path={orders}&principal=Everyone&right=send",
             # One row, since axe-core takes long for many that are alike.
             f"/messages?queue={orders}&body=order%3E59&id={first['lookup_id']}",
+            "/journals",
+            f"/log?path={orders}&from=1",
             "/deadletters",
             f"/deadletters/requeue?queue=.%5Csystem$;deadletter&class=32769&destination={quote(ABSENT)}",
             f"/message/resend?queue={orders}&id={first['lookup_id']}",
@@ -126,7 +128,7 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         page.get_by_label("Path or label contains").fill("SHOP")
         page.get_by_role("button", name="Filter").click()
         page.get_by_role("link", name=ORDERS).click()
-        page.get_by_role("link", name="60").click()
+        page.get_by_role("link", name="60", exact=True).click()
         expect(page.locator("tbody tr")).to_have_count(50)
         page.get_by_role("link", name="Continue after").click()
         expect(page.locator("tbody tr")).to_have_count(10)

@@ -21,6 +21,7 @@ PAGES = (
     "/queues?system=true&sort=messages&order=down",
     "/queue?path=.%5Cprivate$%5Corders",
     "/messages?queue=.%5Cprivate$%5Corders",
+    "/journals",
     "/deadletters",
     "/outgoing",
     "/sessions",
