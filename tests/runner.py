@@ -37,6 +37,7 @@ SPACE: Final = 4 << 30
 SHARED: Final = {
     "Spark": (
         "tests.pipeline.jobs",
+        "tests.pipeline.test_archive_readers",
         "tests.pipeline.test_batch",
         "tests.pipeline.test_example",
         "tests.pipeline.test_files",
