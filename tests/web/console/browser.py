@@ -13,7 +13,7 @@ import time
 import urllib.request
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from unittest import SkipTest
 from uuid import UUID
 
@@ -35,7 +35,7 @@ HOSTILE: Final = (
     "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">\u202egnp"
 )
 
-_ENTERPRISE: Final = f"""
+ENTERPRISE: Final = f"""
 [enterprise]
 id = "{UUID(int=0xE0)}"
 [[site]]
@@ -70,6 +70,16 @@ sites = ["Rome"]
 """
 """Two sites; IRIS, over which ALPHA reaches LUCA, does not run."""
 
+_HOSTILE_SITE: Final = f"""
+[[site]]
+name = {json.dumps(HOSTILE)}
+id = "{UUID(int=0xE7)}"
+[[link]]
+sites = ["Rome", "{UUID(int=0xE7)}"]
+cost = 3
+gates = ["WOLF"]
+"""
+
 OPTIONS: Final = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync"
@@ -77,7 +87,12 @@ OPTIONS: Final = (
 
 
 class ConsoleServer:
-    """A server with queues, messages, dead letters and a waiting outgoing queue."""
+    """A server with queues, messages, dead letters and a waiting outgoing queue.
+
+    @cvar enterprise: the file of its enterprise.
+    """
+
+    enterprise: ClassVar[str] = ENTERPRISE + _HOSTILE_SITE
 
     def __init__(self) -> None:
         # A path of trial's own may be longer than a unix socket's may be.
@@ -91,7 +106,7 @@ class ConsoleServer:
         tokens.touch(0o600)
         tokens.write_text(f"desk admin {TOKEN}\n")
         enterprise = self.directory / "enterprise.toml"
-        enterprise.write_text(_ENTERPRISE)
+        enterprise.write_text(self.enterprise)
         configuration.write_text(
             f'[listen]\nweb = "tcp:15801:interface={address}"\n[security]\ncontrol_token_file = "{tokens}"\n'
             f'[directory]\nbackend = "file:{enterprise}"\n'

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from playwright.sync_api import sync_playwright
 
-from tests.web.console.browser import ABSENT, CHROMIUM, OPTIONS, ORDERS, TOKEN, ConsoleServer
+from tests.web.console.browser import ABSENT, CHROMIUM, ENTERPRISE, OPTIONS, ORDERS, TOKEN, ConsoleServer
 
 _TARGET: Final = Path(__file__).resolve().parents[3] / "docs" / "guide" / "images"
 _SIZE: Final = 1120
@@ -18,6 +18,8 @@ _HEIGHT: Final = 640
 
 class ShopServer(ConsoleServer):
     """The queue manager of a shop, one of whose customers is not reached."""
+
+    enterprise = ENTERPRISE
 
     def _fill(self) -> None:
         for name, label in (("orders", "from the shop"), ("invoices", "for billing"), ("returns", "")):

@@ -308,7 +308,7 @@ class ConsoleInBrowserTests(SynchronousTestCase):
     def test_hostile_content(self) -> None:
         """A label and a body with markup are shown as text, and no script runs."""
         path = quote(".\\private$\\hostile")
-        for address in ("/queues", f"/queue?path={path}", f"/messages?queue={path}"):
+        for address in ("/queues", f"/queue?path={path}", f"/messages?queue={path}", "/enterprise"):
             page = self.open(address)
             self.assertNotEqual(page.title(), "taken", address)
             self.assertIn(HOSTILE[:39], page.locator("main").inner_text(), address)

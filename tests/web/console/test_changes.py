@@ -233,6 +233,50 @@ class TransferChangeTests(ChangeTestCase):
         self.assertEqual(list(self.alpha.service.inspection.transactions()), [])
 
 
+class StalePageTests(ChangeTestCase):
+    """Forms of pages whose objects are gone: refused in words, and nothing else is changed."""
+
+    def test_queue(self) -> None:
+        """A queue that was deleted after its page was loaded."""
+        self.run_now(self.alpha.service.delete_queue(ORDERS))
+        here = f"path={quote(ORDERS)}"
+        for page, fields in (
+            ("/queue/pause", ()),
+            ("/queue/set", (("label", "new"),)),
+            ("/queue/purge", (("messages", "3"), ("listed", "3"))),
+            ("/queue/delete", (("confirmed", ORDERS), ("listed", "3"))),
+            ("/queue/replay", (("into", ORDERS),)),
+        ):
+            self.refused(f"{page}?{here}", 404, "MQ_ERROR_QUEUE_NOT_FOUND", *fields)
+        for page in ("/messages/move", "/messages/copy"):
+            selected = (("id", 1), ("to", ORDERS))
+            self.refused(f"{page}?queue={quote(ORDERS)}", 404, "MQ_ERROR_QUEUE_NOT_FOUND", *selected)
+        self.assertEqual(list(self.alpha.service.inspection.queues()), [])
+
+    def test_outgoing_queue(self) -> None:
+        """An outgoing queue that has ended, and a transaction."""
+        name = quote("DIRECT=OS:OMEGA\\private$\\never")
+        self.refused(f"/outgoing_queue/retry?name={name}", 404, "MQ_ERROR_QUEUE_NOT_FOUND")
+        transaction = self.alpha.service.begin()
+        self.run_now(transaction.abort())
+        page = f"/transaction/abort?id={transaction.identifier}"
+        self.refused(page, 409, "it has ended")
+
+    def test_message_that_was_shown(self) -> None:
+        """A dead letter that was received meanwhile is not sent, nor is a later one instead."""
+        self.put(ELSEWHERE, b"shown", dead_letter=True)
+        self.run_now(self.alpha.service.purge_outgoing(ELSEWHERE))
+        [shown] = self.run_now(self.alpha.service.inspection.browse(DEAD)).messages
+        self.run_now(self.alpha.service.receive(DEAD))
+        self.put(ELSEWHERE, b"later", dead_letter=True)
+        self.run_now(self.alpha.service.purge_outgoing(ELSEWHERE))
+        page = f"/message/resend?queue={quote(DEAD)}&id={shown.lookup_id}"
+        fields = (("label", ""), ("body", "edited"), ("to", ORDERS))
+        self.refused(page, 404, "MQ_ERROR_MESSAGE_NOT_FOUND", *fields)
+        self.assertEqual(self.bodies_of(DEAD), [b"later"])
+        self.assertEqual(self.bodies_of(ORDERS), [b"one", b"two", b"three"])
+
+
 class RoleOfPagesTests(ChangeTestCase):
     """What a role may not do is neither shown nor done."""
 
