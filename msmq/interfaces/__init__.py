@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from msmq.interfaces.directory import (
         DirectoryCondition,
         DirectoryError,
+        DirectoryOperationResult,
         IAddressBook,
         IConditionalDirectory,
         IControlBook,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         DirectoryContext,
         IAccessControlFactory,
         IDirectoryFactory,
+        IIdentitySource,
         IRouterFactory,
         ISessionPolicyFactory,
         IStorageFactory,
@@ -77,6 +79,18 @@ if TYPE_CHECKING:
         StoreNotOpen,
         UnknownQueue,
     )
+    from msmq.membership.attributes import DirectoryObject
+    from msmq.membership.entry import DirectoryEntry
+    from msmq.membership.objects import (
+        EnterpriseObject,
+        QueueManagerObject,
+        QueueObject,
+        RoutingLinkObject,
+        SiteObject,
+        UserObject,
+    )
+    from msmq.membership.queries import AttributeFilter, SortOrder
+    from msmq.membership.requests import Attributes
     from msmq.moment import Moment
     from msmq.persistence.changes import (
         AppendEvent,
@@ -107,6 +121,8 @@ __all__ = [
     "AccountUnknown",
     "AppendEvent",
     "AppendLog",
+    "AttributeFilter",
+    "Attributes",
     "Body",
     "BodyNotDecoded",
     "CertificateSummary",
@@ -114,7 +130,11 @@ __all__ = [
     "DecodedBody",
     "DirectoryCondition",
     "DirectoryContext",
+    "DirectoryEntry",
     "DirectoryError",
+    "DirectoryObject",
+    "DirectoryOperationResult",
+    "EnterpriseObject",
     "ExplainedRoute",
     "Explanation",
     "HookResult",
@@ -133,6 +153,7 @@ __all__ = [
     "IDirectory",
     "IDirectoryFactory",
     "IGate",
+    "IIdentitySource",
     "IInspection",
     "IMessageStore",
     "IMessaging",
@@ -171,6 +192,8 @@ __all__ = [
     "PutState",
     "QueueDefinition",
     "QueueManager",
+    "QueueManagerObject",
+    "QueueObject",
     "QueueSummary",
     "ReceivedMessage",
     "RemoveMessages",
@@ -178,11 +201,14 @@ __all__ = [
     "RemoveState",
     "Route",
     "RouteHop",
+    "RoutingLinkObject",
     "Ruling",
     "ServerContext",
     "SessionPeer",
     "SessionSummary",
+    "SiteObject",
     "Snapshot",
+    "SortOrder",
     "StorageError",
     "StorageFull",
     "StoreNotOpen",
@@ -194,6 +220,7 @@ __all__ = [
     "TrimEvents",
     "TrimLog",
     "UnknownQueue",
+    "UserObject",
 ]
 
 _MODULES: Final = {
@@ -205,6 +232,7 @@ _MODULES: Final = {
     "msmq.interfaces.directory": (
         "DirectoryCondition",
         "DirectoryError",
+        "DirectoryOperationResult",
         "IAddressBook",
         "IConditionalDirectory",
         "IControlBook",
@@ -220,6 +248,7 @@ _MODULES: Final = {
         "DirectoryContext",
         "IAccessControlFactory",
         "IDirectoryFactory",
+        "IIdentitySource",
         "IRouterFactory",
         "ISessionPolicyFactory",
         "IStorageFactory",
@@ -243,6 +272,18 @@ _MODULES: Final = {
     "msmq.interfaces.routing": ("IRouter", "NoRoute"),
     "msmq.interfaces.session": ("IConnector", "ISession"),
     "msmq.interfaces.session_policy": ("ISessionPolicy", "MessageRefusal", "SessionPeer"),
+    "msmq.membership.attributes": ("DirectoryObject",),
+    "msmq.membership.entry": ("DirectoryEntry",),
+    "msmq.membership.objects": (
+        "EnterpriseObject",
+        "QueueManagerObject",
+        "QueueObject",
+        "RoutingLinkObject",
+        "SiteObject",
+        "UserObject",
+    ),
+    "msmq.membership.queries": ("AttributeFilter", "SortOrder"),
+    "msmq.membership.requests": ("Attributes",),
     "msmq.routing.route": ("Route", "RouteHop"),
     "msmq.routing.topology": ("QueueManager", "Topology"),
     "msmq.windows.access_check": ("AccessDecision",),

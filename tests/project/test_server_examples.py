@@ -13,15 +13,17 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 from twisted.web.test.requesthelper import DummyRequest
 
+import twisted.plugins
 from msmq import Delivery, Message, MQError, Overrides, Server, connect, load
+from msmq.interfaces import DirectoryContext, DirectoryError
 from msmq.net.clock import SystemClock
 from msmq.net.discovery import DiscoveryServerProtocol
 from msmq.net.ping import Pinger
-from tests.builders import ALPHA
+from tests.builders import ALPHA, BETA
 from tests.project.example_files import EXAMPLES, example
 from tests.servers.own_address import own_address
 
-MAINTAINED, SHOP, DIRECTORY = 114, 115, 116
+MAINTAINED, SHOP, DIRECTORY, INVENTORY = 114, 115, 116, 118
 
 NETWORK = "e6eaba62-d1c6-11db-baac-0003ff4e2d22"
 
@@ -118,3 +120,65 @@ class DirectorySearchTests(ServerExampleTestCase):
             f"answered on the network of {address}\ndirectory server: GAMMA\nconnected network: {NETWORK}",
         )
         self.assertIn("203.0.113.9 is not an address of this host", await report("203.0.113.9"))
+
+
+class InventoryDirectoryTests(ServerExampleTestCase):
+    """C{inventory_directory}."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.file = self.directory / "inventory.csv"
+        self.addresses = {"ALPHA": own_address(INVENTORY), "BETA": own_address(INVENTORY + 1)}
+        self.file.write_text(
+            "name,identifier,address\n"
+            f"ALPHA,{ALPHA},{self.addresses['ALPHA']}\nBETA,{BETA},{self.addresses['BETA']}\n"
+        )
+
+        plugins = EXAMPLES / "inventory_directory" / "twisted" / "plugins"
+        twisted.plugins.__path__.append(str(plugins))
+        self.addCleanup(twisted.plugins.__path__.remove, str(plugins))
+        self.module = example("inventory_directory", EXAMPLES / "inventory_directory")
+
+    async def server(self, name: str) -> Any:
+        """The queue manager of a server of the inventory."""
+        configuration = self.directory / "msmq.toml"
+        configuration.write_text(f'[directory]\nbackend = "inventory:{self.file}"\n')
+        overrides = Overrides(name=name, data=str(self.directory / name), address=self.addresses[name])
+        server = Server(load(configuration, overrides), IReactorTime(installed_reactor))
+        await self.started(server)
+        assert server.parts is not None
+        return server.parts.manager
+
+    async def test_names(self) -> None:
+        """Servers have the identifiers of the inventory, and find each other's addresses there."""
+        alpha, beta = await self.server("ALPHA"), await self.server("BETA")
+        identifiers = [manager.inspection.status().identifier for manager in (alpha, beta)]
+        self.assertEqual(identifiers, [ALPHA, BETA])
+        await beta.create_queue(".\\private$\\orders")
+        await alpha.send(
+            "DIRECT=OS:BETA\\private$\\orders", [Message(body=b"1", delivery=Delivery.RECOVERABLE)]
+        )
+        message = await beta.receive(".\\private$\\orders", timeout=60)
+        self.assertEqual(bytes(message.body), b"1")
+        public = Deferred.fromCoroutine(beta.create_queue("BETA\\more"))
+        self.assertIn("the inventory is read only", str(await self.assertFailure(public, MQError)))
+
+    async def test_faulty_files(self) -> None:
+        """What cannot be used is named with the file."""
+        context = DirectoryContext(
+            clock=SystemClock(), reactor=IReactorTime(installed_reactor), data=self.directory
+        )
+        for content, expected in (
+            (None, "No such file or directory"),
+            ("name\n", "the first line is not name,identifier,address"),
+            ("name,identifier,address\nALPHA,x,\n", "badly formed hexadecimal UUID string"),
+            (f"name,identifier,address\nALPHA,{ALPHA},\nALPHA,{BETA},\n", "ALPHA exists already"),
+        ):
+            if content is None:
+                self.file.unlink()
+            else:
+                self.file.write_text(content)
+            directory = self.module.InventoryFactory().make_directory(str(self.file), context)
+            error = await self.assertFailure(directory.open(), DirectoryError)
+            self.assertIn(f"{self.file} cannot be used: ", str(error))
+            self.assertIn(expected, str(error))
