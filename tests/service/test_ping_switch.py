@@ -19,9 +19,10 @@ from msmq.net.clock import SystemClock
 from msmq.net.ping import Pinger, PingReactor
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
+from tests.servers.own_address import own_address
 
 ASKING = UUID("557358d1-9150-9595-4997-b6e611ea26c6")
-ADDRESS = "127.0.0.35"
+ADDRESS = own_address(126)
 """An address of loopback for these tests alone, so that they can use the real port."""
 
 
