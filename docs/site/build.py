@@ -25,7 +25,7 @@ FIRST_PAGE: Final = PROJECT / "docs" / "index.md"
 GATHERED: Final = ("docs", "examples", "bench", "news", "packaging")
 """Directories whose pages are part of the site."""
 
-LINKED: Final = re.compile(r"(?<!!)\[[^\]]*\]\(([^)#\s]+)")
+LINKED: Final = re.compile(r"\[[^\]]*\]\(([^)#\s]+)")
 MERMAID: Final = re.compile(r"```mermaid\n.*?```\n", re.DOTALL)
 
 

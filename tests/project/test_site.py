@@ -46,6 +46,11 @@ class SiteTests(SynchronousTestCase):
         self.build.adapted(self.source, Path("docs/guide/bodies.md"))
         self.assertTrue((self.source / "examples" / "bodies.py").is_file())
 
+    def test_pictures(self) -> None:
+        """A picture that a page shows is part of the site."""
+        self.build.adapted(self.source, Path("docs/guide/console.md"))
+        self.assertTrue((self.source / "docs" / "guide" / "images" / "overview.png").is_file())
+
     def test_reference_of_the_command(self) -> None:
         """The help of each verb is a section."""
         text = self.build.command_reference()
