@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -15,6 +16,7 @@ from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.targets import name_of_outgoing, own_queue
 from msmq.manager.applications.transactions import Transactions
+from msmq.manager.atomic_steps import undivided
 from msmq.manager.drains.drain import QueueDrain, not_drained
 from msmq.manager.drains.drain_record import DrainRecord, stored_drains
 from msmq.manager.drains.drained_packets import DrainedPackets
@@ -61,6 +63,8 @@ class QueueDrains:
         self._new_identifier = new_identifier
         self._drains: dict[UUID, QueueDrain] = {}
         self._loaded: list[DrainRecord] = []
+        # One begins or ends at a time: a queue never has two, and none that ends is the answer to a begin.
+        self._changing = DeferredLock()
 
     def load(self, state: Mapping[str, bytes]) -> None:
         """Restore the drains from the store."""
@@ -86,6 +90,13 @@ class QueueDrains:
 
     async def begin(self, queue: str, destination: str, *, in_clear: bool = False) -> DrainSummary:
         """See L{IDrains.begin}."""
+        summary: DrainSummary = await undivided(self._in_turn(self._begin, queue, destination, in_clear))
+        return summary
+
+    async def _in_turn(self, step: Callable[..., Any], *arguments: object) -> Any:
+        return await self._changing.run(step, *arguments)
+
+    async def _begin(self, queue: str, destination: str, in_clear: bool) -> DrainSummary:
         performer = self._performer
         performer.check_running()
         source = own_queue(performer.model, queue)
@@ -119,6 +130,10 @@ class QueueDrains:
 
     async def end(self, queue: str) -> DrainSummary:
         """See L{IDrains.end}."""
+        summary: DrainSummary = await undivided(self._in_turn(self._end, queue))
+        return summary
+
+    async def _end(self, queue: str) -> DrainSummary:
         drain = self._find(queue)
         await drain.end()
         summary = _summary(drain)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.drains import DrainSummary
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -34,6 +40,33 @@ class DrainTests(DrainTestCase):
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
         summary = self.alpha.service.drains.summary(ORDERS)
         self.assertEqual((summary.moved, summary.remaining, summary.in_transit), (3, 0, 0))
+
+    def test_begun_twice_at_once(self) -> None:
+        """Two operators begin the same drain at the same time, then one ends it while the other begins it:
+        each is answered for the one drain there is, and nothing is counted twice or forgotten.
+        """
+        self.both()
+        drains = self.alpha.service.drains
+        store = self.stores["ALPHA"]
+
+        def at_once(*steps: Coroutine[Deferred[Any], Any, DrainSummary]) -> list[DrainSummary]:
+            store.is_slow = True
+            done = [Deferred.fromCoroutine(step) for step in steps]
+            while store.is_busy:
+                store.finish(1)
+            store.is_slow = False
+            return [self.successResultOf(each) for each in done]
+
+        first, second = at_once(drains.begin(ORDERS, AT_BETA), drains.begin(ORDERS, AT_BETA))
+        self.assertEqual(first, second)
+        self.stored(b"1", b"2", delivery=RECOVERABLE)
+        self.assertEqual(drains.summary(ORDERS).moved, 2)
+        self.assert_proven()
+        ended, begun = at_once(drains.end(ORDERS), drains.begin(ORDERS, AT_BETA))
+        self.assertEqual((ended.moved, begun.moved), (2, 0))
+        self.stored(b"3", delivery=RECOVERABLE)
+        self.assertEqual(drains.summary(ORDERS).moved, 1)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
 
     def test_properties(self) -> None:
         """A message arrives with its sent time and its properties; to a direct name it has a new identifier,
