@@ -35,6 +35,8 @@ _FOCUSED: Final = """() => {
     const style = getComputedStyle(document.activeElement);
     return [Number(document.activeElement.dataset.number), style.outlineStyle !== "none"];
 }"""
+# The library gives up after five seconds by default.
+expect.set_options(timeout=PATIENCE)
 _WIDE: Final = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
@@ -247,17 +249,17 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         page = self.visit(context, f"/queue?path={quote(path)}")
         live = page.locator("#live")
         messages = page.locator("[data-live=queue][data-key=messages]")
-        expect(live).to_have_text("Live.", timeout=PATIENCE)
+        expect(live).to_have_text("Live.")
         expect(messages).to_have_text("0")
         self.server.send(path, [{"label": "one", "body": "1"}])
-        expect(messages).to_have_text("1", timeout=PATIENCE)
+        expect(messages).to_have_text("1")
         self.assertEqual([url for url in self.requests if "/queue?" in url and "stream" not in url][1:], [])
         self.server.stop()
-        expect(live).to_contain_text("Disconnected since", timeout=PATIENCE)
+        expect(live).to_contain_text("Disconnected since")
         self.server.start()
-        expect(live).to_have_text("Live.", timeout=PATIENCE)
+        expect(live).to_have_text("Live.")
         self.server.send(path, [{"label": HOSTILE, "body": "2", "delivery": "recoverable"}])
-        expect(page.locator("[data-live=queue][data-key=sent_total]")).to_have_text("1", timeout=PATIENCE)
+        expect(page.locator("[data-live=queue][data-key=sent_total]")).to_have_text("1")
         shown = {
             each.get_attribute("data-key"): each.inner_text() for each in page.locator("[data-live]").all()
         }
@@ -268,20 +270,20 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         self.assertEqual(shown, again)
         page.locator("h1").click()
         self.server.msmq("queue", "delete", path, "--yes")
-        expect(page.get_by_text("This queue no longer exists.")).to_be_visible(timeout=PATIENCE)
+        expect(page.get_by_text("This queue no longer exists.")).to_be_visible()
 
     def test_last_hour_and_events(self) -> None:
         """The overview draws the last hour, and the event log shows what is recorded."""
         page = self.open("/events?event=purged")
-        expect(page.locator("#live")).to_have_text("Live.", timeout=PATIENCE)
+        expect(page.locator("#live")).to_have_text("Live.")
         self.server.lose(HOSTILE)
         row = page.locator("tbody tr", has_text=PURGED_WORD).last
         [entry] = self.server.msmq("events", "--where", PURGED)[-1:]
-        expect(row).to_contain_text(entry["message"], timeout=PATIENCE)
+        expect(row).to_contain_text(entry["message"])
         self.assertEqual(set(page.locator("tbody td:nth-child(3)").all_inner_texts()), {PURGED_WORD})
         page = self.open("/")
         line = page.locator("[data-spark=messages] polyline")
-        expect(line).to_have_attribute("points", POINTS, timeout=PATIENCE)
+        expect(line).to_have_attribute("points", POINTS)
         label = page.locator("[data-spark=messages] svg").get_attribute("aria-label")
         self.assertRegex(label or "", r"^now \d+, at most \d+ in the last \d+ min$")
 
@@ -294,7 +296,10 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         expect(page.locator(".map .down.link")).to_have_text(re.compile("7 ✕"))
         machines.filter(has_text="ALPHA").click()
         expect(page.locator("#map").get_by_role("status")).to_contain_text("Route from ALPHA")
-        machines.filter(has_text="LUCA").focus()
+        goal = machines.filter(has_text="LUCA")
+        # What is hidden takes no focus, and a map is until it has been laid out.
+        expect(goal).to_be_visible()
+        goal.focus()
         page.keyboard.press("Enter")
         [found] = self.server.msmq("route", "ALPHA", "LUCA")
         expect(page.locator("#route li strong")).to_have_text([hop["name"] for hop in found["hops"]])
