@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 
 import attrs
@@ -11,6 +10,7 @@ from msmq.persistence.changes import Change
 from msmq.persistence.definition import QueueDefinition
 from msmq.queues.effects import Effect
 from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue_positions import RemovedPositions
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class Deletion:
     fence: Sequence[Change]
     changes: Sequence[Change]
     effects: Sequence[Effect]
-    positions: deque[MessagePosition] = attrs.field(repr=False)
+    positions: RemovedPositions[MessagePosition] = attrs.field(repr=False)
 
     @property
     def is_decided(self) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
 import attrs
 
@@ -14,6 +17,7 @@ from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.user_message_view import UserMessageView
 
 _ENDLESS = 1 << 62
+_QUEUE: Final = attrgetter("queue")
 
 
 @attrs.define
@@ -153,26 +157,23 @@ class Holdings:
         """L{unlink} for several messages, with one look-up of each queue."""
         storage = self.storage
         memory, deleted = PacketHolder.MEMORY, PositionState.DELETED
-        queue: Queue | None = None
-        entries: dict[int, MessagePosition] = {}
-        is_plain = False
-        for position in positions:
-            if position.queue is not queue:
-                queue = position.queue
-                entries = queue.positions
-                is_plain = queue.parent is None and queue.peekable is None and not queue.is_system
-            if not is_plain:
-                self.unlink(position)
+        for queue, run in groupby(positions, _QUEUE):
+            if queue.parent is not None or queue.peekable is not None or queue.is_system:
+                for position in run:
+                    self.unlink(position)
                 continue
-            position.state = deleted
-            if entries.pop(position.lookup_id, None) is not None:
-                size = position.size
-                queue.total_bytes -= size
-                storage.used -= size
-                if position.kept is memory:
-                    storage.express -= size
-                elif position.is_cached:
-                    self.uncache(position)
+            take = queue.positions.pop
+            size = 0
+            for position in run:
+                position.state = deleted
+                if take(position.lookup_id, None) is not None:
+                    size += position.size
+                    if position.kept is memory:
+                        storage.express -= position.size
+                    elif position.is_cached:
+                        self.uncache(position)
+            queue.total_bytes -= size
+            storage.used -= size
 
     def cache(self, positions: Iterable[MessagePosition]) -> None:
         """Cache the packets of stored messages within the memory limit.

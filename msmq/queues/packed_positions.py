@@ -59,10 +59,10 @@ class PackingQueue(Protocol[Q]):
     positions: QueuePositions[Q]
     deadlines: PackedDeadlines[Q]
 
-    def available_position(
-        self, lookup_id: int, size: int, arrived: float, kept: PacketHolder, event_only: bool
-    ) -> Q:
-        """An object for a message."""
+    def available_positions(
+        self, rows: Iterable[tuple[int, int, float]], kept: PacketHolder, event_only: bool
+    ) -> list[Q]:
+        """Objects for messages of these LookupIdentifiers, sizes and ArrivalTimes."""
 
     def load(self, lookup_id: int) -> None:
         """Make packed messages near a LookupIdentifier objects."""
@@ -147,15 +147,21 @@ class PackedPositions(Generic[Q]):
 
     def objects(self) -> list[Q]:
         """Objects for them, which are not those of the queue."""
-        found: list[Q] = []
-        make, kept, event_only = self.queue.available_position, self.kept, self.event_only
-        for lookup_id, size, arrived, due, aborts, moves, insertion in self.rows():
-            position = make(lookup_id, size, arrived, kept, event_only)
-            if due >= 0:
-                position.due = due
-            if aborts or moves or insertion:
-                position.aborts, position.moves, position.insertion = aborts, moves, insertion
-            found.append(position)
+        found = self.queue.available_positions(
+            zip(self._ids, self._sizes, self._arrived, strict=True), self.kept, self.event_only
+        )
+        if self._due is not None:
+            for position, due in zip(found, self._due, strict=True):
+                if due >= 0:
+                    position.due = due
+        for name, column in (
+            ("aborts", self._aborts),
+            ("moves", self._moves),
+            ("insertion", self._insertions),
+        ):
+            if column is not None:
+                for position, value in zip(found, column, strict=True):
+                    setattr(position, name, value)
         return found
 
     def unpack(self) -> list[Q]:

@@ -36,7 +36,8 @@ SEQUENTIAL_MASK = (1 << 56) - 1
 
 _JN: Final = UserHeader.JN
 
-_AT_REST = frozenset({PositionState.AVAILABLE, PositionState.LOCKED_READER, PositionState.PURGE_PENDING})
+_AT_REST: Final = (PositionState.AVAILABLE, PositionState.LOCKED_READER, PositionState.PURGE_PENDING)
+"""A tuple, as a set computes the hash of each state that is looked up, in Python."""
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -123,6 +124,11 @@ class MessagePosition:
 
     def _unread(self) -> LocalProtocolError:
         return LocalProtocolError(f"message {self.lookup_id:#x} has not been read from the store yet")
+
+
+def at_rest(positions: Iterable[MessagePosition]) -> list[MessagePosition]:
+    """Those of which L{MessagePosition.is_at_rest} is true."""
+    return [position for position in positions if position.state in _AT_REST]
 
 
 @attrs.define(eq=False)
@@ -414,13 +420,20 @@ class Queue:
 
     # Packed messages
 
-    def available_position(
-        self, lookup_id: int, size: int, arrived: float, kept: PacketHolder, event_only: bool
-    ) -> MessagePosition:
-        """An object for a message that is available and not in memory."""
-        position = MessagePosition(self, lookup_id, None, size, arrived, PositionState.AVAILABLE, None, kept)
-        position.event_only = event_only
-        return position
+    def available_positions(
+        self, rows: Iterable[tuple[int, int, float]], kept: PacketHolder, event_only: bool
+    ) -> list[MessagePosition]:
+        """Objects for messages that are available and not in memory.
+
+        @param rows: the LookupIdentifier, size and ArrivalTime of each.
+        """
+        state = PositionState.AVAILABLE
+        return [
+            MessagePosition(
+                self, lookup_id, None, size, arrived, state, None, kept, None, 0, 0, False, 0, event_only
+            )
+            for lookup_id, size, arrived in rows
+        ]
 
     def pack(self) -> None:
         """Pack messages that were not used lately, a bounded number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol
 
 from msmq.queues.ordered_positions import P, P_co, PackedChunk
 
@@ -88,40 +88,45 @@ class QueuePositions(dict[int, P]):
         return chain.from_iterable(chunk.objects() for chunk in self._messages.packed_chunks())
 
 
-class RemovedPositions(deque[P]):
-    """The messages of a deleted queue; packed ones become objects when their turn comes.
+class RemovedPositions(Generic[P]):
+    """The messages of a deleted queue; packed ones become objects when they are taken.
 
     @ivar packed: the packed ones, which come first.
     """
 
+    __slots__ = ("_objects", "_unpacked", "packed")
+
     def __init__(self, positions: Iterable[P] = ()) -> None:
-        super().__init__(positions)
+        self._objects = deque(positions)
         self.packed: deque[PackedChunk[P]] = deque()
         self._unpacked: deque[P] = deque()
 
     def __len__(self) -> int:
-        return super().__len__() + len(self._unpacked) + sum(map(len, self.packed))
+        return len(self._objects) + len(self._unpacked) + sum(map(len, self.packed))
 
     def __bool__(self) -> bool:
-        return bool(self.packed) or bool(self._unpacked) or super().__len__() > 0
+        return bool(self.packed) or bool(self._unpacked) or bool(self._objects)
 
     def __iter__(self) -> Iterator[P]:
         packed = chain.from_iterable(chunk.objects() for chunk in self.packed)
-        return chain(self._unpacked, packed, super().__iter__())
+        return chain(self._unpacked, packed, self._objects)
 
     def loaded(self) -> Iterator[P]:
         """Those that are objects."""
-        return chain(self._unpacked, super().__iter__())
+        return chain(self._unpacked, self._objects)
 
-    def popleft(self) -> P:
-        """Remove the first; one chunk is unpacked at a time."""
-        if not self._unpacked:
-            if not self.packed:
-                return super().popleft()
-            self._unpacked.extend(self.packed.popleft().objects())
-        return self._unpacked.popleft()
+    def take(self, count: int) -> list[P]:
+        """Remove the first C{count}, or as many as there are; one chunk is unpacked at a time."""
+        taken: list[P] = []
+        while len(taken) < count and self:
+            if not self._unpacked and self.packed:
+                self._unpacked.extend(self.packed.popleft().objects())
+            source = self._unpacked or self._objects
+            remove = source.popleft
+            taken += [remove() for _ in range(min(count - len(taken), len(source)))]
+        return taken
 
     def join(self, other: RemovedPositions[P]) -> None:
         """Have the messages of another queue too."""
-        self.extend(other.loaded())
+        self._objects.extend(other.loaded())
         self.packed.extend(other.packed)

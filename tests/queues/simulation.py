@@ -119,7 +119,7 @@ class Alpha:
             self.deleting -= 1
             self._end_deletion(deletion)
             return
-        some = [deletion.positions.popleft() for _ in range(min(at_once, len(deletion.positions)))]
+        some = deletion.positions.take(at_once)
         self.load(position for position in some if position.is_at_rest)
         removal = self.model.delete_messages(some, self.now)
 

@@ -208,13 +208,13 @@ class PackedPositionTests(SynchronousTestCase):
         gone = queue.clear()
         self.assertEqual((len(gone), queue.message_count), (2 * COUNT, 0))
         packed = len(gone.packed)
-        first = [gone.popleft() for _ in range(CHUNK)]
+        first = gone.take(CHUNK)
         self.assertEqual(len(gone.packed), packed - 1)
         self.assertLess(len(list(gone.loaded())), 6 * CHUNK)
         self.assertEqual(len(gone), 2 * COUNT - CHUNK)
         found = [*first, *gone]
         self.assertEqual(
-            [gone.popleft().lookup_id for _ in range(len(gone))], [one.lookup_id for one in found[CHUNK:]]
+            [one.lookup_id for one in gone.take(len(gone) + 1)], [one.lookup_id for one in found[CHUNK:]]
         )
         self.assertFalse(gone)
         self.assertEqual({one.lookup_id for one in found}, {row[0] for row in messages()})

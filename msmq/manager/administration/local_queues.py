@@ -17,9 +17,9 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
 from msmq.queues.creation import Deletion
-from msmq.queues.leaving.copies import removed_in_bulk
+from msmq.queues.leaving.copies import not_removed_in_bulk
 from msmq.queues.leaving.departure_kinds import Removal
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue, at_rest
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import DeletionPending, MQError
@@ -100,11 +100,12 @@ class LocalQueues:
         while gone and not performer.is_stopped:
             in_bulk = performer.takes_runs
             at_once = SLICE_IN_BULK if in_bulk else SLICE
-            slice_of_it = [gone.popleft() for _ in range(min(at_once, len(gone)))]
-            resting = [position for position in slice_of_it if position.is_at_rest]
-            await self._read([each for each in resting if not (in_bulk and removed_in_bulk(each))])
-            # Messages whose removal has begun meanwhile are reported by that removal.
-            resting = [position for position in resting if position.is_at_rest]
+            slice_of_it = gone.take(at_once)
+            resting = at_rest(slice_of_it)
+            if unread := not_removed_in_bulk(resting) if in_bulk else resting:
+                await self._read(unread)
+                # Messages whose removal has begun meanwhile are reported by that removal.
+                resting = at_rest(resting)
             removal = performer.model.delete_messages(slice_of_it, performer.clock.now(), in_bulk=in_bulk)
             if not await self._remove_slice(deletion.queue, removal, resting, stored, in_bulk=in_bulk):
                 return

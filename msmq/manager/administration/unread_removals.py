@@ -17,7 +17,7 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
-from msmq.queues.leaving.copies import removed_in_bulk
+from msmq.queues.leaving.copies import not_removed_in_bulk
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.queue import MessagePosition
 from msmq.quoting import shown
@@ -106,7 +106,7 @@ class UnreadRemovals:
         performer = self._performer
         positions = departure.positions
         if in_bulk:
-            positions = [each for each in positions if not each.event_only or not removed_in_bulk(each)]
+            positions = not_removed_in_bulk(positions)
         try:
             await performer.load(positions)
             return

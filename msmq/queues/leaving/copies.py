@@ -114,11 +114,11 @@ class MessageCopies:
         others = departure.positions
         if not departure.is_reported:
             if in_bulk:
-                stored = PacketHolder.STORE
-                bulk = [each for each in others if each.event_only and each.kept is stored]
-                others = (
-                    [each for each in others if not removed_in_bulk(each)] if len(bulk) < len(others) else []
-                )
+                others = not_removed_in_bulk(departure.positions)
+                bulk: Sequence[MessagePosition] = departure.positions
+                if others:
+                    apart = set(map(id, others))
+                    bulk = [each for each in bulk if id(each) not in apart]
                 changes += _removed_unread(bulk, departure, now)
             copies = self.lose(others, departure.message_class, changes, now, departure.reason)
         if copies:
@@ -379,9 +379,10 @@ def _is_copied(position: MessagePosition) -> bool:
     return queue.main.definition.journal
 
 
-def removed_in_bulk(position: MessagePosition) -> bool:
-    """Whether a store that takes L{RemoveUnread} needs no packet to remove a message unread."""
-    return position.event_only and position.kept is PacketHolder.STORE
+def not_removed_in_bulk(positions: Iterable[MessagePosition]) -> list[MessagePosition]:
+    """Those whose packets even a store that takes L{RemoveUnread} needs to remove them unread."""
+    stored = PacketHolder.STORE
+    return [each for each in positions if not each.event_only or each.kept is not stored]
 
 
 def _removed_unread(

@@ -17,7 +17,7 @@ from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.transaction import Transaction, TransactionState
 from msmq.queues.position import PacketHolder, PositionState
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue, at_rest
 from msmq.queues.queue_positions import RemovedPositions
 from msmq.queues.reading.readers import Readers
 
@@ -66,14 +66,13 @@ class QueueDeletion:
 
         @param in_bulk: as of L{Departures.settle<msmq.queues.leaving.departures.Departures.settle>}.
         """
-        gone: list[MessagePosition] = []
+        deleted = PositionState.DELETED
+        gone = at_rest(positions)
         under_way: list[MessagePosition] = []
-        for position in positions:
-            if position.is_at_rest:
-                position.state = PositionState.DELETED
-                gone.append(position)
-            elif _is_under_way(position):
-                under_way.append(position)
+        if len(gone) < len(positions):
+            under_way = [each for each in positions if not each.is_at_rest and _is_under_way(each)]
+        for position in gone:
+            position.state = deleted
         removal = self._copying.delete(gone, now.wall, in_bulk=in_bulk)
         self._uncount(positions)
         for position in under_way:
@@ -91,8 +90,9 @@ class QueueDeletion:
         return self._copying.delete(removal.positions, now.wall, in_bulk=in_bulk)
 
     def _uncount(self, positions: Iterable[MessagePosition]) -> None:
+        memory = PacketHolder.MEMORY
         for position in positions:
-            if position.kept is PacketHolder.MEMORY:
+            if position.kept is memory:
                 self._holdings.storage.express -= position.size
             elif position.is_cached:
                 self._holdings.uncache(position)

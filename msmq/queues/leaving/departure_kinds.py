@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
 
 import attrs
 
@@ -10,6 +13,8 @@ from msmq.persistence.changes import Change, RemoveMessages
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.message_class import MessageClass
+
+_QUEUE: Final = attrgetter("queue")
 
 
 @attrs.frozen
@@ -97,6 +102,6 @@ def removals(positions: Iterable[MessagePosition]) -> list[Change]:
 def by_queue(positions: Iterable[MessagePosition]) -> dict[Queue, list[MessagePosition]]:
     """The positions, grouped by queue."""
     queues: dict[Queue, list[MessagePosition]] = {}
-    for position in positions:
-        queues.setdefault(position.queue, []).append(position)
+    for queue, run in groupby(positions, _QUEUE):
+        queues.setdefault(queue, []).extend(run)
     return queues

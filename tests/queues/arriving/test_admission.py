@@ -373,7 +373,7 @@ class DeletedQueueTests(SynchronousTestCase):
         committed = admit(self.model, self.queue, b"1")
         withdrawn = admit(self.model, self.queue, b"2")
         deletion = self.model.delete_queue(self.queue)
-        self.assertEqual(self.model.delete_messages(deletion.positions, NOW).changes, [])
+        self.assertEqual(self.model.delete_messages(list(deletion.positions), NOW).changes, [])
         [departure] = self.model.commit(committed, NOW)
         assert isinstance(departure, Departure)
         self.assertEqual(bodies(departure.positions), [b"1"])

@@ -243,7 +243,7 @@ class QueueExpiryTests(SynchronousTestCase):
         [departure] = self.model.commit(admission, SENT.later(5))
         self.assertEqual(gone([departure]), [(MessageClass.NACK_Q_DELETED, [b"coming"])])
         self.assertEqual(self.model.expire(SENT.later(5)), [])
-        self.model.delete_messages(deletion.positions, SENT.later(5))
+        self.model.delete_messages(list(deletion.positions), SENT.later(5))
         self.assertIsNone(self.model.deadline(SENT))
 
     def test_restored_messages(self) -> None:

@@ -83,14 +83,21 @@ class Segments:
 
     def lost(self, packets: Iterable[tuple[int, int]]) -> None:
         """Count references to packets that were removed."""
-        generation = -1
-        segment: Segment
+        generation, rows, total = -1, 0, 0
         for location, size in packets:
             if location >> 32 != generation:
-                generation = location >> 32
-                segment = self.used[generation]
-            segment.rows -= 1
-            segment.size_live -= size
+                if rows:
+                    self._lost(generation, rows, total)
+                generation, rows, total = location >> 32, 0, 0
+            rows += 1
+            total += size
+        if rows:
+            self._lost(generation, rows, total)
+
+    def _lost(self, generation: int, rows: int, size: int) -> None:
+        segment = self.used[generation]
+        segment.rows -= rows
+        segment.size_live -= size
 
     def has_pinned(self, active: int) -> bool:
         """Whether an empty segment is kept only for existing checkpoints."""
