@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, repeat
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final, Generic, Protocol, TypeVar
 
 from msmq.persistence.snapshot import MessageColumns
 from msmq.queues.ordered_positions import Chunk, Ordered, PackedChunk
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue_positions import QueuePositions
-
-PackedRow: TypeAlias = tuple[int, int, float, int, int, int, int]
-"""LookupIdentifier, size, ArrivalTime, due (-1 for never), AbortCount, MoveCount, insertion number."""
 
 SHORTEST: Final = 16
 """Messages that are packed together at least."""
@@ -132,19 +129,6 @@ class PackedPositions(Generic[Q]):
         """Their LookupIdentifiers, ascending."""
         return self._ids
 
-    def rows(self) -> Iterator[PackedRow]:
-        """Their properties."""
-        zeros, never = repeat(0), repeat(_NEVER)
-        return zip(  # noqa: B905 - repeat has no end
-            self._ids,
-            self._sizes,
-            self._arrived,
-            never if self._due is None else self._due,
-            zeros if self._aborts is None else self._aborts,
-            zeros if self._moves is None else self._moves,
-            zeros if self._insertions is None else self._insertions,
-        )
-
     def objects(self) -> list[Q]:
         """Objects for them, which are not those of the queue."""
         found = self.queue.available_positions(
@@ -154,14 +138,15 @@ class PackedPositions(Generic[Q]):
             for position, due in zip(found, self._due, strict=True):
                 if due >= 0:
                     position.due = due
-        for name, column in (
-            ("aborts", self._aborts),
-            ("moves", self._moves),
-            ("insertion", self._insertions),
-        ):
-            if column is not None:
-                for position, value in zip(found, column, strict=True):
-                    setattr(position, name, value)
+        if self._aborts is not None:
+            for position, aborts in zip(found, self._aborts, strict=True):
+                position.aborts = aborts
+        if self._moves is not None:
+            for position, moves in zip(found, self._moves, strict=True):
+                position.moves = moves
+        if self._insertions is not None:
+            for position, insertion in zip(found, self._insertions, strict=True):
+                position.insertion = insertion
         return found
 
     def unpack(self) -> list[Q]:

@@ -243,6 +243,24 @@ class ArrivingTests(SynchronousTestCase):
             message = arriving(b"%d" % number, time_to_be_received=seconds, recoverable=True)
             self.alpha.put(self.queue, message)
 
+    def test_cursor_at_the_end(self) -> None:
+        """A cursor that was at the end continues with the first message after it, in the middle of a chunk
+        that was packed meanwhile.
+        """
+        before = 2 * CHUNK + 3
+        self.send(before)
+        # As a cursor at the end does.
+        self.queue.ends += 1
+        since = self.queue.insertions
+        self.send(1)
+        [*_, wanted] = self.queue.positions
+        middle = since + 1
+        self.send(20 * CHUNK)
+        self.assertTrue(self.queue.is_packed(wanted))
+        for mark in (since, middle):
+            found = self.queue.first_since(mark)
+            self.assertEqual(None if found is None else found.lookup_id, wanted + mark - since)
+
     def test_bounded_objects(self) -> None:
         """While messages arrive, and are browsed to the end, few of them are objects."""
         self.send(40 * CHUNK)
