@@ -19,7 +19,7 @@ from tests.directory.ldap.test_members import Members
 from tests.manager.directory_status import directory_status
 from tests.servers import slapd
 from tests.servers.certificates import Credentials, make_credentials
-from tests.servers.slapd import SlapdServer, free_port
+from tests.servers.slapd import SlapdServer
 
 
 class DirectoryFaults(Members):
@@ -29,9 +29,8 @@ class DirectoryFaults(Members):
         site = (await self.directory.read(SiteObject, [equals("name", "London")]))["identifier"]
         for name in ("ALPHA", "BETA"):
             await self.directory.create(QueueManagerObject(computer_name=name, site_identifier_list=(site,)))
-        port, other_port = free_port(), free_port()
-        alpha = await self.member("ALPHA", port, "BETA", other_port)
-        beta = await self.member("BETA", other_port, "ALPHA", port)
+        alpha = await self.member("ALPHA", "BETA")
+        beta = await self.member("BETA", "ALPHA")
         await beta.create_queue("BETA\\orders")
         await beta.create_queue("BETA\\later")
         await alpha.send("BETA\\orders", [Message(body=b"before")])

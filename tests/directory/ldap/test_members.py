@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from twisted.internet import reactor
@@ -31,14 +31,14 @@ from msmq.structures.status import MQError, Status
 from tests.manager.directory_status import directory_status
 from tests.patience import DEADLINE
 from tests.servers import samba, slapd
+from tests.servers.own_address import own_address
 from tests.servers.samba import SambaServer
-from tests.servers.slapd import SlapdServer, free_port
+from tests.servers.slapd import SlapdServer
 
+ADDRESSES: Final = {"ALPHA": own_address(127), "BETA": own_address(128)}
 CONFIGURATION = """
-[queue_manager]
-session_port = {port}
 [listen]
-session = "tcp:{port}:interface=127.0.0.1"
+session = "tcp:1801:interface={address}"
 ping = "off"
 discovery = "off"
 [directory]
@@ -47,7 +47,7 @@ bind_dn = "{settings.bind_name}"
 password_file = "{settings.password_file}"
 {trust}
 [hosts]
-{other} = "127.0.0.1:{other_port}"
+{other} = "{other_address}"
 """
 
 
@@ -69,13 +69,13 @@ class Members(TestCase):
         self.directory = LdapDirectory(self.settings, SystemClock(), reactor)
         self.addCleanup(self.directory.close)
 
-    async def member(self, name: str, port: int, other: str, other_port: int) -> QueueManagerService:
+    async def member(self, name: str, other: str) -> QueueManagerService:
         file = self.place / f"{name}.toml"
         file.write_text(
             CONFIGURATION.format(
-                port=port,
+                address=ADDRESSES[name],
                 other=other,
-                other_port=other_port,
+                other_address=ADDRESSES[other],
                 settings=self.settings,
                 trust=f'ca_file = "{self.settings.ca_file}"' if self.settings.ca_file else "",
             )
@@ -105,9 +105,8 @@ class Members(TestCase):
         for name in ("ALPHA", "BETA"):
             member = QueueManagerObject(computer_name=name, site_identifier_list=(site_identifier,))
             await directory.create(member)
-        port, other_port = free_port(), free_port()
-        alpha = await self.member("ALPHA", port, "BETA", other_port)
-        beta = await self.member("BETA", other_port, "ALPHA", port)
+        alpha = await self.member("ALPHA", "BETA")
+        beta = await self.member("BETA", "ALPHA")
         queue = await beta.create_queue("BETA\\orders", label="Bücher")
         held = await directory.read(QueueObject, [equals("pathname", "beta\\orders")])
         self.assertEqual(
