@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import repeat
 from typing import Final, TypeAlias
 
 import attrs
@@ -11,16 +12,19 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.log.batches import WriteBatch
+from msmq.storage.log.core.message_rows import row_columns
 from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
-from msmq.storage.log.core.state import State
+from msmq.storage.log.core.state import KeptQueue, State
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, packet_location
 from msmq.storage.log.workers import Worker
 
 STEP_ROWS: Final = 500
 """Rows examined per step."""
+ROWS_AT_ONCE: Final = 32
+"""Rows of other segments that count as one."""
 STEP_BYTES: Final = 256 * 1024
 """Bytes of packets copied per batch of more than one packet."""
 
@@ -40,7 +44,7 @@ class Live:
 
 
 def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None]:
-    """Iterate over the live packets of these segments; C{None} after each other row.
+    """Iterate over the live packets of these segments; C{None} after each other row, or a few at once.
 
     @param victims: generations; C{None} for all of them.
 
@@ -49,24 +53,15 @@ def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None
     for number in list(state.by_number):
         if (kept := state.by_number.get(number)) is None:
             continue
-        for lookup_id in kept.messages.lasting():
+        for lookup_ids, packed in kept.messages.pages():
             if state.by_number.get(number) is not kept:
                 # A removed queue: its rows stay for a while, but their segments may be gone.
                 break
-            row = kept.messages.get(lookup_id)
-            if row is None:
-                continue
-            location, size, checksum, *_ = MESSAGE_ROW.unpack(row)
-            if victims is None or location >> 32 in victims:
-                yield Live(
-                    location,
-                    size,
-                    checksum,
-                    partial(_copy_message, number, lookup_id, location),
-                    PacketOwner(OwnerKind.MESSAGE, number, lookup_id),
-                )
+            if victims is None or not victims.isdisjoint(row_columns(lookup_ids, packed).generations):
+                yield from _live_messages(state, kept, lookup_ids, victims)
             else:
-                yield None
+                # Cheaper than examining each row.
+                yield from repeat(None, 1 + len(lookup_ids) // ROWS_AT_ONCE)
         after = 0
         while state.by_number.get(number) is kept and (place := kept.log.after(after)) < len(kept.log):
             after, _, location, size, checksum, _ = LOG_ROW.unpack(kept.log.row(place))
@@ -94,6 +89,27 @@ def live_packets(state: State, victims: set[int] | None) -> Iterator[Live | None
         else:
             yield None
         sequence = max(sequence + 1, state.events.first)
+
+
+def _live_messages(
+    state: State, kept: KeptQueue, lookup_ids: Iterable[int], victims: set[int] | None
+) -> Iterator[Live | None]:
+    number = kept.number
+    for lookup_id in lookup_ids:
+        row = kept.messages.get(lookup_id) if state.by_number.get(number) is kept else None
+        if row is None:
+            continue
+        location, size, checksum, *_ = MESSAGE_ROW.unpack(row)
+        if victims is None or location >> 32 in victims:
+            yield Live(
+                location,
+                size,
+                checksum,
+                partial(_copy_message, number, lookup_id, location),
+                PacketOwner(OwnerKind.MESSAGE, number, lookup_id),
+            )
+        else:
+            yield None
 
 
 def _copy_message(number: int, lookup_id: int, location: int, plan: GroupPlan, packet: bytes) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from random import Random
 from uuid import UUID
 from zlib import crc32
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.persistence.changes import RemoveMessages
 from msmq.storage.log.core import checkpoint, records
 from msmq.storage.log.core.checkpoint import CheckpointHeader, read_body, tables
+from msmq.storage.log.core.message_rows import MessageRows
+from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, read_records, replay
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.state import State
@@ -17,8 +21,10 @@ from msmq.storage.log.core.state import State
 QUEUE = UUID(int=1)
 KINDS = (
     *("event", "trim events", "move event", "entry", "trim log", "move entry"),
-    *("message", "remove", "value"),
+    *("message", "messages", "remove", "failed removal", "value"),
 )
+MESSAGES = 40
+"""Number of different LookupIdentifiers."""
 
 
 def changes(chance: Random) -> list[tuple[str, int]]:
@@ -72,8 +78,16 @@ class _Log:
             case "message":
                 row = MESSAGE_ROW.pack(self.number, 1, 2, 3.0, -1, 0, 0, b"")
                 self.write(records.message_key(1, count) + row)
+            case "messages":
+                for lookup_id in range(count, min(3 * count + 1, MESSAGES)):
+                    row = MESSAGE_ROW.pack(self.number, 1, 2, 3.0, -1, 0, 0, b"")
+                    self.write(records.message_key(1, lookup_id) + row)
             case "remove":
-                self.write(records.messages_gone_record(1, (count,)))
+                self.write(records.messages_gone_record(1, array("Q", [count])))
+            case "failed removal":
+                plan = GroupPlan(state, 0, 0)
+                plan.add([RemoveMessages(QUEUE, tuple(range(count, 2 * count + 1)))])
+                plan.rollback()
             case _:
                 self.write(records.state_record(f"value {count}", b"%d" % self.number if count % 2 else None))
 
@@ -85,7 +99,7 @@ class _Log:
             state.events.end,
             [kept.log.row(place) for place in range(len(kept.log))],
             kept.log.size,
-            {key: kept.messages.get(key) for key in range(13)},
+            {key: kept.messages.get(key) for key in range(MESSAGES)},
             state.values,
             (state.last_entry, state.last_event, state.next_queue),
         )
@@ -94,11 +108,13 @@ class _Log:
 class FuzzyCheckpointTests(SynchronousTestCase):
     """A checkpoint, and the log from its position, give the state of the log.
 
-    Tables have three rows, so that all changes come between any two of them.
+    Tables have three rows, so that all changes come between any two of them, and most messages are packed.
     """
 
     def setUp(self) -> None:
         self.patch(checkpoint, "ROWS", 3)
+        self.patch(MessageRows, "block", 3)
+        self.patch(MessageRows, "young", 4)
 
     def start(self, log: _Log, steps: list[list[tuple[str, int]]]) -> _Log:
         """A start from a checkpoint that is written while the log changes."""
@@ -127,6 +143,16 @@ class FuzzyCheckpointTests(SynchronousTestCase):
                     log.change(kind, count)
             started = self.start(log, [changes(chance) for _ in range(20)])
             self.assertEqual(started.content(), log.content(), seed)
+
+    def test_removal_that_fails_between_two_tables(self) -> None:
+        """A removal that could not be written, as on a full disk, leaves its messages in the checkpoint."""
+        log = _Log()
+        log.change("messages", 0)
+        for first in (4, 8, 12):
+            log.change("messages", first)
+        # The tables before are that of the queue and the first of its messages.
+        started = self.start(log, [[], [], [("failed removal", 12)], []])
+        self.assertEqual(started.content(), log.content())
 
     def test_events_trimmed_between_two_tables(self) -> None:
         """Events that the checkpoint has not reached are trimmed, and a later one was added before that."""

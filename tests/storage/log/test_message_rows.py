@@ -98,20 +98,36 @@ class Machine(RuleBasedStateMachine):
         assert self.rows.get(lookup_id) == self.model.get(lookup_id)
         assert (lookup_id in self.rows) == (lookup_id in self.model)
 
-    @rule(gone=st.sets(st.integers(0, 20)), after=st.integers(0, 20), added=st.lists(IDS, max_size=5))
-    def iterate_while_changing(self, gone: set[int], after: int, added: list[int]) -> None:
-        """Rows present all the time are found, once, during any changes of others."""
+    @rule(
+        gone=st.sets(st.integers(0, 20)),
+        restored=st.sets(st.integers(0, 20)),
+        after=st.integers(0, 8),
+        added=st.lists(IDS, max_size=5),
+    )
+    def iterate_while_changing(
+        self, gone: set[int], restored: set[int], after: int, added: list[int]
+    ) -> None:
+        """Rows present all the time are found during any changes of others, as they are at that time."""
         before = set(self.model)
-        found: list[int] = []
-        for place, lookup_id in enumerate(self.rows.lasting()):
-            found.append(lookup_id)
+        found: dict[int, bytes] = {}
+        for place, (lookup_ids, rows) in enumerate(self.rows.pages(2)):
+            for index, lookup_id in enumerate(lookup_ids):
+                found[lookup_id] = rows[index * MESSAGE_ROW.size : (index + 1) * MESSAGE_ROW.size]
+                assert found[lookup_id] == self.model[lookup_id]
             if place == after:
-                for other in [each for number, each in enumerate(sorted(self.model)) if number in gone]:
-                    del self.rows[other], self.model[other]
+                ordered = sorted(self.model)
+                for number, other in enumerate(ordered):
+                    if number in gone | restored:
+                        del self.rows[other]
+                for number, other in enumerate(ordered):
+                    if number in restored - gone:
+                        self.rows.restore(array("Q", [other]), self.model[other])
+                    elif number in gone:
+                        del self.model[other]
                 for other in added:
                     self.put(other)
-        assert len(found) == len(set(found))
-        assert before & set(self.model) - set(added) <= set(found)
+        assert before & set(self.model) - set(added) <= found.keys()
+        assert not self.rows._restored
 
     @rule()
     def order(self) -> None:
@@ -170,7 +186,10 @@ class RowsTests(SynchronousTestCase):
         del rows[9]
         for lookup_id in (9, 20, 21, 22):
             rows[lookup_id] = row(lookup_id)
-        self.assertEqual(sorted(rows.lasting()), [1, 5, 9, 20, 21, 22])
+        self.assertEqual(
+            sorted(lookup_id for lookup_ids, _ in rows.pages() for lookup_id in lookup_ids),
+            [1, 5, 9, 20, 21, 22],
+        )
 
     @given(st.data())
     @settings(max_examples=5, deadline=None)

@@ -8,7 +8,6 @@ atomic copy would.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -25,7 +24,7 @@ MAGIC: Final = b"MSMQCKP\n"
 BODY: Final = 4096
 """Offset of the body of a checkpoint."""
 ROWS: Final = 1000
-"""Rows copied per step."""
+"""Rows copied per step; of packed messages a whole block."""
 LARGE: Final = 64 * 1024
 """Bytes of state values or definitions per step."""
 
@@ -125,10 +124,8 @@ def tables(state: State) -> Iterator[bytes]:
         if (kept := state.by_number.get(number)) is None:
             continue
         yield records.queue_record(number, kept.identifier, kept.record)
-        keys = kept.messages.lasting()
-        while some := list(islice(keys, ROWS)):
-            found = [(key, row) for key in some if (row := kept.messages.get(key)) is not None]
-            yield records.messages_record(number, [key for key, _ in found], [row for _, row in found])
+        for lookup_ids, packed in kept.messages.pages(ROWS):
+            yield records.messages_record(number, lookup_ids, packed)
         yield records.log_trimmed_record(number, kept.log.first)
         after = -1
         while (place := kept.log.after(after)) < len(kept.log):

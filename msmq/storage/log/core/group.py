@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 from zlib import crc32
 
 from msmq.storage.log.core import records
 from msmq.storage.log.core.format import BLOCK, GROUP_HEADER
+from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import EXPRESS, PLACE
 from msmq.storage.log.core.state import KeptQueue, State
 
@@ -99,6 +101,8 @@ class GroupContent:
                 where(key)
             elif old is None:
                 where.pop(key, None)
+            elif isinstance(where, MessageRows):
+                where.restore(array("Q", [key]), old)
             else:
                 where[key] = old
         del self.undo[undo:], self.table[table:], self.packets[packets:], self.express[express:]

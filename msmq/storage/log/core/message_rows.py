@@ -116,6 +116,19 @@ class RowColumns:
         return array(kind, pairs.tobytes())
 
 
+def row_columns(lookup_ids: Sequence[int], rows: bytes | bytearray) -> RowColumns:
+    """The columns of these rows."""
+    flags = bytes(rows[EVENT_ONLY_AT::_WIDTH])
+    if any(flags):
+        rows = bytearray(rows)
+        rows[EVENT_ONLY_AT::_WIDTH] = bytes(len(flags))
+    words = array("I")
+    words.frombytes(rows)
+    if sys.byteorder == "big":
+        words.byteswap()
+    return RowColumns(lookup_ids, words, flags)
+
+
 class MessageRows(dict[int, bytes]):
     """Mapping of LookupIdentifiers to rows.
 
@@ -128,7 +141,7 @@ class MessageRows(dict[int, bytes]):
     @cvar block: L{BLOCK}; C{young}: L{YOUNG}.
     """
 
-    __slots__ = ("_blocks", "_firsts", "_packed")
+    __slots__ = ("_blocks", "_firsts", "_packed", "_restored")
     block: ClassVar[int] = BLOCK
     young: ClassVar[int] = YOUNG
 
@@ -137,6 +150,8 @@ class MessageRows(dict[int, bytes]):
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []
         self._packed = 0
+        # For each iteration over pages, the rows that were put back meanwhile.
+        self._restored: list[set[int]] = []
 
     def __len__(self) -> int:
         return dict.__len__(self) + self._packed
@@ -195,6 +210,12 @@ class MessageRows(dict[int, bytes]):
         if dict.__len__(self) > self.young:
             self._pack()
         return True
+
+    def restore(self, lookup_ids: array[int], rows: bytes) -> None:
+        """Put removed rows back; see L{pages}."""
+        for restored in self._restored:
+            restored.update(lookup_ids)
+        self.extend(lookup_ids, rows)
 
     def forget(self, lookup_ids: Iterable[int]) -> None:
         """Remove existing rows without returning them."""
@@ -296,20 +317,34 @@ class MessageRows(dict[int, bytes]):
         """LookupIdentifiers and rows, with the same restriction."""
         return zip(self, self.values(), strict=True)
 
-    def lasting(self) -> Iterator[int]:
-        """The LookupIdentifiers, each once; rows may be added and removed during the iteration.
+    def pages(self, size: int = BLOCK) -> Iterator[tuple[array[int], bytes]]:
+        """LookupIdentifiers and rows, many at a time; rows may be added and removed between two pages.
 
-        A row that exists all the time is included; others may be.
+        A row that exists all the time is included, also if it is removed and put back between two pages, as
+        by a removal that is rolled back. It may be included twice, and others may be included; each page has
+        the rows as they are at its time.
+
+        @param size: of a page with recent rows; a page with packed rows has those of one block.
         """
-        young = set(dict.__iter__(self))
-        after = -1
-        while (number := self._next_block(after)) is not None:
-            block = self._blocks[number]
-            for lookup_id in list(block.live_ids()):
-                if lookup_id > after and lookup_id not in young:
-                    yield lookup_id
-            after = max(after, block.ids[-1])
-        yield from sorted(young)
+        restored: set[int] = set()
+        self._restored.append(restored)
+        try:
+            young = set(dict.__iter__(self))
+            after = -1
+            while (number := self._next_block(after)) is not None:
+                block = self._blocks[number]
+                after = block.ids[-1]
+                if block.live == len(block.ids):
+                    yield block.ids[:], bytes(block.rows)
+                else:
+                    yield array("Q", block.live_ids()), b"".join(block.live_rows())
+            while missing := young or restored:
+                some = [missing.pop() for _ in range(min(size, len(missing)))]
+                found = [(key, row) for key in some if (row := self.get(key)) is not None]
+                yield array("Q", map(_first, found)), b"".join([row for _, row in found])
+        finally:
+            # Other iterations may have equal sets.
+            self._restored[:] = [each for each in self._restored if each is not restored]
 
     def ordered(self) -> Iterator[tuple[Sequence[int], bytes | bytearray]]:
         """LookupIdentifiers and rows in ascending order, many at a time.
@@ -326,15 +361,7 @@ class MessageRows(dict[int, bytes]):
     def columns(self) -> Iterator[RowColumns]:
         """The same, as columns."""
         for lookup_ids, rows in self.ordered():
-            flags = bytes(rows[EVENT_ONLY_AT::_WIDTH])
-            if any(flags):
-                rows = bytearray(rows)
-                rows[EVENT_ONLY_AT::_WIDTH] = bytes(len(flags))
-            words = array("I")
-            words.frombytes(rows)
-            if sys.byteorder == "big":
-                words.byteswap()
-            yield RowColumns(lookup_ids, words, flags)
+            yield row_columns(lookup_ids, rows)
 
     def named(self, identity: bytes) -> Iterator[int | None]:
         """The messages whose rows end with these bytes, and C{None} after each intermediate step.

@@ -155,7 +155,7 @@ class GroupPlan(GroupContent):
         if kept is not None:
             rows = kept.express if change.is_express else kept.messages
         undo, dead = self.undo, self.dead
-        gone: list[int] = []
+        gone = array("Q")
         for lookup_id in change.lookup_ids:
             if (old := rows.pop(lookup_id, None)) is not None:
                 undo.append((rows, lookup_id, old))
@@ -164,7 +164,7 @@ class GroupPlan(GroupContent):
             elif not 0 <= lookup_id <= LAST_LOOKUP_ID:
                 raise outside(lookup_id)
         if kept is not None and gone and not change.is_express:
-            self.write(records.messages_gone_record(kept.number, tuple(gone)))
+            self.write(records.messages_gone_record(kept.number, gone))
 
     def _remove_unread(self, change: RemoveUnread) -> None:
         kept = self.state.queues.get(change.queue)
@@ -178,9 +178,9 @@ class GroupPlan(GroupContent):
         count = len(gone)
         if not count:
             return
-        self.undo.append((lambda _: messages.extend(gone, rows), None, None))
+        self.undo.append((lambda _: messages.restore(gone, rows), None, None))
         self.dead += _PLACES.iter_unpack(rows)
-        self.write(records.messages_gone_record(kept.number, tuple(gone)))
+        self.write(records.messages_gone_record(kept.number, gone))
         packet = event_packet(change.event)
         location, checksum = self.packet(packet)
         self.added += count - 1
@@ -254,7 +254,7 @@ class GroupPlan(GroupContent):
             return
         self.undo.append((rows, change.lookup_id, row))
         if not change.is_express:
-            self.write(records.messages_gone_record(kept.number, (change.lookup_id,)))
+            self.write(records.messages_gone_record(kept.number, array("Q", [change.lookup_id])))
         location, size, checksum, arrived, _, _, moves, identity = MESSAGE_ROW.unpack(row)
         due = -1 if change.due is None else change.due
         moves = change.moves | moves & records.EVENT_ONLY

@@ -120,12 +120,10 @@ def message_key(number: int, lookup_id: int) -> bytes:
     return KEY.pack(Kind.MESSAGE, _MESSAGE_SIZE, number, lookup_id)
 
 
-def messages_gone_record(number: int, lookup_ids: tuple[int, ...]) -> bytes:
+def messages_gone_record(number: int, lookup_ids: array[int]) -> bytes:
     """Record of removed messages."""
-    size = KEY.size + 8 * len(lookup_ids)
-    return KEY.pack(Kind.MESSAGES_GONE, size, number, len(lookup_ids)) + Struct(f"<{len(lookup_ids)}Q").pack(
-        *lookup_ids
-    )
+    count = len(lookup_ids)
+    return KEY.pack(Kind.MESSAGES_GONE, KEY.size + 8 * count, number, count) + _little_endian(lookup_ids)
 
 
 def state_record(name: str, value: bytes | None) -> bytes:
@@ -161,12 +159,11 @@ def sealed_record(generation: int) -> bytes:
     return KEY.pack(Kind.SEALED, KEY.size, 0, generation)
 
 
-def messages_record(number: int, lookup_ids: list[int], rows: list[bytes]) -> bytes:
+def messages_record(number: int, lookup_ids: array[int], rows: bytes) -> bytes:
     """Record of many messages of one queue, for checkpoints."""
-    count = len(rows)
-    size = KEY.size + (8 + MESSAGE_ROW.size) * count
-    head = KEY.pack(Kind.MESSAGES, size, number, count)
-    return b"".join((head, Struct(f"<{count}Q").pack(*lookup_ids), *rows))
+    count = len(lookup_ids)
+    head = KEY.pack(Kind.MESSAGES, KEY.size + 8 * count + len(rows), number, count)
+    return b"".join((head, _little_endian(lookup_ids), rows))
 
 
 def logs_record(number: int, rows: bytes) -> bytes:
@@ -256,6 +253,13 @@ def _longs(data: bytes) -> array[int]:
     if sys.byteorder == "big":
         found.byteswap()
     return found
+
+
+def _little_endian(longs: array[int]) -> bytes:
+    if sys.byteorder == "big":
+        longs = longs[:]
+        longs.byteswap()
+    return longs.tobytes()
 
 
 def _sized(body: bytes, size: int) -> bytes:
