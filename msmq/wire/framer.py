@@ -78,28 +78,39 @@ class StreamFramer:
         """
         if self.error is not None:
             return []
-        if self._partial:
-            self._partial += data
-            if len(self._partial) < self._needed:
-                self.buffered = len(self._partial)
-                return []
-            data = bytes(self._partial)
-            self._partial.clear()
-            self.buffered = 0
         frames: list[Frame] = []
         try:
-            position = self._cut(data, frames)
+            position = self._cut_all(data, frames)
         except RemoteProtocolError as error:
+            self._partial.clear()
             self.error = error
-            return frames
-        if position < len(data):
+        else:
             self._partial += memoryview(data)[position:]
-            self.buffered = len(self._partial)
+        self.buffered = len(self._partial)
         return frames
 
-    def _cut(self, data: bytes, frames: list[Frame]) -> int:
-        """Append every whole packet of C{data}; return the position of the rest."""
+    def _cut_all(self, data: bytes, frames: list[Frame]) -> int:
+        """Append every whole packet, the incomplete one first; return the position of the rest of C{data}.
+
+        Only the missing bytes of the incomplete packet are joined to it, not all that has arrived.
+        """
+        partial = self._partial
         position = 0
+        while partial:
+            missing = self._needed - len(partial)
+            # After a packet that was held back, all of it may be here, and others behind it.
+            end = position + missing if missing > 0 else len(data)
+            partial += memoryview(data)[position:end]
+            position = min(end, len(data))
+            if len(partial) < self._needed:
+                return position
+            del partial[: self._cut(bytes(partial), 0, frames)]
+            if self.user_packet_waiting:
+                return position
+        return self._cut(data, position, frames)
+
+    def _cut(self, data: bytes, position: int, frames: list[Frame]) -> int:
+        """Append every whole packet of C{data} from a position on; return the position of the rest."""
         size = len(data)
         unpack = _BASE_HEADER.unpack_from
         self.user_packet_waiting = False

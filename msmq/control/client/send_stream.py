@@ -23,6 +23,10 @@ _SLOW: Final = 0.002
 _READ: Final = 0x40000
 _PORTION: Final = 0x10000
 """Bytes that are collected before they are sent."""
+_LARGE_BODY: Final = 0x4000
+"""Size of a body in bytes from which on a unix socket gets a larger send buffer."""
+_LARGE_BUFFER: Final = 0x100000
+"""Size of that buffer in bytes; the system limits it (C{net.core.wmem_max})."""
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -133,6 +137,7 @@ class ClientSendStream:
         self._unanswered = 0
         self._is_complete = False
         self._is_slow = False
+        self._is_enlarged = False
         self._error: BaseException | None = None
         # Held by this thread, except while it waits for the producer.
         self._lock = threading.Lock()
@@ -174,10 +179,20 @@ class ClientSendStream:
             if not self._collected:
                 self._collecting_since = now
             self._unanswered += 1
+            if len(message.body) >= _LARGE_BODY:
+                self._enlarge_buffer()
             self._collected.add(message)
             if self._is_slow or (self._is_pipelined and now - self._collecting_since > PATIENCE):
                 break
         self._flush()
+
+    def _enlarge_buffer(self) -> None:
+        # The usual buffer of a unix socket has space for three messages of 64 KiB, so the server would read
+        # and store as few at a time. Small messages keep it: they fill a batch anyway, and the server stores
+        # some while others are written. The buffers of TCP grow by themselves.
+        if not self._is_enlarged and self._socket.family == socket.AF_UNIX:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGE_BUFFER)
+        self._is_enlarged = True
 
     @property
     def _is_full(self) -> bool:

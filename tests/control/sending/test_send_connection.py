@@ -18,6 +18,34 @@ from msmq.structures.status import MQError, Status
 MESSAGE = StreamRecord({"destination": ".\\private$\\orders"}, b"body")
 
 
+class LargeBodyTests(SynchronousTestCase):
+    """The send buffer of a unix socket."""
+
+    def buffer_after(self, body: bytes) -> tuple[int, int]:
+        """Its size before and after a message with this body is sent."""
+        ours, server = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(server.close)
+        before = ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        server.send(StreamRecord({"first": "{A}\\1", "messages": 1}).to_bytes())
+        message = StreamRecord({"destination": ".\\private$\\orders"}, body)
+        sending = ClientSendStream(ControlRequests(Path("unused")), ours, iter([message]), 10, True)
+        self.assertEqual(list(sending), ["{A}\\1"])
+        return before, ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+    def test_large_body(self) -> None:
+        """With large bodies there is space for more than three of 64 KiB, so that the server reads more at
+        once.
+        """
+        before, after = self.buffer_after(bytes(0x10000))
+        self.assertGreater(after, before)
+
+    def test_small_body(self) -> None:
+        """With small ones the buffer stays: the server stores some while others are written."""
+        before, after = self.buffer_after(bytes(1024))
+        self.assertEqual(after, before)
+
+
 class SlowProducerTests(SynchronousTestCase):
     """A producer that takes its time for each message."""
 
