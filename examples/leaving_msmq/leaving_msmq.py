@@ -10,113 +10,17 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from msmq import MQError
-from msmq.client import Client, message_to
+from endpoints import INVOICES, ORDERS, TRIAL, Shop, office
+from machines import Application, Machine, until
 
-ORDERS, INVOICES, TRIAL = ".\\private$\\orders", ".\\private$\\invoices", ".\\private$\\trial"
+from msmq import MQError
+
 SHADOW = f"""
 [[shadow]]
 queue = '{ORDERS}'
 to = 'DIRECT=OS:NEWOFFICE\\private$\\trial'
 compare = {{ original = '{INVOICES}', shadow = '{TRIAL}', late = 60 }}
 """
-
-
-class Machine:
-    """One queue manager, with the data directory DIRECTORY/NAME."""
-
-    def __init__(self, name: str, addresses: Mapping[str, str], directory: Path) -> None:
-        self.name, self.data = name, directory / name
-        self._addresses, self._directory = addresses, directory
-        self.client = Client(self.data, reconnect=60)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self, settings: str = "") -> None:
-        """Start its server; its client waits until it runs."""
-        hosts = "".join(f'{name} = "{address}"\n' for name, address in self._addresses.items())
-        configuration = self._directory / f"{self.name}.toml"
-        configuration.write_text(f"{settings}\n[timers]\nsession_retry = 0.2\n[hosts]\n{hosts}")
-        command = ["twistd", "-n", "--pidfile=", f"--logfile={self.data}.log", "msmq"]
-        command += ["--name", self.name, "--address", self._addresses[self.name]]
-        command += ["--data", str(self.data), "--config", str(configuration)]
-        self._process = subprocess.Popen(command)
-
-    def stop(self) -> None:
-        """Stop its server."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
-
-    def msmq(self, *arguments: str) -> None:
-        """Run the command as an administrator of this machine does, and show it."""
-        self.client.status()
-        print(f"{self.name}$ msmq {' '.join(arguments)}", flush=True)
-        subprocess.run(["msmq", "--data", str(self.data), *arguments], check=True)
-
-
-class Application:
-    """A program that works until it is stopped; it looks whether it has been, after each piece of work."""
-
-    def __init__(self, work: Callable[[threading.Event], None]) -> None:
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=work, args=(self._stopping,), daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End it after what it is doing."""
-        self._stopping.set()
-        self._thread.join()
-
-
-class Shop:
-    """Takes orders: it sends each to the office."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-    def order_from(self, machine: Machine, office: str) -> Callable[[threading.Event], None]:
-        """Take orders, in the shop on this machine."""
-
-        def take_orders(stopping: threading.Event) -> None:
-            destination = f"DIRECT=OS:{office}\\private$\\orders"
-            while not stopping.wait(0.02):
-                machine.client.send(destination, f"{self.taken + 1}", transactional=True)
-                self.taken += 1
-
-        return take_orders
-
-
-def office(machine: Machine, ledger: str, queue: str = ORDERS) -> Callable[[threading.Event], None]:
-    """Answer each order with an invoice: to its response queue, or else to the ledger."""
-
-    def write_invoices(stopping: threading.Event) -> None:
-        while not stopping.is_set():
-            with machine.client.consume(queue, timeout=0.2) as consumer:
-                while not stopping.is_set() and (batch := consumer.next_batch()):
-                    machine.client.send_all(
-                        message_to(
-                            order.properties["response_queue"] or f"DIRECT=OS:{ledger}\\private$\\invoices",
-                            f"invoice {order.text}",
-                            transactional=True,
-                            correlation_id=order.identifier,
-                            # If the batch comes again, its invoices are not sent again.
-                            key=f"invoice for {order.identifier}",
-                        )
-                        for order in batch
-                    )
-                    batch.confirm()
-
-    return write_invoices
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that has to happen."""
-    give_up = time.monotonic() + 120
-    while not condition():
-        if time.monotonic() > give_up:
-            raise SystemExit(f"it did not happen: {what}")
-        time.sleep(0.05)
 
 
 def leave(directory: Path, addresses: Mapping[str, str]) -> int:
@@ -162,7 +66,7 @@ def leave(directory: Path, addresses: Mapping[str, str]) -> int:
         print("\n3. The shop sends to the new office; the old one ends.", flush=True)
         taking.stop()
         taking = run(orders.order_from(shop, "NEWOFFICE"))
-        until(lambda: not _pending(shop, "OFFICE"), "the shop has sent all orders to the old office")
+        until(lambda: not shop.pending("OFFICE"), "the shop has sent all orders to the old office")
         old.msmq("drain", ORDERS, "--end", "--verify", str(new.data))
         old.stop()
 
@@ -173,13 +77,13 @@ def leave(directory: Path, addresses: Mapping[str, str]) -> int:
         ledger.msmq("drain", INVOICES, "--to", to, "--verify", str(new_ledger.data))
         writing.stop()
         run(office(new, "NEWLEDGER"))
-        until(lambda: not _pending(new, "LEDGER"), "the office has sent all invoices to the old ledger")
+        until(lambda: not new.pending("LEDGER"), "the office has sent all invoices to the old ledger")
         ledger.msmq("drain", INVOICES, "--end", "--verify", str(new_ledger.data))
         ledger.stop()
 
         print("\n5. The shop moves last: it only sends.", flush=True)
         taking.stop()
-        until(lambda: not _pending(shop, "NEWOFFICE"), "the shop has sent all orders")
+        until(lambda: not shop.pending("NEWOFFICE"), "the shop has sent all orders")
         shop.stop()
         machines["NEWSHOP"].start()
         taking = run(orders.order_from(machines["NEWSHOP"], "NEWOFFICE"))
@@ -204,13 +108,6 @@ def leave(directory: Path, addresses: Mapping[str, str]) -> int:
             application.stop()
         for machine in machines.values():
             machine.stop()
-
-
-def _pending(machine: Machine, to: str) -> int:
-    """Messages of a machine that another one has not acknowledged."""
-    command = ["msmq", "--data", str(machine.data), "outgoing", "list", f"*OS:{to}\\*"]
-    listed = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True).stdout
-    return sum('"messages": 0,' not in line for line in listed.splitlines())
 
 
 if __name__ == "__main__":

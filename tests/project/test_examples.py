@@ -56,7 +56,8 @@ EXERCISED = {
     *("orders_broker/twisted/plugins/orders_broker_plugin.py",),
     *("recording_proxy/recording_proxy.py",),
     *("maintenance_ping/maintenance_ping.py", "web_shop/web_shop.py"),
-    *("leaving_msmq/leaving_msmq.py", "directory_search/directory_search.py"),
+    *("leaving_msmq/leaving_msmq.py", "leaving_msmq/endpoints.py", "leaving_msmq/machines.py"),
+    "directory_search/directory_search.py",
     *("rabbitmq_bridge/answering_worker.py", "rabbitmq_bridge/alpha.toml"),
     *("tested_shop/shop.py", "tested_shop/conftest.py", "tested_shop/test_shop.py"),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
@@ -76,6 +77,9 @@ LOOK_INSIDE = {
     *("demo_pipeline.py", "lost_messages.py", "orders_in_spark.py", "enterprise/three_sites.py"),
 }
 """The demonstrations of the project: they kill and watch its servers, and read their stores."""
+
+LONGEST = 150
+"""Lines of a module."""
 
 TO_THERE = r"DIRECT=TCP:127.0.0.3\private$\echo"
 ANSWERS = parse_format_name(r"DIRECT=TCP:127.0.0.2\private$\answers")
@@ -106,6 +110,16 @@ class InventoryTests(SynchronousTestCase):
             and str(node.module) not in DOORS
         }
         self.assertEqual(inside - LOOK_INSIDE, set())
+
+    def test_length(self) -> None:
+        """An example of how to use the framework is read in one go: at most 150 lines to a module."""
+        lengths = {
+            str(path.relative_to(EXAMPLES)): len(path.read_text(encoding="utf-8").splitlines())
+            for path in EXAMPLES.rglob("*.py")
+            if "build" not in path.parts
+        }
+        long = {name for name, length in lengths.items() if length > LONGEST}
+        self.assertEqual(long - LOOK_INSIDE - {"demo.py"}, set())
 
     def test_configuration_has_no_mistakes(self) -> None:
         """The configuration can be used as it stands."""
