@@ -112,6 +112,16 @@ lint: $(INSTALLED)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/python -m tests.typing.check
 
+# Licences of what an installation with all extras requires, and known vulnerabilities as far as PyPI can be asked.
+audit: $(INSTALLED)
+	$(VENV)/bin/python packaging/dependencies.py licences
+	$(VENV)/bin/python packaging/dependencies.py audit
+
+# The bill of materials of a release (CycloneDX), in dist/msmq.cdx.json.
+sbom: $(INSTALLED)
+	$(RELEASE) --editable '.[all]'
+	$(VENV)/bin/python packaging/dependencies.py sbom dist/msmq.cdx.json
+
 # The wheel in an empty environment of each supported Python of this machine: a server, and a broker of 20 lines.
 installation: $(INSTALLED)
 	$(VENV)/bin/python -m tests.installation
