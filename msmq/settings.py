@@ -78,6 +78,9 @@ class SessionSettings:
     incoming_stream_idle: float = 30 * 86400.0
     """Seconds without messages after which a stream may be evicted for another."""
 
+    outgoing_queue_idle: float = 3600.0
+    """Seconds after which an outgoing queue that is empty and unused is removed."""
+
     duplicate_entries: int = 10_000
     """RemoveDuplicateSize: size of the duplicate table (note 25): this number of recoverable messages, and at
     least as many express ones.

@@ -62,6 +62,7 @@ from msmq.manager.peers.sequences import Sequences
 from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
+from msmq.manager.routes.idle_queues import IdleOutgoingQueues
 from msmq.manager.routes.moved_senders import MovedSenders
 from msmq.manager.routes.next_hops import NextHops
 from msmq.manager.routes.outgoing_holds import OutgoingHolds
@@ -338,6 +339,9 @@ class Parts:
             dispatcher,
             self.deliveries,
             self.source_journal,
+        )
+        self.idle_queues = IdleOutgoingQueues(
+            performer, hops, self.sequences, self.redirects, self.answer_room, settings, reactor
         )
         self.outgoing_redirects = OutgoingRedirects(self.redirects, performer, self.transfer)
         self.outgoing_holds = OutgoingHolds(

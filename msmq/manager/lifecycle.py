@@ -83,6 +83,7 @@ class ManagerLifecycle:
         parts.outgoing_holds.start()
         parts.administration.start()
         parts.transfer.bring_online()
+        parts.idle_queues.start()
         parts.drains.start()
         self._repair_descriptors()
 
@@ -111,6 +112,7 @@ class ManagerLifecycle:
         parts.logs.stop()
         parts.sequences.stop()
         parts.source_journal.stop()
+        parts.idle_queues.stop()
         parts.deliveries.stop()
         parts.arrival_commits.stop()
         parts.order_acks.stop()

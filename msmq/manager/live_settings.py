@@ -52,5 +52,6 @@ class LiveSettings:
         parts.securing.configure(self.signing)
         parts.sequences.configure(self.session)
         parts.source_journal.configure(self.session)
+        parts.idle_queues.configure(self.session)
         parts.arrival_commits.history.configure(self.session)
         parts.express_history.configure(self.session)

@@ -288,6 +288,8 @@ class QueueCollection:
                 definition, self._deadlines, destination=destination, state=self.idle_state(destination)
             )
             self._by_identifier[definition.identifier] = queue
+        # The caller may send to it later without another look-up.
+        queue.idle_since = None
         return queue
 
     def idle_state(self, destination: FormatName) -> OutgoingState:

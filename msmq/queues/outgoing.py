@@ -48,6 +48,8 @@ class OutgoingQueue(Queue):
     @ivar destination: DestinationFormatName.
     @ivar next_hops: NextHops, the addresses to which its messages can be sent next.
     @ivar history: ConnectionHistory, the newest entry last; the oldest are dropped.
+    @ivar idle_since: the check at which it was first found empty and unused, in seconds of the monotonic
+        clock; C{None} if it has been used since.
     """
 
     destination: FormatName
@@ -56,6 +58,7 @@ class OutgoingQueue(Queue):
     history: deque[ConnectionHistoryEntry] = attrs.field(
         factory=lambda: deque(maxlen=HISTORY_LENGTH), repr=False
     )
+    idle_since: float | None = None
 
     @property
     def is_transit(self) -> bool:

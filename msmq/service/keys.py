@@ -333,6 +333,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "maximum_order_ack_delay": _timed(0.1, 3600, _SESSION["maximum_order_ack_delay"]),
         "acknowledgement_wait": _timed(1, 52 * _WEEK, _SESSION["acknowledgement_wait"]),
         "incoming_stream_idle": _timed(60, 52 * _WEEK, _SESSION["incoming_stream_idle"]),
+        "outgoing_queue_idle": _timed(60, 52 * _WEEK, _SESSION["outgoing_queue_idle"]),
         "duplicate_lifetime": _timed(1, _WEEK, _SESSION["duplicate_lifetime"]),
         "ping_response": _timed(0.1, 60, _SESSION["ping_response"]),
         "name_resolution": _timed(0.1, 300, _TIMERS["name_resolution"]),

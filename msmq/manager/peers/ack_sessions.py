@@ -45,6 +45,7 @@ class AckSessions:
         self._requesters: dict[int, UUID] = {}
         # By the peer that can carry their acknowledgements.
         self._queues: dict[UUID, dict[OutgoingQueue, None]] = {}
+        self._carriers: dict[OutgoingQueue, set[UUID]] = {}
 
     def order_ack(self, message_id: int, source: UUID) -> None:
         """Record the addressee of an OrderAck, which its packet does not contain.
@@ -99,6 +100,7 @@ class AckSessions:
             if source is not None:
                 for carrier in {source, self._peers.brought_by(source) or source}:
                     self._queues.setdefault(carrier, {})[queue] = None
+                    self._carriers.setdefault(queue, set()).add(carrier)
 
     def queues(self, carrier: UUID | None) -> list[OutgoingQueue]:
         """The queues with pending acknowledgements that this queue manager may carry."""
@@ -107,14 +109,22 @@ class AckSessions:
             return []
         for queue in [queue for queue in queues if not queue.positions]:
             del queues[queue]
+            self._uncarried(queue, carrier)
         if not queues:
             del self._queues[carrier]
         return list(queues)
 
+    def _uncarried(self, queue: OutgoingQueue, carrier: UUID) -> None:
+        carriers = self._carriers[queue]
+        carriers.discard(carrier)
+        if not carriers:
+            del self._carriers[queue]
+
     def forget(self, queue: OutgoingQueue) -> None:
         """Remove the records of a deleted queue."""
-        for carrier, queues in list(self._queues.items()):
-            queues.pop(queue, None)
+        for carrier in self._carriers.pop(queue, ()):
+            queues = self._queues[carrier]
+            del queues[queue]
             if not queues:
                 del self._queues[carrier]
 

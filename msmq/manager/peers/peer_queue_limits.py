@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Final, Protocol
 
 from twisted.logger import Logger
@@ -10,6 +10,7 @@ from twisted.logger import Logger
 from msmq.line_limit import LineLimit
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.performer import Performer
+from msmq.persistence.changes import Change
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.quoting import shown
 from msmq.structures.names.direct_format_name import DirectFormatName
@@ -32,10 +33,10 @@ LINES: Final = 1
 
 
 class ForgottenQueueListener(Protocol):
-    """Is notified of outgoing queues that are dropped at the limit."""
+    """Is notified of outgoing queues that are removed because they are idle."""
 
     def outgoing_forgotten(self, queue: OutgoingQueue) -> None:
-        """This empty queue is about to be dropped."""
+        """This empty queue is about to be removed."""
 
 
 class PeerQueueLimits:
@@ -111,11 +112,22 @@ class PeerQueueLimits:
             self._refuse(name, host, len(busy))
             return False
         self._refused.pop(host, None)
-        for queue in idle[:excess]:
-            self._listener.outgoing_forgotten(queue)
-            self._performer.perform(model.delete_queue(queue).effects)
-            self._lose(queue.destination)
+        changes = [change for queue in idle[:excess] for change in self.remove(queue)]
+        self._performer.commit_later(changes, "the removal of idle outgoing queues")
         return True
+
+    def remove(self, queue: OutgoingQueue) -> Sequence[Change]:
+        """Remove an empty outgoing queue.
+
+        @return: the changes that remove it from the store. They have to be committed in this iteration of the
+            reactor, and once: later a queue of the same name may be stored.
+        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION if it is not empty.
+        """
+        self._listener.outgoing_forgotten(queue)
+        deletion = self._performer.model.delete_queue(queue)
+        self._performer.perform(deletion.effects)
+        self._lose(queue.destination)
+        return deletion.changes
 
     def _refuse(self, name: FormatName, host: str, busy: int) -> None:
         now = self._performer.clock.now()

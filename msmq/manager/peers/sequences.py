@@ -222,6 +222,14 @@ class Sequences:
             if isinstance(queue, OutgoingQueue):
                 self._listener.outgoing_ready(queue)
 
+    def is_awaiting(self, queue: OutgoingQueue) -> bool:
+        """Whether an acknowledgement is expected for messages that were sent from a queue."""
+        stream = self._streams.find(queue)
+        if stream is None:
+            return False
+        is_settled = stream.sequence is None or not self._awaiting.in_sequence(stream.sequence)
+        return not (stream.is_empty and is_settled)
+
     def removed(self, queue: OutgoingQueue) -> None:
         """An outgoing queue is deleted."""
         self._streams.remove(queue)

@@ -73,6 +73,7 @@ class NextHops:
         self._holds = holds
         self._redirects = redirects
         self._by_destination: dict[UUID, dict[OutgoingQueue, None]] = {}
+        self._destinations: dict[OutgoingQueue, UUID] = {}
         self._public: dict[UUID, OutgoingQueue] = {}
         self._hops: dict[Key, NextHop] = {}
         self._by_queue: dict[OutgoingQueue, NextHop] = {}
@@ -131,6 +132,8 @@ class NextHops:
             owner = self._owner(name)
         hops: Sequence[RoutedHop] = ()
         if owner is not None:
+            self._forget_destination(queue)
+            self._destinations[queue] = owner
             self._by_destination.setdefault(owner, {})[queue] = None
             hops = [
                 RoutedHop(hop.identifier, hop.qualified_computer_name or hop.name)
@@ -244,10 +247,17 @@ class NextHops:
             self._public.pop(name.queue, None)
 
     def _forget_destination(self, queue: OutgoingQueue) -> None:
-        for owner, queues in list(self._by_destination.items()):
-            queues.pop(queue, None)
+        owner = self._destinations.pop(queue, None)
+        if owner is not None:
+            queues = self._by_destination[owner]
+            del queues[queue]
             if not queues:
                 del self._by_destination[owner]
+
+    def is_last_of_session(self, queue: OutgoingQueue) -> bool:
+        """Whether L{forget} would close an open session, since it was dialled for this queue only."""
+        hop = self._by_queue.get(queue)
+        return hop is not None and len(hop.queues) == 1 and hop.dialled_session is not None
 
     def _drop(self, hop: NextHop) -> None:
         del self._hops[hop.key]
