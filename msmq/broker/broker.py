@@ -35,6 +35,7 @@ from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.session import ISession
 from msmq.interfaces.storage import IMessageStore
 from msmq.net.clock import SystemClock
+from msmq.net.reactors import running_reactor
 from msmq.quoting import kind_of
 from msmq.service.configuration import Overrides, load
 from msmq.service.data_directory.identity import load_identity
@@ -230,11 +231,7 @@ class Broker(Service):
         return ensureDeferred(self._stop())
 
     async def _start(self) -> None:
-        reactor = self._reactor
-        if reactor is None:
-            from twisted.internet import reactor as running
-
-            reactor = IReactorTime(running)
+        reactor = running_reactor() if self._reactor is None else self._reactor
         # It brings a reactor, which an application chooses before.
         from msmq.service.server import Server
 

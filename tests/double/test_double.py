@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from pathlib import Path
+
 from twisted.internet import reactor as installed_reactor
+from twisted.internet.defer import ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
@@ -11,8 +16,10 @@ from msmq.net.clock import SystemClock
 from msmq.net.ping import Pinger
 from msmq.testing import FaultInjectingDouble, start_service
 from tests.builders import ALPHA
+from tests.project.example_files import EXAMPLES, example
 from tests.servers.own_address import own_address
 
+REACTOR = IReactorTime(installed_reactor)
 SCRIPT = """
 [ping]
 answer = "refuse"
@@ -32,7 +39,7 @@ class DoubleTests(TestCase):
         pinger = Pinger(ALPHA, reactor=installed_reactor, clock=SystemClock())  # type: ignore[arg-type]
         self.addCleanup(pinger.stop)
         self.assertTrue((await pinger.ask(own_address(109))).refused)
-        async with connect(own_address(109), reactor=IReactorTime(installed_reactor)) as peer:
+        async with connect(own_address(109), reactor=REACTOR) as peer:
             await peer.send("orders", Message(label="1", delivery=Delivery.RECOVERABLE), timeout=60)
         event = await double.when(lambda event: event.kind == "received")
         assert event.message is not None
@@ -40,3 +47,46 @@ class DoubleTests(TestCase):
         self.assertEqual(len(double.received), 1)
         kinds = [each.kind for each in double.events if each.action == "close" or each.kind == "ping"]
         self.assertEqual(kinds, ["ping", "arrived"])
+
+
+class ExampleTests(TestCase):
+    """C{examples/unreliable_receiver}."""
+
+    async def report(self, faults: str, *labels: str) -> tuple[int, list[str]]:
+        """Its status and its lines, when messages with these labels are sent one after the other."""
+        program = example("unreliable_receiver", EXAMPLES / "unreliable_receiver")
+        script = Path(self.mktemp())
+        script.write_text(faults, encoding="utf-8")
+        output = io.StringIO()
+        self.patch(sys, "stdout", output)
+        running = ensureDeferred(program.main(REACTOR, str(script), own_address(147), str(len(labels))))
+        async with connect(own_address(147), reactor=REACTOR) as peer:
+            for label in labels:
+                await peer.send("orders", Message(label=label, delivery=Delivery.RECOVERABLE), timeout=60)
+        status = 0
+        try:
+            await running
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        return status, output.getvalue().splitlines()
+
+    async def test_faults(self) -> None:
+        """Refused messages count as dealt with; the script is the last fault of the one in the package."""
+        faults = (EXAMPLES / "unreliable_receiver" / "faults.toml").read_text(encoding="utf-8")
+        status, lines = await self.report(faults[faults.rindex("[[fault]]") :], "1", "2", "3", "4")
+        self.assertEqual(status, 0)
+        self.assertEqual(
+            lines[1:],
+            [
+                "arrived refuse: 2",
+                "session accept: 1",
+                "sent again: none",
+                "received: 2, 3",
+                "missing: none",
+            ],
+        )
+
+    async def test_changed_order(self) -> None:
+        """A sender that changes the order, or leaves a number out, fails."""
+        status, lines = await self.report("", "3", "1")
+        self.assertEqual((status, lines[-2:]), (1, ["received: 3, 1", "missing: 2"]))

@@ -55,6 +55,7 @@ EXERCISED = {
     *("orders_broker/orders_broker.py", "orders_broker/orders_service.py", "orders_broker/pyproject.toml"),
     *("orders_broker/twisted/plugins/orders_broker_plugin.py",),
     *("recording_proxy/recording_proxy.py",),
+    *("unreliable_receiver/unreliable_receiver.py", "unreliable_receiver/faults.toml"),
     *("maintenance_ping/maintenance_ping.py", "web_shop/web_shop.py"),
     *("leaving_msmq/leaving_msmq.py", "leaving_msmq/endpoints.py", "leaving_msmq/machines.py"),
     "directory_search/directory_search.py",

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import io
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from typing import Any
@@ -221,3 +223,52 @@ class AsyncioTests(SynchronousTestCase):
 
         asyncio.run(main())
         self.assertEqual(cancelled, [endless])
+
+
+FOREIGN_LOOP = """
+import asyncio
+from msmq import Broker, LocalProtocolError, Overrides, Sender, Server, accept, connect, load
+
+
+class Orders(Broker):
+    async def message_received(self, message):
+        return accept()
+
+
+async def broker():
+    orders = Orders()
+    orders.startService()
+    await orders.started.asFuture(asyncio.get_running_loop())
+
+
+async def server():
+    Server(load(None, Overrides(name="ALPHA")))
+
+
+async def main():
+    for starting in (connect("127.0.0.1").__aenter__(), Sender().__aenter__(), broker(), server()):
+        try:
+            await starting
+        except LocalProtocolError as error:
+            print(error)
+
+
+asyncio.run(main())
+"""
+"""A program on an event loop on which Twisted's reactor does not run."""
+
+
+class ForeignLoopTests(SynchronousTestCase):
+    """Programs that C{asyncio.run} starts without Twisted's reactor, where nothing would ever happen."""
+
+    def test_refused(self) -> None:
+        """Whatever is started there fails at once, and says how to start the program."""
+        ended = subprocess.run(
+            [sys.executable, "-c", FOREIGN_LOOP], capture_output=True, text=True, timeout=60, check=False
+        )
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        lines = ended.stdout.splitlines()
+        self.assertEqual(len(lines), 4, ended.stdout)
+        for line in lines:
+            self.assertTrue(line.startswith("Twisted's reactor does not run on this event loop"), line)
+            self.assertIn("twisted.internet.task.react", line)
