@@ -28,6 +28,7 @@ from tests.servers.prepared import bin_directory
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md")])
+TUTORIALS = PROJECT / "docs" / "tutorial"
 
 _LISTING = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -215,6 +216,18 @@ class ShellListingTests(SynchronousTestCase):
     def test_readme(self) -> None:
         """A newcomer who follows the README sees what it shows, with the commands as they are installed."""
         self.run_page(PROJECT / "README.md", Path(sys.prefix))
+
+    def test_first_broker(self) -> None:
+        """A newcomer's broker processes and answers messages as the tutorial shows."""
+        self.run_page(TUTORIALS / "first-broker.md")
+
+    def test_first_client(self) -> None:
+        """A newcomer's application sends and receives as the tutorial shows."""
+        self.run_page(TUTORIALS / "first-client.md")
+
+    def test_first_estate(self) -> None:
+        """A newcomer's messages are routed, and wait, as the tutorial shows."""
+        self.run_page(TUTORIALS / "first-estate.md")
 
     def test_operating(self) -> None:
         """The tasks of an operator are done as the guide does them."""
