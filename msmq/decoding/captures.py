@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import attrs
 
 from msmq.decoding.datagrams_json import ping_record, topology_record
 from msmq.decoding.frames import Address, TcpSegment, is_known_link, is_tunnelled, read_segment
-from msmq.decoding.hex_dumps import directions, parse_dumps
-from msmq.decoding.hex_text import looks_like_hex, parse_hex
+from msmq.decoding.inputs import BytesInput, CaptureInput, ContentKind, read_input
 from msmq.decoding.packet_stream import PacketStream
-from msmq.decoding.pcap import Frame, is_capture, read_frames
+from msmq.decoding.pcap import Frame
 from msmq.decoding.records import Record, malformed_record, note_record
 from msmq.decoding.tcp import Piece, TcpDirection
 from msmq.decoding.values import unix_time
 from msmq.errors import RemoteProtocolError
-
-LARGEST_INPUT = 1 << 30
-"""Maximum size of a compressed input after decompression, in bytes."""
-
-_GZIP = b"\x1f\x8b"
-_ETHERNET, _RAW_IP = 1, 101
-_CONTROLS = bytes(code for code in (*range(32), 127) if code not in b"\t\n\v\f\r")
 
 SESSION_PORT = 1801
 """TCP for sessions, UDP for directory discovery. [MS-MQQB] 2.1.1, [MS-MQSD] 2.1."""
@@ -52,7 +41,8 @@ def decode(
 
     A pcap or pcapng file is recognised by its first bytes, hex text by its characters; a ping or a topology
     packet may be the whole input; any other input is the byte stream of a session. Any of them may be
-    compressed with gzip, up to L{LARGEST_INPUT} bytes. Nothing in the input makes this raise.
+    compressed with gzip, up to L{LARGEST_INPUT<msmq.decoding.inputs.LARGEST_INPUT>} bytes. Nothing in the
+    input makes this raise.
 
     @param is_hex: the input has to be hex text; anything else is malformed.
     @param session_port: in a capture, the TCP port of sessions and the UDP port of discovery.
@@ -60,78 +50,25 @@ def decode(
     @param with_positions: lines of packets of sessions have the positions of their fields.
     """
     options = _Options(session_port, ping_port, with_positions)
-    if data[:2] == _GZIP:
-        try:
-            data = _inflated(data)
-        except (OSError, EOFError, zlib.error) as error:
-            yield malformed_record(0, RemoteProtocolError("gzip", "CaptureFile", "gzip", 0, str(error)))
-            return
-    text = None if is_capture(data) or _as_text(data[:4096]) is None else _as_text(data)
-    dumps = None if text is None else parse_dumps(text)
-    both = None if dumps is None else directions(dumps)
-    if both is not None:
-        for number, stream in enumerate(both, 1):
-            for record in decode_stream(stream, with_positions=with_positions):
-                yield {"direction": number, **record}
+    try:
+        inputs = read_input(data, is_hex=is_hex)
+    except RemoteProtocolError as error:
+        yield malformed_record(error.offset, error)
         return
-    if dumps is not None and (len(dumps) > 1 or _link_type([dumps[0].data]) is not None):
-        yield from _decode_dumps([dump.data for dump in dumps], options)
-        return
-    if dumps is not None:
-        data = dumps[0].data
-    elif is_hex or looks_like_hex(data):
-        try:
-            data = parse_hex(data.decode("utf-8", "replace"))
-        except RemoteProtocolError as error:
-            yield malformed_record(error.offset, error)
-            return
-    yield from _decode_bytes(data, options)
-
-
-def _decode_bytes(data: bytes, options: _Options) -> Iterator[Record]:
-    if is_capture(data):
-        yield from _decode_frames(read_frames(data), options)
-    elif data[2:4] == b"HU" and data[4:8] != b"LIOR":
-        yield _datagram_record(data, is_ping=True)
-    elif data[:1] == b"\0" and data[1:2] in (b"\1", b"\2"):
-        yield _datagram_record(data, is_ping=False)
-    else:
-        yield from decode_stream(data, with_positions=options.with_positions)
-
-
-def _as_text(data: bytes) -> str | None:
-    """Decode an input as text, in any encoding; C{None} for binary input."""
-    if data.translate(None, _CONTROLS) != data:
-        return None
-    return data.decode("utf-8", "replace")
-
-
-def _inflated(data: bytes) -> bytes:
-    with gzip.open(io.BytesIO(data)) as file:
-        found = file.read(LARGEST_INPUT + 1)
-    if len(found) > LARGEST_INPUT:
-        raise OSError(f"more than {LARGEST_INPUT} bytes")
-    return found
-
-
-def _link_type(frames: Sequence[bytes]) -> int | None:
-    """The link type of these frames, among those in dumps; C{None} if they are not frames."""
-    for link_type in (_ETHERNET, _RAW_IP):
-        if any(read_segment(link_type, frame) is not None for frame in frames):
-            return link_type
-    return None
-
-
-def _decode_dumps(dumps: Sequence[bytes], options: _Options) -> Iterator[Record]:
-    """Decode the frames of a printed capture, or several inputs of another kind in order."""
-    link_type = _link_type(dumps)
-    if link_type is not None:
-        frames = (Frame(number, None, link_type, data) for number, data in enumerate(dumps, 1))
-        yield from _decode_frames(frames, options)
-        return
-    for number, data in enumerate(dumps, 1):
-        for record in _decode_bytes(data, options):
-            yield {"frame": number, **record}
+    for each in inputs:
+        if isinstance(each, CaptureInput):
+            records = _decode_frames(each.frames, options)
+        elif each.kind is ContentKind.STREAM:
+            records = decode_stream(each.data, with_positions=with_positions)
+        else:
+            records = iter([_datagram_record(each.data, is_ping=each.kind is ContentKind.PING)])
+        number: Record = {"frame": each.frame} if each.frame else {}
+        if isinstance(each, BytesInput) and each.direction:
+            number["direction"] = each.direction
+        if number:
+            yield from ({**number, **record} for record in records)
+        else:
+            yield from records
 
 
 def decode_stream(data: bytes, *, with_positions: bool = False) -> Iterator[Record]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import TypeAlias
 
@@ -18,6 +19,7 @@ from dpkt.udp import UDP
 
 _LINKS = {0: Loopback, 1: Ethernet, 108: Loopback, 113: SLL, 228: IP, 229: IP6, 276: SLL2}
 _RAW_IP = frozenset({12, 14, 101})
+_IP6_HEADER = 40
 
 Address: TypeAlias = tuple[str, int]
 """An IP address as text, and a port."""
@@ -54,6 +56,28 @@ def read_segment(link_type: int, data: bytes) -> TcpSegment | None:
     except Exception:
         # dpkt's parsers raise arbitrary exceptions for a damaged frame, not only their own error.
         return None
+
+
+def rewritten_frame(link_type: int, data: bytes, address: Callable[[str], str], payload: bytes) -> bytes:
+    """The IP packet of a frame with another payload and other addresses, and checksums that fit.
+
+    @param data: a frame for which L{read_segment} returns a segment.
+    @param address: the other address for one.
+    """
+    packet = _ip_packet(link_type, data)
+    assert packet is not None, "it has a segment"
+    carried = packet.data
+    packet.src = ip_address(address(str(ip_address(packet.src)))).packed
+    packet.dst = ip_address(address(str(ip_address(packet.dst)))).packed
+    carried.data = payload
+    carried.sum = 0
+    if isinstance(carried, UDP):
+        carried.ulen = len(carried)
+    if isinstance(packet, IP):
+        packet.sum = 0
+    else:
+        packet.plen = len(packet) - _IP6_HEADER
+    return bytes(packet)
 
 
 def is_tunnelled(link_type: int, data: bytes) -> bool:

@@ -52,6 +52,22 @@ class DecodeTests(CommandTestCase):
         self.assertEqual(self.msmq("decode", input=PACKETS).output, expected)
         self.assertEqual(self.msmq("decode", "-", "--json", input=PACKETS).output, expected)
 
+    def test_anonymise(self) -> None:
+        """--anonymise writes a new file, prints what is in it, and never replaces a file."""
+        copy = Path(self.mktemp())
+        ended = self.msmq("decode", self.file(PACKETS + b"rest"), "--anonymise", str(copy), "--json")
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertEqual(
+            ended.objects,
+            [{"file": str(copy), "packets": 2, "cleared_bytes": 4, "omitted_frames": 0}],
+        )
+        first = copy.read_bytes()
+        self.assertEqual(len(first), len(PACKETS) + 4)
+        self.assertNotIn(b"hello", first)
+        again = self.msmq("decode", self.file(PACKETS), "--anonymise", str(copy))
+        self.assertEqual((again.status, copy.read_bytes()), (2, first))
+        self.assertIn("File exists", again.errors)
+
     def test_fields(self) -> None:
         """--fields adds the position of each field, up to the end of the packet."""
         for line in self.msmq("decode", "--fields", input=PACKETS).output.splitlines():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -29,10 +30,22 @@ from msmq.cli.output import complain
     help="The port of pings in captures.",
 )
 @click.option("--fields", "with_positions", is_flag=True, help="Add where each field of a packet is.")
+@click.option(
+    "--anonymise",
+    "copy",
+    metavar="OUT",
+    help="Print nothing, and write a copy without names, addresses and contents to OUT, a new file.",
+)
 @common_options
 @pass_settings
 def decode(
-    settings: Settings, file: str, is_hex: bool, port: int, ping_port: int, with_positions: bool
+    settings: Settings,
+    file: str,
+    is_hex: bool,
+    port: int,
+    ping_port: int,
+    with_positions: bool,
+    copy: str | None,
 ) -> int:
     """Print the packets in FILE, or in standard input without FILE or with -, as JSON lines.
 
@@ -44,6 +57,8 @@ def decode(
     from msmq.decoding.captures import decode as decode_input
     from msmq.decoding.records import is_malformed
 
+    if copy is not None:
+        return _anonymise(settings, _read(file), copy, is_hex, port, ping_port)
     output = settings.output
     malformed = 0
     records = decode_input(
@@ -56,6 +71,31 @@ def decode(
     if malformed:
         complain(f"{malformed} malformed in {file}", "msmq decode")
     return REFUSED if malformed else DONE
+
+
+def _anonymise(settings: Settings, data: bytes, path: str, is_hex: bool, port: int, ping_port: int) -> int:
+    from msmq.decoding.anonymising.captures import anonymise
+    from msmq.decoding.anonymising.pseudonyms import KEY_SIZE
+    from msmq.errors import RemoteProtocolError
+
+    try:
+        copy = anonymise(data, os.urandom(KEY_SIZE), is_hex=is_hex, session_port=port, ping_port=ping_port)
+        with open(path, "xb") as file:
+            file.write(copy.data)
+    except RemoteProtocolError as error:
+        complain(str(error), "msmq decode")
+        return REFUSED
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+    settings.output.one(
+        {
+            "file": path,
+            "packets": copy.packets,
+            "cleared_bytes": copy.cleared,
+            "omitted_frames": copy.omitted,
+        }
+    )
+    return DONE
 
 
 def _read(path: str) -> bytes:

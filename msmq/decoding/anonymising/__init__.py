@@ -1,0 +1,1 @@
+"""Captures that may be shared: names, addresses, identifiers and contents replaced, the structure kept."""

@@ -1,0 +1,264 @@
+"""Copies of captures that may be shared: what they keep, and what they do not contain."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from typing import Any
+from uuid import UUID
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.decoding.anonymising.captures import anonymise
+from msmq.decoding.anonymising.packets import anonymised_packet
+from msmq.decoding.anonymising.pseudonyms import Pseudonyms
+from msmq.decoding.captures import decode
+from msmq.decoding.values import guid_text
+from msmq.errors import RemoteProtocolError
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.internal.final_ack import FinalAck
+from msmq.structures.internal.order_queue import AckEnvelope
+from msmq.structures.names.queue_names import DirectQueueFormatName, QueueNameKind
+from msmq.wire.guid import NULL_GUID
+from tests.builders import ALPHA, BETA
+from tests.decoding.builders import link, pcap, tcp, udp
+from tests.decoding.test_captures import CLIENT, PING, REQUEST, SERVER, session
+from tests.decoding.test_packets_json import whole_message
+from tests.vectors import vector
+
+KEY = b"k" * 32
+KEPT = ("PacketSize", "MessageID", "TxSequenceNumber", "MessageClass", "BodyType", "LabelLength", "SentTime")
+
+
+def lines(data: bytes) -> list[Any]:
+    return list(decode(data))
+
+
+def sent(name: str, body: bytes, **properties: Any) -> bytes:
+    """A message with all headers to a direct name."""
+    message = whole_message()
+    user = attrs.evolve(
+        message.user,
+        queue_manager_address=NULL_GUID,
+        destination_kind=QueueNameKind.DIRECT,
+        destination_queue=DirectQueueFormatName(name),
+    )
+    changed = attrs.evolve(
+        message.properties, message_body=body, allocation_body_size=len(body), **properties
+    )
+    return attrs.evolve(message, user=user, properties=changed).to_bytes()
+
+
+def destination(packet: bytes) -> str:
+    [line] = lines(packet)
+    return str(line["UserHeader"]["DestinationQueue"]["FormatName"])
+
+
+class PacketTests(SynchronousTestCase):
+    """One packet."""
+
+    def test_structure(self) -> None:
+        """The copy has the same headers, sizes, numbers and flags."""
+        for packet in (whole_message().to_bytes(), vector("mqqb-4.1.7-user-message")):
+            [before], [after] = lines(packet), lines(anonymised_packet(packet, Pseudonyms(KEY)))
+            self.assertEqual((list(before), before["size"]), (list(after), after["size"]))
+            for header in (key for key, value in before.items() if isinstance(value, dict)):
+                self.assertEqual(list(before[header]), list(after[header]), header)
+                for name in KEPT:
+                    self.assertEqual(before[header].get(name), after[header].get(name), name)
+
+    def test_contents(self) -> None:
+        """No name, label, body, signature or GUID of the original is in the copy."""
+        packet = sent("OS:beta\\private$\\payroll", b"Ada Lovelace: 42000", label="salaries of beta")
+        copy = anonymised_packet(packet, Pseudonyms(KEY))
+        for secret in ("payroll", "beta", "salaries", "Lovelace", "42000"):
+            forms = [secret.lower().encode(), secret.lower().encode("utf-16-le")]
+            self.assertTrue(any(form in packet.lower() for form in forms), secret)
+            self.assertFalse(any(form in copy.lower() for form in forms), secret)
+        [before], [after] = lines(packet), lines(copy)
+        for header, field in (
+            ("UserHeader", "SourceQueueManager"),
+            ("TransactionHeader", "ConnectorQMGuid"),
+            ("SecurityHeader", "Signature_base64"),
+            ("DebugHeader", "QueueIdentifier"),
+        ):
+            self.assertNotEqual(before[header].get(field, 1), after[header].get(field, 2), field)
+
+    def test_names(self) -> None:
+        """The form of a name stays, and equal names stay equal, wherever they are."""
+        names = Pseudonyms(KEY)
+        found = [
+            destination(anonymised_packet(sent(name, b"x"), names))
+            for name in ("OS:beta\\private$\\pay", "OS:BETA\\private$\\pay", "OS:beta\\private$\\buy")
+        ]
+        self.assertRegex(found[0], r"^DIRECT=OS:[a-z]{4}\\private\$\\[a-z]{3}$")
+        self.assertEqual(found[0].lower(), found[1].lower())
+        self.assertNotEqual(found[0], found[2])
+        self.assertEqual(found[0].rpartition("\\")[0], found[2].rpartition("\\")[0])
+
+    def test_xml_body(self) -> None:
+        """XML is still XML with the same tree."""
+        body = b'<?xml version="1.0" encoding="utf-8"?><order id="7"><name>A &amp; B</name><name/></order>'
+        copy = Pseudonyms(KEY).data(body)
+        before, after = ElementTree.fromstring(body), ElementTree.fromstring(copy)
+        self.assertEqual(len(body), len(copy))
+        self.assertNotEqual(before.tag, after.tag)
+        self.assertEqual([child.tag == after[0].tag for child in after], [True, True])
+        self.assertRegex(str(after[0].text), r"^[A-Z] & [A-Z]$")
+
+    def test_final_acknowledgement(self) -> None:
+        """The queue manager in a FinalAck is the one of the message that it acknowledges."""
+        envelope = AckEnvelope(BETA, f"TCP:{CLIENT[0]}")
+        packet = FinalAck(envelope, 0x4000, TxSequenceID(5, 6), 7, 3, ALPHA, 9).to_bytes()
+        names = Pseudonyms(KEY)
+        [before], [after] = lines(packet), lines(anonymised_packet(packet, names))
+        self.assertEqual(after["packet"], "FinalAck")
+        body = {**before["FinalAckBody"], **after["FinalAckBody"]}
+        changed = {key for key, value in body.items() if value != before["FinalAckBody"][key]}
+        self.assertEqual(len(changed), 1, changed)
+        self.assertEqual(body[changed.pop()], guid_text(names.guid(ALPHA.bytes_le)))
+
+
+class CaptureCopyTests(SynchronousTestCase):
+    """Captures, streams and datagrams."""
+
+    def copied(self, packets: list[bytes], link_type: int = 1) -> Any:
+        return anonymise(pcap([link(link_type, packet) for packet in packets], link_type), KEY)
+
+    def test_session(self) -> None:
+        """The copy of a session has its frames, times, ports and packets, for any link type."""
+        for link_type in (1, 113, 276, 0, 101):
+            data = pcap([link(link_type, packet) for packet in session()], link_type)
+            copy = anonymise(data, KEY)
+            self.assertEqual((copy.packets, copy.cleared, copy.omitted), (6, 0, 0))
+            before, after = lines(data), lines(copy.data)
+            for key in ("frame", "time", "offset", "packet", "size"):
+                self.assertEqual([each[key] for each in before], [each[key] for each in after], key)
+            self.assertEqual(
+                [each["source"].rpartition(":")[2] for each in before],
+                [each["source"].rpartition(":")[2] for each in after],
+            )
+            for address in (b"\x0a\0\0\1", b"\x0a\0\0\2"):
+                self.assertNotIn(address, copy.data)
+
+    def test_addresses_in_names(self) -> None:
+        """An address in a direct name is replaced by the same one as in the headers of IP."""
+        packet = sent(f"TCP:{SERVER[0]}\\private$\\pay", b"x")
+        copy = self.copied([tcp(CLIENT, SERVER, 1, syn=True), tcp(CLIENT, SERVER, 2, packet)])
+        [line] = lines(copy.data)
+        name = line["UserHeader"]["DestinationQueue"]["FormatName"]
+        self.assertIn(f"TCP:{line['destination'].rpartition(':')[0]}\\", name)
+        self.assertNotIn(SERVER[0], name)
+
+    def test_ipv6(self) -> None:
+        """Addresses of IPv6 are replaced too."""
+        client, server = ("fd00::1", 49759), ("fd00::2", 1801)
+        copy = self.copied(session(client, server))
+        [*after] = lines(copy.data)
+        self.assertEqual(len(after), 6)
+        self.assertNotIn("fd00::", str([each["source"] for each in after]))
+
+    def test_order_on_the_wire(self) -> None:
+        """Late and repeated segments are late and repeated in the copy."""
+        frames = session()
+        frames = [*frames[:6], frames[7], frames[6], frames[6], *frames[8:]]
+        data = pcap([link(1, frame) for frame in frames])
+        before, after = lines(data), lines(anonymise(data, KEY).data)
+        self.assertEqual([each["frame"] for each in before], [each["frame"] for each in after])
+        self.assertEqual([each["packet"] for each in before], [each["packet"] for each in after])
+
+    def test_what_is_not_understood(self) -> None:
+        """Malformed bytes are cleared, other protocols are left out, and both are counted."""
+        secret = b"secret secret secret"
+        frames = [
+            tcp(CLIENT, SERVER, 1, syn=True),
+            tcp(CLIENT, SERVER, 2, secret),
+            tcp(CLIENT, ("10.0.0.2", 80), 2, secret),
+            udp(CLIENT, ("10.0.0.2", 53), secret),
+            udp(CLIENT, ("10.0.0.2", 3527), secret),
+        ]
+        copy = self.copied(frames)
+        self.assertEqual((copy.packets, copy.cleared, copy.omitted), (0, 2 * len(secret), 2))
+        self.assertNotIn(b"secret", copy.data)
+
+    def test_lower_layers(self) -> None:
+        """Addresses of Ethernet are not in the copy."""
+        frame = b"\xaa\xbb\xcc\xdd\xee\xff" * 2 + b"\x08\x00" + session()[0]
+        self.assertNotIn(b"\xaa\xbb\xcc", anonymise(pcap([frame]), KEY).data)
+
+    def test_datagrams(self) -> None:
+        """A ping and a topology request have other GUIDs, and the same cookie and size."""
+        for packet, header, field in (
+            (PING, "PingPacket", "QMGuid"),
+            (REQUEST, "TopologyClientRequest", "EnterpriseID"),
+        ):
+            copy = anonymise(packet, KEY)
+            [before], [after] = lines(packet), lines(copy.data)
+            self.assertEqual(before["size"], after["size"])
+            self.assertEqual(before[header].get("Cookie"), after[header].get("Cookie"))
+            self.assertNotEqual(before[header][field], after[header][field])
+
+    def test_damaged_input(self) -> None:
+        """A damaged capture, and a text with several dumps, are refused with the reason."""
+        whole = pcap([link(1, packet) for packet in session()])
+        with self.assertRaises(RemoteProtocolError):
+            anonymise(whole[:-3], KEY)
+        text = "\n\n".join("00000000: 0102 0304" for _ in range(2)).encode()
+        with self.assertRaisesRegex(RemoteProtocolError, "2 dumps"):
+            anonymise(text, KEY)
+
+
+class PseudonymTests(SynchronousTestCase):
+    """Replacements."""
+
+    @given(st.text())
+    def test_lengths(self, text: str) -> None:
+        """A text keeps its length in characters, in UTF-8 and in UTF-16."""
+        other = Pseudonyms(KEY).text(text)
+        for encoding in ("utf-8", "utf-16-le"):
+            sizes = [len(each.encode(encoding, "surrogatepass")) for each in (text, other)]
+            self.assertEqual(sizes[0], sizes[1], (text, other))
+        self.assertEqual(len(text), len(other))
+
+    @given(st.binary())
+    def test_data(self, data: bytes) -> None:
+        """So does a content of any kind."""
+        self.assertEqual(len(Pseudonyms(KEY).data(data)), len(data))
+
+    @given(st.ip_addresses().map(str))
+    def test_addresses(self, address: str) -> None:
+        """The text of an address keeps its length, and is an address."""
+        names = Pseudonyms(KEY)
+        other = names.address(address)
+        self.assertEqual(len(other), len(address))
+        self.assertEqual(other, names.text(address))
+
+    def test_distinct(self) -> None:
+        """Different names and addresses get different ones, even where there are few of a length."""
+        names = Pseudonyms(KEY)
+        words = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+        self.assertEqual(len({names.text(word) for word in words}), 26)
+        hosts = [f"10.0.{high}.{low}" for high in range(10, 40) for low in range(10, 40)]
+        self.assertEqual(len({names.address(host) for host in hosts}), len(hosts))
+
+    def test_key(self) -> None:
+        """Another key gives other pseudonyms, so nobody can try out a name."""
+        self.assertNotEqual(Pseudonyms(KEY).text("payroll"), Pseudonyms(b"j" * 32).text("payroll"))
+        guid = UUID(int=5).bytes_le
+        self.assertNotEqual(Pseudonyms(KEY).guid(guid), Pseudonyms(b"j" * 32).guid(guid))
+
+    def test_kept(self) -> None:
+        """The null GUID, loopback addresses, well-known SIDs and the words of format names stay."""
+        names = Pseudonyms(KEY)
+        self.assertEqual(names.guid(bytes(16)), bytes(16))
+        self.assertEqual(names.address("127.0.0.1"), "127.0.0.1")
+        self.assertEqual(names.text("DIRECT=TCP:127.0.0.1\\private$"), "DIRECT=TCP:127.0.0.1\\private$")
+        everyone = bytes.fromhex("010100000000000100000000")
+        self.assertEqual(names.sid(everyone), everyone)
+        user = bytes.fromhex("0105000000000005") + b"".join(
+            number.to_bytes(4, "little") for number in (21, 111111, 222222, 333333, 1105)
+        )
+        self.assertEqual(names.sid(user)[:12], user[:12])
+        self.assertNotEqual(names.sid(user)[12:], user[12:])
