@@ -18,6 +18,7 @@ GREATEST_ACK_WAIT = 120.0
 """The range of AckTimeout in seconds ([MS-MQQB] 2.2.2.1)."""
 
 
+_CLIENT_GUID: Final = 20
 _SERVER_GUID: Final = 36
 """Offset of ServerGuid in an EstablishConnection packet ([MS-MQQB] 2.2.3)."""
 
@@ -78,14 +79,25 @@ def wrong_addressee(core: SessionCore, request: EstablishConnection) -> RemotePr
     )
 
 
-def is_right_peer(core: SessionCore, response: EstablishConnection) -> bool:
-    """Whether the response is to our request, from its addressee. [MS-MQQB] 3.1.5.3.2.
+def wrong_answer(core: SessionCore, response: EstablishConnection) -> RemoteProtocolError | None:
+    """Why a response is not to our request, or not from its addressee; C{None} if it is. [MS-MQQB] 3.1.5.3.2.
 
     For a direct format name any queue manager may answer, but with an identifier (reading 13).
     """
-    if response.client_guid != core.identifier or response.server_guid == NULL_GUID:
-        return False
-    return core.expected_identifier is None or response.server_guid == core.expected_identifier
+    expected = core.expected_identifier
+    if response.client_guid != core.identifier:
+        rule = f"{braced(response.client_guid)} is not this queue manager, {braced(core.identifier)}"
+        return _wrong_answer("ClientGuid", _CLIENT_GUID, rule)
+    if response.server_guid == NULL_GUID:
+        return _wrong_answer("ServerGuid", _SERVER_GUID, "the queue manager that answers has no identifier")
+    if expected is not None and response.server_guid != expected:
+        rule = f"{braced(response.server_guid)} answered in place of {braced(expected)}"
+        return _wrong_answer("ServerGuid", _SERVER_GUID, rule)
+    return None
+
+
+def _wrong_answer(field: str, offset: int, rule: str) -> RemoteProtocolError:
+    return RemoteProtocolError("[MS-MQQB] 3.1.5.3.2", "EstablishConnectionHeader", field, offset, rule)
 
 
 def send_connection_parameters(core: SessionCore, response: EstablishConnection, now: Moment) -> None:

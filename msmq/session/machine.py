@@ -190,8 +190,8 @@ def _build() -> TypeMachineBuilder[SessionInputs, SessionCore]:
         if packet.is_refused:
             core.effects.append(Progress(ConnectionProgress.CONNECTION_REFUSED))
             inputs.fail(CloseReason.REFUSED_BY_PEER, None, now)
-        elif not establishing.is_right_peer(core, packet):
-            inputs.fail(CloseReason.WRONG_PEER, None, now)
+        elif (wrong := establishing.wrong_answer(core, packet)) is not None:
+            inputs.fail(CloseReason.WRONG_PEER, wrong, now)
         else:
             establishing.send_connection_parameters(core, packet, now)
 

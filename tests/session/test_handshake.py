@@ -337,18 +337,24 @@ class InitiatorTests(SynchronousTestCase):
         self.assertEqual(driven.close_reason, CloseReason.WRONG_PEER)
 
     def test_closes_on_a_wrong_answer(self) -> None:
-        """Another client, another server, or a refusal ends the attempt (MQQB-3.1.5.3.2-02)."""
-        cases: list[tuple[bytes, CloseReason]] = [
-            (establish(GAMMA, BETA), CloseReason.WRONG_PEER),
-            (establish(ALPHA, GAMMA), CloseReason.WRONG_PEER),
-            (establish(ALPHA, BETA, refused=True), CloseReason.REFUSED_BY_PEER),
+        """Another client, another server, or a refusal ends the attempt (MQQB-3.1.5.3.2-02).
+
+        The error names the foreign identifier and where it is.
+        """
+        foreign = braced(GAMMA)
+        cases: list[tuple[bytes, CloseReason, str | None]] = [
+            (establish(GAMMA, BETA), CloseReason.WRONG_PEER, f"ClientGuid at offset 20: {foreign} is not"),
+            (establish(ALPHA, GAMMA), CloseReason.WRONG_PEER, f"ServerGuid at offset 36: {foreign} answered"),
+            (establish(ALPHA, BETA, refused=True), CloseReason.REFUSED_BY_PEER, None),
         ]
-        for answer, reason in cases:
+        for answer, reason, words in cases:
             driven = dialling(expected_identifier=BETA)
             driven.take_written()
             driven.receive(answer)
             self.assertEqual(driven.close_reason, reason)
             self.assertEqual(driven.written, b"")
+            [closed] = [effect for effect in driven.effects if isinstance(effect, Closed)]
+            self.assertIn(words or "None", str(closed.error))
 
     def test_records_a_refusal(self) -> None:
         """The connection history says ConnectionRefused."""
