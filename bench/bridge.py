@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-import rabbitmq
-from measuring import Result, compare
+from programs import rabbitmq
+from rig.measuring import Result, compare
 
 ROUNDS: Final = 5
 MESSAGES: Final = 10_000

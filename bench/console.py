@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from measuring import Result, Turns
 from twisted.internet.defer import Deferred, ensureDeferred, gatherResults
 from twisted.internet.stdio import StandardIO
 from twisted.internet.task import react
@@ -34,6 +33,8 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.process.collector import settle
 from msmq.service.process.descriptors import raise_descriptor_limit
 from msmq.service.server import Server
+from rig.flights import BENCH, environment
+from rig.measuring import Result, Turns
 
 QUEUES: Final = 10_000
 MESSAGES: Final = 1_000_000
@@ -165,11 +166,12 @@ class ConsoleServer:
         self.base = f"http://127.0.0.1:{ready['web']}"
         peers = subprocess.Popen(
             [
-                *(sys.executable, str(Path(__file__).with_name("peers.py"))),
+                *(sys.executable, str(BENCH / "programs" / "peers.py")),
                 *("127.0.0.1", str(ready["session"]), ready["server"], str(sessions)),
             ],
             stdout=subprocess.PIPE,
             text=True,
+            env=environment(),
         )
         ends.callback(peers.wait)
         ends.callback(peers.kill)
@@ -317,6 +319,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         _child(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
     else:
-        from measuring import table
+        from rig.measuring import table
 
         print(table(measure(*map(int, sys.argv[1:]))))

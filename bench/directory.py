@@ -24,7 +24,6 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
-from measuring import Result, Turns, table
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -38,6 +37,7 @@ from msmq.membership.queries import SortOrder
 from msmq.net.clock import SystemClock
 from msmq.service.process.collector import settle
 from msmq.structures.names.format_name import DistributionListFormatName
+from rig.measuring import Result, Turns, table
 
 QUEUES: Final = 10_000
 USERS: Final = 100_000

@@ -25,10 +25,11 @@ from typing import Any, Final
 
 import attrs
 from directory import LONGEST_TURN, _most_resident
-from measuring import Turns
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
+
+from rig.measuring import Turns
 
 SECONDS: Final = 5.0
 """How long each fault lasts."""

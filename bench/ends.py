@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Final, Protocol
 
-import rabbitmq
-from flights import Part
-from measuring import Result, compare
-from servers import Manager, processor_seconds, written_bytes
+from programs import rabbitmq
+from rig.flights import Part
+from rig.measuring import Result, compare
+from rig.servers import Manager, processor_seconds, written_bytes
 
 COUNTS: Final = {
     1024: {1: 1000, 10: 4000, 100: 10_000, 1000: 15_000},
@@ -73,10 +73,18 @@ class QueueManagers:
         queue = QUEUES["transactional" if kind == "transactional" else "plain"]
         spent = _spent([self.sender.pid, self.receiver.pid], count)
         with ExitStack() as processes:
-            receiver = Part(processes, "applications", "receive", self.receiver.socket, queue, count)
+            receiver = Part(processes, "programs/applications", "receive", self.receiver.socket, queue, count)
             receiver.hear()
             sender = Part(
-                processes, "applications", "send", self.sender.socket, queue, kind, count, size, outstanding
+                processes,
+                "programs/applications",
+                "send",
+                self.sender.socket,
+                queue,
+                kind,
+                count,
+                size,
+                outstanding,
             )
             figures = _figures(count, sender.hear(), receiver.hear())
         return {**figures, **spent()}
@@ -96,11 +104,13 @@ class RabbitMQ:
         queue = rabbitmq.QUEUE if first is last else rabbitmq.OUTGOING
         spent = _spent([process for node in self._nodes for process in node.processes], count)
         with ExitStack() as processes:
-            consumer = Part(processes, "rabbitmq", "consume", first.port, count, outstanding, "classic")
+            consumer = Part(
+                processes, "programs/rabbitmq", "consume", first.port, count, outstanding, "classic"
+            )
             consumer.hear()
             publisher = Part(
                 processes,
-                *("rabbitmq", "publish", last.port, queue, count, size, outstanding, RIVALS[kind]),
+                *("programs/rabbitmq", "publish", last.port, queue, count, size, outstanding, RIVALS[kind]),
             )
             figures = _figures(count, publisher.hear(), consumer.hear())
         return {**figures, **spent()}

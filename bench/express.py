@@ -16,9 +16,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-from bare_frames import TIMEOUT, messages_per_second
-from flights import forever
-from measuring import Result, compare
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
@@ -27,6 +24,9 @@ from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
+from programs.bare_frames import TIMEOUT, messages_per_second
+from rig.flights import forever
+from rig.measuring import Result, compare
 
 MESSAGES = 64_000
 ROUNDS = 5

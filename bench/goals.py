@@ -22,7 +22,8 @@ import million
 import parsing
 import routing
 import transfer
-from measuring import Result, markdown
+
+from rig.measuring import Result, markdown
 
 ROUNDS: Final = 5
 PARTS: Final[dict[str, Callable[[int], list[Result]]]] = {

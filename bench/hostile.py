@@ -11,11 +11,10 @@ import time
 import tracemalloc
 from functools import partial
 
-from measuring import Result, compare
-
 from msmq.errors import RemoteProtocolError
 from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
 from msmq.wire.framer import StreamFramer
+from rig.measuring import Result, compare
 
 SIZES = {"1 KiB": 1024, "64 KiB": 64 * 1024, "4 MiB": 4 * 1024 * 1024}
 PIECE = 64 * 1024

@@ -14,8 +14,9 @@ from contextlib import ExitStack
 from typing import Final
 
 from ends import STORAGE, WINDOW, QueueManagers
-from flights import Part
-from measuring import Result, table
+
+from rig.flights import Part
+from rig.measuring import Result, table
 
 SECONDS: Final = 10.0
 """How long messages are sent at each rate."""
@@ -36,10 +37,19 @@ def paced(managers: QueueManagers, rate: float, seconds: float) -> dict[str, flo
     """
     count = max(1, int(rate * seconds))
     with ExitStack() as processes:
-        receiver = Part(processes, "applications", "receive", managers.receiver.socket, managers.plain, count)
+        receiver = Part(
+            processes, "programs/applications", "receive", managers.receiver.socket, managers.plain, count
+        )
         receiver.hear()
         sender = Part(
-            processes, "applications", "pace", managers.sender.socket, managers.plain, count, SIZE, rate
+            processes,
+            "programs/applications",
+            "pace",
+            managers.sender.socket,
+            managers.plain,
+            count,
+            SIZE,
+            rate,
         )
         sent = sender.hear()
         return {**receiver.hear(), **{f"answered_{key}": value for key, value in sent.items()}}

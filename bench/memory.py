@@ -20,11 +20,10 @@ import time
 from contextlib import ExitStack
 from typing import Final
 
-from flights import Part
-from measuring import Result, table
-from servers import Manager, resident
-
 from msmq.control.protocol.records import StreamRecord
+from rig.flights import Part
+from rig.measuring import Result, table
+from rig.servers import Manager, resident
 
 MESSAGES: Final = 1_000_000
 SESSIONS: Final = 1000
@@ -100,7 +99,7 @@ def paused(flood: int = FLOOD) -> list[Result]:
             *_memory("receiver stands still", still),
         ]
         with Watch(sender=sender.pid, receiver=receiver.pid) as slow:
-            reader = Part(processes, "applications", "crawl", receiver.socket, QUEUE, SLOW, WATCHED)
+            reader = Part(processes, "programs/applications", "crawl", receiver.socket, QUEUE, SLOW, WATCHED)
             _flood(sender, destination, flood, "express")
             taken = reader.hear()["taken"]
         name = f"receiver takes {taken / WATCHED:.0f} messages/s of {2 * flood:,}"
@@ -129,7 +128,7 @@ def sessions(count: int = SESSIONS) -> list[Result]:
         host, _, port = server.endpoint.rpartition(":")
         identifier = server.client.status()["identifier"]
         before = resident(server.pid)
-        peer = Part(processes, "peers", host, port, identifier, count)
+        peer = Part(processes, "programs/peers", host, port, identifier, count)
         opened = peer.hear()["opened"]
         time.sleep(1.0)
         each = (resident(server.pid) - before) * 1000 / max(1, opened)

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measuring import Result, table
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.internet.task import react as run_reactor
@@ -23,6 +22,7 @@ from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.web.exposition import FRESH, Exposition, Instruments
+from rig.measuring import Result, table
 
 QUEUES = 1_000
 ROUNDS = 15

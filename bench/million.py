@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from measuring import Result, Turns
 from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import deferLater, react
 
@@ -28,6 +27,7 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.process.collector import settle
 from msmq.service.server import Server
+from rig.measuring import Result, Turns
 
 MANY: Final = 1_000_000
 FEW: Final = 1_000
@@ -257,7 +257,7 @@ if __name__ == "__main__":
     if len(sys.argv) == 5:
         _child(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])
     else:
-        from measuring import table
+        from rig.measuring import table
 
         print(
             table(

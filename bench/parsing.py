@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from struct import Struct
 
-from frames import user_message
-from measuring import Result, compare, seconds_each
-
 from msmq.structures.packet.user_message_view import UserMessageView
+from rig.frames import user_message
+from rig.measuring import Result, compare, seconds_each
 
 GOAL = 4.0
 ROUNDS = 15

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from measuring import Result, compare, table
-
 from msmq.persistence.changes import PutMessage, PutQueue
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.columns import Columns
@@ -34,6 +32,7 @@ from msmq.pipeline.spark import make_session
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.storage.sqlite.database import FileDatabase
+from rig.measuring import Result, compare, table
 
 COUNT: Final = 1_000_000
 BODY: Final = 300

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from ends import COUNTS, QUEUES, WINDOW, Cell, cells
-from flights import Part
-from servers import Manager, processor_seconds, written_bytes
+
+from rig.flights import Part
+from rig.servers import Manager, processor_seconds, written_bytes
 
 ROUNDS: Final = 3
 WARMING: Final = 200
@@ -41,10 +42,18 @@ class Pair:
         processor = {name: processor_seconds(pid) for name, pid in servers.items()}
         written = sum(written_bytes(pid) for pid in servers.values())
         with ExitStack() as processes:
-            reader = Part(processes, "applications", "receive", self._receiver.socket, queue, count)
+            reader = Part(processes, "programs/applications", "receive", self._receiver.socket, queue, count)
             reader.hear()
             writer = Part(
-                processes, "applications", "send", self._sender.socket, queue, kind, count, size, outstanding
+                processes,
+                "programs/applications",
+                "send",
+                self._sender.socket,
+                queue,
+                kind,
+                count,
+                size,
+                outstanding,
             )
             sent, received = writer.hear(), reader.hear()
         figures = {

@@ -17,7 +17,6 @@ from pathlib import Path
 from statistics import median
 from uuid import UUID
 
-from measuring import Result, compare
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
@@ -25,6 +24,7 @@ from msmq.interfaces import IMessageStore
 from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.factory import make_store
+from rig.measuring import Result, compare
 
 ROUNDS = 5
 MESSAGES = {

@@ -16,13 +16,13 @@ from uuid import UUID
 
 import attrs
 import networkx
-from measuring import Result, compare
 
 from msmq.routing.next_hops import next_hops
 from msmq.routing.route import route
 from msmq.routing.table import routing_table
 from msmq.routing.topology import Topology
 from msmq.routing.topology_builder import TopologyBuilder
+from rig.measuring import Result, compare
 
 T = TypeVar("T")
 

@@ -9,7 +9,6 @@ import platform
 import sys
 from collections.abc import Callable
 
-import bare_frames
 import bridge
 import console
 import directory
@@ -24,7 +23,9 @@ import routing
 import storage
 import storage_postgresql
 import transfer
-from measuring import Result, table
+
+from programs import bare_frames
+from rig.measuring import Result, table
 
 BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "parsing": parsing.measure,

@@ -21,7 +21,8 @@ from typing import Final
 import attrs
 from ends import STORAGE, WINDOW, QueueManagers
 from latency import CAPACITY_COUNT, ROUNDS, SIZE, paced
-from servers import Manager, processor_seconds, resident, written_bytes
+
+from rig.servers import Manager, processor_seconds, resident, written_bytes
 
 MINUTES: Final = 120.0
 MARKS: Final = (1, 10, 60, 120)

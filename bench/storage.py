@@ -19,7 +19,6 @@ from itertools import count, islice
 from pathlib import Path
 from uuid import UUID
 
-from measuring import Result, compare
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
@@ -28,6 +27,7 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.storage.sqlite import SqliteMessageStore
+from rig.measuring import Result, compare
 
 ROUNDS = 5
 COMMITS = {1: 1500, 10: 8000, 100: 20_000, 1000: 40_000}

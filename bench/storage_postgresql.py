@@ -14,7 +14,6 @@ from pathlib import Path
 from uuid import UUID
 
 import psycopg
-from measuring import Result, compare
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
 
@@ -22,6 +21,7 @@ from msmq.interfaces import IMessageStore
 from msmq.persistence.changes import PutMessage, PutQueue
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.factory import make_store
+from rig.measuring import Result, compare
 
 PROJECT = Path(__file__).resolve().parent.parent
 ROUNDS = 5

@@ -24,17 +24,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
 
-import bare_frames
 import ends
 from express import run_server
-from flights import Part, forever, say
-from measuring import Result, compare, table
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 
 from msmq.manager.service import QueueManagerService
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.server import Server
+from programs import bare_frames
+from rig.flights import Part, forever, say
+from rig.measuring import Result, compare, table
 
 ROUNDS = 2
 KINDS: Final = ("express", "recoverable", "transactional")

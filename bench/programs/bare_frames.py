@@ -20,11 +20,13 @@ from pathlib import Path
 from struct import Struct
 from typing import Any
 
-from frames import SESSION_ACK_EVERY, WINDOW, session_ack, user_message
-from measuring import Result
 from twisted.internet.endpoints import TCP4ClientEndpoint, connectProtocol
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
+
+from rig.flights import environment
+from rig.frames import SESSION_ACK_EVERY, WINDOW, session_ack, user_message
+from rig.measuring import Result
 
 FRAMES = 320_000
 BODY = 1024
@@ -182,7 +184,10 @@ def messages_per_second(
     """
     command = [sys.executable, str(Path(__file__).resolve())]
     durable = str(int(is_durable))
-    with subprocess.Popen([*command, "receive", durable], stdout=subprocess.PIPE, text=True) as receiver:
+    given = environment()
+    with subprocess.Popen(
+        [*command, "receive", durable], stdout=subprocess.PIPE, text=True, env=given
+    ) as receiver:
         assert receiver.stdout is not None
         port = receiver.stdout.readline().strip()
         try:
@@ -192,6 +197,7 @@ def messages_per_second(
                 text=True,
                 check=True,
                 timeout=TIMEOUT,
+                env=given,
             )
         finally:
             receiver.terminate()

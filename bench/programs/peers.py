@@ -7,8 +7,8 @@ import sys
 import time
 import uuid
 
-from flights import say
-from frames import connection_parameters, establish_connection
+from rig.flights import say
+from rig.frames import connection_parameters, establish_connection
 
 PATIENCE = 30.0
 """Seconds that an answer may take."""

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
-from flights import Tally, body_of, say
-
 from msmq.control.client.client import ControlClient, Delivered, Receipt
 from msmq.control.protocol.records import StreamRecord
+from rig.flights import Tally, body_of, say
 
 KINDS: dict[str, dict[str, object]] = {
     "express": {},

@@ -6,6 +6,7 @@ The monotonic clock is the machine's, the same in all processes.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -51,6 +52,7 @@ class Tally:
         return {"p50": statistics.median(self._ages), "p99": parts[989], "p999": parts[998]}
 
 
+BENCH: Final = Path(__file__).resolve().parents[1]
 _KEPT: list[Deferred[None]] = []
 
 
@@ -66,13 +68,23 @@ def say(**figures: object) -> None:
     sys.stdout.flush()
 
 
+def environment() -> dict[str, str]:
+    """The environment of a process that runs a program of L{programs}, which imports from here."""
+    return {**os.environ, "PYTHONPATH": os.fspath(BENCH)}
+
+
 class Part:
-    """A process that was started to take part in a round, and says what it measured in lines of JSON."""
+    """A process that was started to take part in a round, and says what it measured in lines of JSON.
+
+    @param module: its path below C{bench}, without C{.py}.
+    """
 
     def __init__(self, processes: ExitStack, module: str, *arguments: object) -> None:
         """Start it; it is ended with C{processes}."""
-        command = [sys.executable, str(Path(__file__).with_name(f"{module}.py")), *map(str, arguments)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = [sys.executable, str(BENCH / f"{module}.py"), *map(str, arguments)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        )
         processes.enter_context(self._process)
         processes.callback(self._process.terminate)
         self.pid = self._process.pid

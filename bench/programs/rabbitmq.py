@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from flights import Tally, body_of, say
+from rig.flights import Tally, body_of, say
 
 BINARIES: Final = Path("/usr/lib/rabbitmq/bin")
 USER: Final = "rabbitmq"

@@ -1,0 +1,1 @@
+"""Programs that benchmarks start as processes: applications, peers, and what they are compared with."""

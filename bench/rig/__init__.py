@@ -1,0 +1,1 @@
+"""What benchmarks share: rounds and tables, processes that take part, servers, packets."""
