@@ -21,6 +21,7 @@ from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_queue import AckEnvelope
 from msmq.structures.names.queue_names import DirectQueueFormatName, QueueNameKind
+from msmq.structures.packet.security_header import ProviderInfo
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA
 from tests.decoding.builders import link, pcap, tcp, udp
@@ -49,6 +50,13 @@ def sent(name: str, body: bytes, **properties: Any) -> bytes:
         message.properties, message_body=body, allocation_body_size=len(body), **properties
     )
     return attrs.evolve(message, user=user, properties=changed).to_bytes()
+
+
+def secured(**fields: Any) -> bytes:
+    """A message with all headers and another SecurityHeader."""
+    message = whole_message()
+    assert message.security is not None
+    return attrs.evolve(message, security=attrs.evolve(message.security, **fields)).to_bytes()
 
 
 def destination(packet: bytes) -> str:
@@ -108,6 +116,45 @@ class PacketTests(SynchronousTestCase):
         self.assertEqual([child.tag == after[0].tag for child in after], [True, True])
         self.assertRegex(str(after[0].text), r"^[A-Z] & [A-Z]$")
 
+    def test_long_form_of_an_address(self) -> None:
+        """An address that is not written in its shortest form is replaced, and no byte moves."""
+        for address in ("2001:0db8::0001", "FD00:0:0:0:0:0:0:7", "::ffff:10.1.2.3", "300.1.2.3"):
+            packet = sent(f"TCP:{address}\\private$\\pay", b"x")
+            copy = anonymised_packet(packet, Pseudonyms(KEY))
+            self.assertEqual(len(copy), len(packet))
+            [before], [after] = lines(packet), lines(copy)
+            self.assertEqual(list(before), list(after))
+            self.assertNotIn(address.encode("utf-16-le"), copy)
+
+    def test_senders(self) -> None:
+        """A SID stays a SID, also one of 16 bytes, and an unknown type of sender is replaced whole."""
+        administrators = bytes.fromhex("01020000000000052000000020020000")
+        for sender_type, is_kept in ((1, True), (2, False), (9, False)):
+            packet = secured(sender_id_type=sender_type, security_id=administrators)
+            copy = anonymised_packet(packet, Pseudonyms(KEY))
+            self.assertEqual(administrators in copy, is_kept, sender_type)
+
+    def test_markup(self) -> None:
+        """What looks like markup is replaced too, except for what every document has."""
+        names = Pseudonyms(KEY)
+        for text in (
+            '<?xml-stylesheet href="payroll.xsl"?>',
+            '<?xml version="1.0" payroll="1"?>',
+            "tom&payroll;",
+            "&#112;&#97;&#121;&#x72;",
+            "<!-- payroll -->",
+        ):
+            other = names.text(text)
+            self.assertEqual(len(other), len(text))
+            self.assertNotIn("payroll", other)
+            self.assertNotIn("&#112;&#97;", other)
+        for body in (
+            b"<r>&#9;&#65;&#233;&#8364;&#128169;&#x20AC;&#x1F4A9;</r>",
+            b"<a><![CDATA[pay]]></a><!-- x -->",
+        ):
+            before, after = (ElementTree.fromstring(each) for each in (body, names.data(body)))
+            self.assertEqual(len(before.text or ""), len(after.text or ""), body)
+
     def test_final_acknowledgement(self) -> None:
         """The queue manager in a FinalAck is the one of the message that it acknowledges."""
         envelope = AckEnvelope(BETA, f"TCP:{CLIENT[0]}")
@@ -151,6 +198,13 @@ class CaptureCopyTests(SynchronousTestCase):
         name = line["UserHeader"]["DestinationQueue"]["FormatName"]
         self.assertIn(f"TCP:{line['destination'].rpartition(':')[0]}\\", name)
         self.assertNotIn(SERVER[0], name)
+
+    def test_ipv6_in_names(self) -> None:
+        """So is one of IPv6, as it is written in a direct name."""
+        names = Pseudonyms(KEY)
+        other = names.address("fe80::1:2")
+        self.assertNotEqual(other, "fe80::1:2")
+        self.assertEqual(names.text("DIRECT=TCP:fe80::1:2\\private$"), f"DIRECT=TCP:{other}\\private$")
 
     def test_ipv6(self) -> None:
         """Addresses of IPv6 are replaced too."""
@@ -200,11 +254,16 @@ class CaptureCopyTests(SynchronousTestCase):
             self.assertEqual(before[header].get("Cookie"), after[header].get("Cookie"))
             self.assertNotEqual(before[header][field], after[header][field])
 
-    def test_damaged_input(self) -> None:
-        """A damaged capture, and a text with several dumps, are refused with the reason."""
+    def test_damaged_capture(self) -> None:
+        """A capture that was cut off, as by the end of the program that wrote it, is copied up to there."""
         whole = pcap([link(1, packet) for packet in session()])
-        with self.assertRaises(RemoteProtocolError):
-            anonymise(whole[:-3], KEY)
+        copy = anonymise(whole[:-3], KEY)
+        self.assertEqual((copy.packets, copy.omitted), (5, 0))
+        self.assertIn("pcap", copy.damage)
+        self.assertEqual(anonymise(whole, KEY).damage, "")
+
+    def test_several_dumps(self) -> None:
+        """A text with several dumps is refused with the reason."""
         text = "\n\n".join("00000000: 0102 0304" for _ in range(2)).encode()
         with self.assertRaisesRegex(RemoteProtocolError, "2 dumps"):
             anonymise(text, KEY)
@@ -243,8 +302,25 @@ class PseudonymTests(SynchronousTestCase):
         hosts = [f"10.0.{high}.{low}" for high in range(10, 40) for low in range(10, 40)]
         self.assertEqual(len({names.address(host) for host in hosts}), len(hosts))
 
+    def test_scripts(self) -> None:
+        """Letters of all scripts are replaced, with their marks, and take as many bytes."""
+        names = Pseudonyms(KEY)
+        for text in ("\u023anna", "Müller", "हिन्दी", "ภาษาไทย", "東京", "\U0001d49cda", "\ud800x", "\uffff"):
+            other = names.text(text)
+            self.assertEqual({char for char in text if char > "\x7f"} & set(other), set(), text)
+            for encoding in ("utf-8", "utf-16-le"):
+                sizes = {len(each.encode(encoding, "surrogatepass")) for each in (text, other)}
+                self.assertEqual(len(sizes), 1, (text, other))
+
+    def test_provider(self) -> None:
+        """A provider of Windows keeps its name, another does not."""
+        names = Pseudonyms(KEY)
+        for name, is_kept in (("Microsoft Base Cryptographic Provider v1.0", True), ("Acme", False)):
+            packet = secured(provider_info=ProviderInfo(1, name, b""))
+            self.assertEqual(name.encode("utf-16-le") in anonymised_packet(packet, names), is_kept)
+
     def test_key(self) -> None:
-        """Another key gives other pseudonyms, so nobody can try out a name."""
+        """Another key gives other pseudonyms, so a guess of a name cannot be verified."""
         self.assertNotEqual(Pseudonyms(KEY).text("payroll"), Pseudonyms(b"j" * 32).text("payroll"))
         guid = UUID(int=5).bytes_le
         self.assertNotEqual(Pseudonyms(KEY).guid(guid), Pseudonyms(b"j" * 32).guid(guid))

@@ -80,8 +80,7 @@ def _anonymise(settings: Settings, data: bytes, path: str, is_hex: bool, port: i
 
     try:
         copy = anonymise(data, os.urandom(KEY_SIZE), is_hex=is_hex, session_port=port, ping_port=ping_port)
-        with open(path, "xb") as file:
-            file.write(copy.data)
+        _write_new(path, copy.data)
     except RemoteProtocolError as error:
         complain(str(error), "msmq decode")
         return REFUSED
@@ -95,7 +94,20 @@ def _anonymise(settings: Settings, data: bytes, path: str, is_hex: bool, port: i
             "omitted_frames": copy.omitted,
         }
     )
-    return DONE
+    if copy.damage:
+        complain(f"the copy ends where the capture is damaged: {copy.damage}", "msmq decode")
+    return REFUSED if copy.damage else DONE
+
+
+def _write_new(path: str, data: bytes) -> None:
+    """Write a file that does not exist; an incomplete one is removed."""
+    with open(path, "xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+        except OSError:
+            os.unlink(path)
+            raise
 
 
 def _read(path: str) -> bytes:

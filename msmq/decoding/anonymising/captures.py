@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 from dpkt import pcap
@@ -32,12 +32,14 @@ class Anonymised:
     @ivar packets: packets in it.
     @ivar cleared: bytes that are zero in the copy, since no packet was recognised in them.
     @ivar omitted: frames that are not in the copy, since they belong to no session, ping or discovery.
+    @ivar damage: why the copy ends before the capture does; empty if it does not.
     """
 
     data: bytes = attrs.field(default=b"", repr=False)
     packets: int = 0
     cleared: int = 0
     omitted: int = 0
+    damage: str = ""
 
 
 def anonymise(
@@ -54,7 +56,9 @@ def anonymise(
     below IP, such as Ethernet addresses. Text and dumps become bytes, and a capture.
 
     @param key: of L{Pseudonyms<msmq.decoding.anonymising.pseudonyms.Pseudonyms>}.
-    @raise RemoteProtocolError: the input is damaged, or is text that is not understood.
+    A damaged capture is copied up to the damage.
+    @raise RemoteProtocolError: the input cannot be decompressed, is text that is not understood, or is more
+        than one capture, stream or datagram.
     """
     inputs = read_input(data, is_hex=is_hex)
     if len(inputs) > 1:
@@ -163,7 +167,7 @@ class _Copier:
         flows: dict[tuple[Address, Address], _Flow] = {}
         done: list[_Flow] = []
         kept: list[tuple[Frame, TcpSegment, _Flow | None]] = []
-        for frame in frames:
+        for frame in self._readable(frames):
             segment = read_segment(frame.link_type, frame.data)
             if segment is None or not self._is_ours(segment):
                 self._copy.omitted += 1
@@ -179,6 +183,12 @@ class _Copier:
         for frame, segment, flow in kept:
             writer.writepkt(self._frame(frame, segment, flow), ts=frame.time or 0.0)
         return output.getvalue()
+
+    def _readable(self, frames: Iterable[Frame]) -> Iterator[Frame]:
+        try:
+            yield from frames
+        except RemoteProtocolError as error:
+            self._copy.damage = str(error)
 
     def _is_ours(self, segment: TcpSegment) -> bool:
         ports = {segment.source[1], segment.destination[1]}

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from struct import unpack_from
 from typing import Final, TypeAlias
+from uuid import UUID
 
 import attrs
 
 from msmq.decoding.anonymising.pseudonyms import Pseudonyms
 from msmq.decoding.packet_fields import packet_fields
-from msmq.discovery.packets import TopologyClientRequest, read_topology_packet
+from msmq.discovery.packets import (
+    TopologyClientRequest,
+    TopologyPacketHeader,
+    TopologyServerReply,
+    read_topology_packet,
+)
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.internal.order_queue import LABEL
 from msmq.structures.internal.ping import Ping
 from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.security_header import SenderIdType
 from msmq.wire.guid import guid_from_bytes
 from msmq.wire.reader import Reader
 
@@ -25,11 +32,17 @@ Replacement: TypeAlias = Callable[[Pseudonyms, bytes], bytes]
 _FRAMING: Final = frozenset({"BaseHeader", "InternalHeader", "SessionHeader"})
 _NUMBER: Final = 4
 """Fields up to this size are numbers, which stay."""
+_SENDER_TYPE: Final = 0x0F
+_SENDERS: Final[Mapping[int, Replacement]] = {
+    SenderIdType.SID: Pseudonyms.sid,
+    SenderIdType.QUEUE_MANAGER: Pseudonyms.guid,
+}
 _PING_GUID: Final = 8
 _FINAL_ACK_GUID: Final = 16
 _ELEMENT_TYPES: Final = {1: 16, 2: 20, 4: 16}
 """Bytes of the elements of a list of names that begin with a GUID, by FormatType. [MS-MQMQ] 2.2.18.1.4."""
 _DIRECT: Final = 3
+_TOPOLOGY_HEADER: Final = TopologyPacketHeader.LAYOUT.size
 _ACK_LABEL: Final = f"{LABEL}\0".encode("utf-16-le")
 
 
@@ -37,28 +50,32 @@ def anonymised_packet(packet: bytes, names: Pseudonyms) -> bytes:
     """A packet of a session, with the SessionHeader that its flags announce.
 
     Numbers, flags, times and message numbers stay, also in order and final acknowledgements. A field that is
-    not known is cleared.
+    not known, or whose replacement has another size, is cleared.
 
     @raise RemoteProtocolError: it is malformed.
     """
     found = bytearray(packet)
+    sender_type = 0
     for field in packet_fields(packet):
         if field.header in _FRAMING:
             continue
         end = field.offset + field.size
         data = packet[field.offset : end]
-        if field.name == "MessageBody":
-            found[field.offset : end] = _body(packet, data, names)
+        known = _FIELDS.get(field.name.rpartition(".")[2])
+        if field.header == "SecurityHeader" and field.name == "Flags":
+            sender_type = data[0] & _SENDER_TYPE
+            other = data
+        elif field.name == "MessageBody":
+            other = _body(packet, data, names)
         elif field.name == "SecurityID":
-            found[field.offset : end] = names.guid(data) if len(data) == 16 else names.sid(data)
+            other = _SENDERS.get(sender_type, Pseudonyms.opaque)(names, data)
         elif field.name.endswith("FormatNameList"):
-            _replace_elements(found, field.offset, end, names)
+            other = _elements(packet, field.offset, end, names)
+        elif known is not None:
+            other = known(names, data)
         else:
-            known = _FIELDS.get(field.name.rpartition(".")[2])
-            if known is not None:
-                found[field.offset : end] = known(names, data)
-            elif field.size > _NUMBER:
-                found[field.offset : end] = bytes(field.size)
+            other = data if field.size <= _NUMBER else b""
+        found[field.offset : end] = other if len(other) == field.size else bytes(field.size)
     return bytes(found)
 
 
@@ -78,19 +95,38 @@ def anonymised_topology(packet: bytes, names: Pseudonyms) -> bytes:
     @raise RemoteProtocolError: it is malformed.
     """
     read = read_topology_packet(packet)
-
-    def other(guid: object) -> object:
-        return guid_from_bytes(names.guid(guid.bytes_le)) if hasattr(guid, "bytes_le") else guid
-
-    fields = {name: other(value) for name, value in attrs.asdict(read, recurse=False).items()}
-    if not isinstance(read, TopologyClientRequest):
-        fields["connected_networks"] = tuple(map(other, read.connected_networks))
-        fields["servers"] = tuple(attrs.evolve(each, name=names.text(each.name)) for each in read.servers)
+    if isinstance(read, TopologyClientRequest):
+        other: TopologyClientRequest | TopologyServerReply = _other_request(read, names)
+    else:
+        other = _other_reply(read, names)
     try:
-        found = type(read)(**fields).to_bytes()  # type: ignore[arg-type]
+        found = other.to_bytes()
     except LocalProtocolError as error:
         raise RemoteProtocolError("[MS-MQSD] 2.2", type(read).__name__, "packet", 0, str(error)) from error
-    return packet[:4] + found[4 : len(packet)] + bytes(max(0, len(packet) - len(found)))
+    return packet[:_TOPOLOGY_HEADER] + found[_TOPOLOGY_HEADER:].ljust(len(packet) - _TOPOLOGY_HEADER, b"\0")
+
+
+def _other_request(request: TopologyClientRequest, names: Pseudonyms) -> TopologyClientRequest:
+    return TopologyClientRequest(
+        _other_guid(request.enterprise_id, names),
+        _other_guid(request.request_id, names),
+        _other_guid(request.site_id, names),
+    )
+
+
+def _other_reply(reply: TopologyServerReply, names: Pseudonyms) -> TopologyServerReply:
+    site = reply.responding_site_id
+    return TopologyServerReply(
+        _other_guid(reply.correlation_id, names),
+        tuple(_other_guid(network, names) for network in reply.connected_networks),
+        None if site is None else _other_guid(site, names),
+        tuple(attrs.evolve(server, name=names.text(server.name)) for server in reply.servers),
+        reply.connected_network_mask,
+    )
+
+
+def _other_guid(guid: UUID, names: Pseudonyms) -> UUID:
+    return guid_from_bytes(names.guid(guid.bytes_le))
 
 
 def _body(packet: bytes, body: bytes, names: Pseudonyms) -> bytes:
@@ -107,24 +143,28 @@ def _body(packet: bytes, body: bytes, names: Pseudonyms) -> bytes:
     return body[:_FINAL_ACK_GUID] + names.guid(body[_FINAL_ACK_GUID:end]) + body[end:]
 
 
-def _replace_elements(packet: bytearray, position: int, end: int, names: Pseudonyms) -> None:
-    """The names of a list, each with its type before it."""
+def _elements(packet: bytes, begin: int, end: int, names: Pseudonyms) -> bytes:
+    """A list of names, each with its type before it; what follows an unknown type is cleared."""
+    found = bytearray(packet[begin:end])
+    position = begin
     while position + 2 <= end:
         (kind,) = unpack_from("<H", packet, position)
         position += 2
         if kind == _DIRECT:
             stop = position
-            while packet[stop : stop + 2] != b"\0\0" and stop + 2 <= end:
+            while stop + 2 <= end and packet[stop : stop + 2] != b"\0\0":
                 stop += 2
-            packet[position:stop] = names.utf16(bytes(packet[position:stop]))
+            found[position - begin : stop - begin] = names.utf16(packet[position:stop])
             position = stop + 2
         elif kind in _ELEMENT_TYPES:
             position += -position % 4
-            packet[position : position + 16] = names.guid(bytes(packet[position : position + 16]))
+            at = position - begin
+            found[at : at + 16] = names.guid(packet[position : position + 16])
             position += _ELEMENT_TYPES[kind]
         else:
-            packet[position:end] = bytes(end - position)
-            return
+            found[position - begin :] = bytes(end - position)
+            break
+    return bytes(found)
 
 
 def _guid(names: Pseudonyms, data: bytes) -> bytes:
@@ -140,8 +180,9 @@ def _label(names: Pseudonyms, data: bytes) -> bytes:
     return data if data == _ACK_LABEL else names.utf16(data)
 
 
-def _kept(names: Pseudonyms, data: bytes) -> bytes:
-    return data
+def _provider(names: Pseudonyms, data: bytes) -> bytes:
+    """The providers of Windows stay, since they decide which algorithms are meant."""
+    return data if data.decode("utf-16-le", "replace").startswith("Microsoft ") else names.utf16(data)
 
 
 def _padding(names: Pseudonyms, data: bytes) -> bytes:
@@ -160,9 +201,10 @@ _FIELDS: Final[Mapping[str, Replacement]] = {
     "CorrelationID": _correlation,
     "DirectFormatName": Pseudonyms.utf16,
     "Label": _label,
-    **dict.fromkeys(("ExtensionData", "Header", "Body"), Pseudonyms.data),
+    "ExtensionData": Pseudonyms.data,
+    **dict.fromkeys(("Header", "Body"), Pseudonyms.utf16),
     **dict.fromkeys(("Signature", "EncryptionKey", "SenderCert"), Pseudonyms.opaque),
-    "ProviderName": _kept,
+    "ProviderName": _provider,
     "Padding": _padding,
 }
 """What becomes of the fields that are no numbers, by their names in the documents."""
