@@ -18,6 +18,8 @@ METADATA = "Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n{more}"
 class ProgramTestCase(SynchronousTestCase):
     """The program in an environment with other packages, which C{msmq[all]} is made to require."""
 
+    audit_seconds = "60"
+
     def setUp(self) -> None:
         self.directory = Path(self.mktemp())
         self.directory.mkdir()
@@ -32,7 +34,11 @@ class ProgramTestCase(SynchronousTestCase):
     def run_program(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, os.fspath(PROJECT / "packaging" / "dependencies.py"), *arguments],
-            env={**os.environ, "PYTHONPATH": os.fspath(self.directory.resolve())},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.fspath(self.directory.resolve()),
+                "MSMQ_AUDIT_SECONDS": self.audit_seconds,
+            },
             capture_output=True,
             text=True,
             timeout=120,
@@ -118,6 +124,15 @@ class AuditTests(ProgramTestCase):
             "vulnerabilities: 0 known, in 1 packages that were audited\n"
             "vulnerabilities: 1 packages were not audited, such as: not found\n",
         )
+
+    def test_no_end(self) -> None:
+        """An audit that gets no answer ends, and says that it is skipped."""
+        self.audit_seconds = "0.01"
+        source = "import signal\nsignal.pause()\n"
+        (self.directory / "pip_audit.py").write_text(source, encoding="utf-8")
+        ended = self.run_program("audit")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn("skipped, pip-audit was not done after 0.01 seconds", ended.stdout)
 
     def test_no_network(self) -> None:
         """Where PyPI cannot be asked, the audit says that it is skipped, and why."""

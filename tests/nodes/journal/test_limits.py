@@ -41,6 +41,18 @@ class EndOfWaitTests(ReceiverTestCase):
         self.assertEqual(len(self.take(self.alpha, ".\\private$\\admin")), 1)
         self.verify_nothing_left()
 
+    def test_removed_queue(self) -> None:
+        """The wait goes on when the outgoing queue was removed meanwhile, since nothing else was sent."""
+        self.ask(self.to, b"1", acknowledge=RECEIPT, time_to_be_received=100_000)
+        self.hand_over()
+        [message] = self.peer.messages
+        for _ in range(4 * 60):
+            self.clock.advance(60)
+        self.assertEqual(self.alpha.service.inspection.outgoing(), [])
+        self.assertEqual((self.journal, self.unproven), ([], 1))
+        self.say(admin_ack(message, RECEIVED), peer=self.dial("ALPHA"))
+        self.assertEqual((self.journal, self.unproven), ([b"1"], 0))
+
     def test_many_at_once(self) -> None:
         """Hundreds of waits that end together end in several commits."""
         self.ask(self.to, *(b"x" for _ in range(30)), time_to_reach_queue=5)
