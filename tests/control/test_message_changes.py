@@ -337,6 +337,30 @@ class RequeueTests(ChangeTestCase):
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "has no dead letters")
 
 
+class EditedCopyTests(ChangeTestCase):
+    """C{POST /v1/queues/PATH/messages/copy} with a document."""
+
+    def test_edited(self) -> None:
+        """The copy of one message is what the document says; the message itself does not change."""
+        self.put(b"1", label="L")
+        first = self.seen()[0].lookup_id
+        shown = self.call("GET", f"{resource('queues', ORDERS, 'messages')}/{first}").json
+        document = {**shown, "body": "other", "priority": 7}
+        *_, end = self.change("copy", lookup_ids=[first], destination=OTHER, message=document)
+        self.assertEqual((end["done"], end["failed"]), (1, 0))
+        [sent] = self.seen(OTHER)
+        self.assertEqual((bytes(sent.view.body), sent.view.priority, sent.view.label), (b"other", 7, "L"))
+        self.assertEqual(self.bodies(), [b"1"])
+
+    def test_of_several(self) -> None:
+        """A document cannot be the copy of two messages, and nothing is sent."""
+        self.put(b"1", b"2")
+        both = [each.lookup_id for each in self.seen()]
+        answer = self.refused("copy", lookup_ids=both, destination=OTHER, message={"body": "x"})
+        self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "a copy of one message")
+        self.assertEqual(self.bodies(OTHER), [])
+
+
 class GroupTests(ChangeTestCase):
     """C{GET /v1/deadletters/groups}."""
 

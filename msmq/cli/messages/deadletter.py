@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -11,7 +10,7 @@ import click
 
 from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.message import print_message
-from msmq.cli.messages.selection import ChangeReport, change, literal, locate_message
+from msmq.cli.messages.selection import ChangeReport, change, literal, locate_message, read_document
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 
@@ -230,7 +229,7 @@ def deadletter_requeue(
     if edit is not None:
         if len(ids) != 1:
             raise click.UsageError("--edit is for one ID")
-        message = _read_document(edit)
+        message = read_document(edit)
     report = _DeadLetterReport(settings, "requeued", dry_run, prints_new=True)
     return _change(settings, "requeue", chosen, report, options={"to": to, "message": message})
 
@@ -303,17 +302,3 @@ def _locate(settings: Settings, identifier: str) -> tuple[str, int]:
             if error.status is not Status.MQ_ERROR_MESSAGE_NOT_FOUND:
                 raise
     raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"there is no dead letter {identifier}")
-
-
-def _read_document(path: str) -> object:
-    import sys
-
-    try:
-        if path == "-":
-            return json.load(sys.stdin)
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except OSError as error:
-        raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise click.UsageError(f"{path} is not JSON: {error}") from error

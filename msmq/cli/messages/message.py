@@ -9,7 +9,7 @@ import click
 
 from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.receive import readable_message
-from msmq.cli.messages.selection import ChangeReport, Selection, change, selection_options
+from msmq.cli.messages.selection import ChangeReport, Selection, change, read_document, selection_options
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 
@@ -95,11 +95,23 @@ def message_remove(
     is_flag=True,
     help="Send all copies unencrypted, even if their senders requested encryption.",
 )
+@click.option(
+    "--edit",
+    metavar="FILE",
+    help="Send FILE as the copy of the one message: JSON as show --json prints it; - is standard input.",
+)
 @selection_options
 @common_options
 @pass_settings
 def message_copy(
-    settings: Settings, /, ids: tuple[str, ...], to: str, in_clear: bool, dry_run: bool, **chosen: Any
+    settings: Settings,
+    /,
+    ids: tuple[str, ...],
+    to: str,
+    in_clear: bool,
+    edit: str | None,
+    dry_run: bool,
+    **chosen: Any,
 ) -> int:
     """Send copies of messages to DESTINATION, and print their identifiers; the messages stay.
 
@@ -108,7 +120,10 @@ def message_copy(
     selection = Selection(ids, **chosen)
     selection.check()
     report = ChangeReport(settings, "copied", dry_run, prints_new=True)
-    options = {"destination": to, "in_clear": in_clear or None}
+    if edit is not None and len(ids) != 1:
+        raise click.UsageError("--edit is for one ID")
+    message = None if edit is None else read_document(edit)
+    options = {"destination": to, "in_clear": in_clear or None, "message": message}
     return change(settings, "copy", selection.parts(settings), report, options=options)
 
 

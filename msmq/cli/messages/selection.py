@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -229,3 +230,20 @@ def _counted(
             count += sum("lookup_id" in value for value in lines)
     messages = "1 message" if count == 1 else f"{count} messages"
     return f"{messages} of {', '.join(parts)}"
+
+
+def read_document(path: str) -> object:
+    """Read the JSON document of an edited message.
+
+    @param path: a file; C{-} for standard input.
+    @raise click.UsageError: it cannot be read, or is not JSON.
+    """
+    try:
+        if path == "-":
+            return json.load(sys.stdin)
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except OSError as error:
+        raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise click.UsageError(f"{path} is not JSON: {error}") from error

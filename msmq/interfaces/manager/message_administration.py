@@ -56,7 +56,12 @@ class IMessageAdministration(Interface):
         """
 
     def copy(
-        queue: str, lookup_ids: Sequence[int], destination: str, *, in_clear: bool = False
+        queue: str,
+        lookup_ids: Sequence[int],
+        destination: str,
+        *,
+        in_clear: bool = False,
+        edited: Mapping[str, Any] | None = None,
     ) -> Awaitable[Sequence[MessageChange]]:
         """Send copies of messages, which stay where they are; done once the recoverable ones are on disk.
 
@@ -66,6 +71,8 @@ class IMessageAdministration(Interface):
         @param queue: also an outgoing queue.
         @param destination: as of C{send}.
         @param in_clear: send all of them unencrypted, even if their senders requested encryption.
+        @param edited: what differs from the message in its copy: arguments of
+            L{Message<msmq.queues.arriving.message.Message>}; for one message only.
         @raise MQError: as C{send}; of a slice with transactional and other messages, some may be sent.
         """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
@@ -124,10 +125,18 @@ class MessageOperations:
             performer.forget_empty((into,))
 
     async def copy(
-        self, queue: str, lookup_ids: Sequence[int], destination: str, *, in_clear: bool = False
+        self,
+        queue: str,
+        lookup_ids: Sequence[int],
+        destination: str,
+        *,
+        in_clear: bool = False,
+        edited: Mapping[str, Any] | None = None,
     ) -> list[MessageChange]:
         """See L{IMessageAdministration.copy}."""
         self._copies.check_name(destination)
+        if edited is not None and len(lookup_ids) != 1:
+            raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, "an edited message is a copy of one message")
         positions, views = await self._available(queue, lookup_ids)
         if not positions:
             return []
@@ -138,9 +147,12 @@ class MessageOperations:
                 f"message {view.identifier} ({position.lookup_id})": copy_of(view, in_clear)
                 for position, view in zip(positions, views, strict=True)
             }
+        if edited is not None:
+            copies = {name: attrs.evolve(copy, **edited) for name, copy in copies.items()}
         sent = await self._copies.send(destination, copies)
+        how = "" if edited is None else ", edited"
         for position, view, new in zip(positions, views, sent, strict=True):
-            self._events.record(self._event(COPIED, position, view, f"sent to {destination} as {new}"))
+            self._events.record(self._event(COPIED, position, view, f"sent to {destination} as {new}{how}"))
         return _changes(positions, views, sent)
 
     async def requeue(

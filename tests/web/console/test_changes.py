@@ -206,6 +206,44 @@ class DeadLetterChangeTests(ChangeTestCase):
         self.assertEqual((bytes(last.body), last.label), (b"corrected\nbody", "lost"))
 
 
+class EditedCopyTests(ChangeTestCase):
+    """A message that waits in a queue, sent again with another body."""
+
+    def test_edited_copy(self) -> None:
+        """Its copy has the edited body and the label that was not edited; the message stays where it is."""
+        self.put(ORDERS, b"<order n='1'/>", label="first")
+        first = self.run_now(self.alpha.service.inspection.browse(ORDERS)).messages[-1].lookup_id
+        page = f"/message/resend?queue={quote(ORDERS)}&id={first}"
+        shown = self.shown(f"/messages?queue={quote(ORDERS)}&id={first}")
+        self.assertIn(unquote(page), [unquote(link) for link in shown.values("href")])
+        self.assertIn("this one stays here", self.shown(page).text)
+        other = self.make_queue("other")
+        fields = ("to", other), ("label", "first"), ("body", "<order n='2'/>")
+        self.assertIn("1 message was copied.", self.done(page, *fields))
+        [sent] = self.run_now(self.alpha.service.inspection.browse(other)).messages
+        self.assertEqual((bytes(sent.view.body), sent.view.label), (b"<order n='2'/>", "first"))
+        self.assertEqual(self.bodies_of(ORDERS)[-1], b"<order n='1'/>")
+        reasons = [each.event.reason for each in self.run_now(self.alpha.service.inspection.events())]
+        self.assertIn(f"sent to {other} as {sent.view.identifier}, edited", reasons)
+
+    def test_to_its_destination(self) -> None:
+        """Without another destination the copy goes where the message went."""
+        self.put(ORDERS, b"once")
+        last = self.run_now(self.alpha.service.inspection.browse(ORDERS)).messages[-1].lookup_id
+        self.done(f"/message/resend?queue={quote(ORDERS)}&id={last}", ("body", "twice"))
+        self.assertEqual(self.bodies_of(ORDERS)[-2:], [b"once", b"twice"])
+
+    def test_received_meanwhile(self) -> None:
+        """A message that was received since the form was loaded is not sent again."""
+        self.put(ORDERS, b"shown")
+        shown = self.run_now(self.alpha.service.inspection.browse(ORDERS)).messages[0]
+        self.run_now(self.alpha.service.receive(ORDERS))
+        page = f"/message/resend?queue={quote(ORDERS)}&id={shown.lookup_id}"
+        before = self.bodies_of(ORDERS)
+        self.refused(page, 404, "MQ_ERROR_MESSAGE_NOT_FOUND", ("body", "edited"))
+        self.assertEqual(self.bodies_of(ORDERS), before)
+
+
 class TransferChangeTests(ChangeTestCase):
     """Outgoing queues and transactions."""
 

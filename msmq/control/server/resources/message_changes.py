@@ -91,17 +91,21 @@ class MessageChangeResources:
 
     @app.route("/v1/queues/<path:path>/messages/copy", methods=["POST"])
     async def copy(self, request: ControlRequest, path: str) -> None:
-        """Send copies of messages."""
-        wanted = self._context.document(request)
+        """Send copies of messages; C{message} replaces the copy of a single one."""
+        without_parameters(request)
+        wanted = json_body(request, self._context.limits.request_body)
         to = text("destination", wanted.pop("destination", None))
         in_clear = flag("in_clear", wanted.pop("in_clear", False))
+        edited = wanted.pop("message", None)
+        message = None if edited is None else _edited(edited)
         messages = self._manager.message_administration
-        await running(messages.copy(path, [], to, in_clear=in_clear))
+        if message is None:
+            await running(messages.copy(path, [], to, in_clear=in_clear))
         action = MessageAction(
             "message copy",
             "copied",
-            lambda ids: messages.copy(path, ids, to, in_clear=in_clear),
-            {"destination": to, "in_clear": in_clear},
+            lambda ids: messages.copy(path, ids, to, in_clear=in_clear, edited=message),
+            {"destination": to, "in_clear": in_clear, **({} if edited is None else {"edited": True})},
         )
         await self._change(request, path, wanted, action)
 

@@ -1,4 +1,4 @@
-"""Changes of selected messages: remove, move, copy, and resend of an edited dead letter."""
+"""Changes of selected messages: remove, move, copy, and resend of an edited message."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import attrs
 from klein import Klein
 
 from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.protocol.refusals import invalid
 from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.messages.properties import number, read_properties
+from msmq.control.server.resources.dead_letter_groups import DEAD_LETTER_QUEUES
 from msmq.control.server.resources.message_search import MessageDescriber
 from msmq.interfaces.manager.message_administration import MessageChange
 from msmq.structures.status import MQError, Status
@@ -105,7 +107,7 @@ class MessageChanges:
 
     @app.route("/message/resend", methods=["GET"])
     async def edit(self, request: WebRequest) -> bytes:
-        """A form with the label and the text of a dead letter, to send it again changed."""
+        """A form with the label and the text of a message, to send it again changed."""
         path, lookup_id = _message(request)
         described = await self._described(path, lookup_id)
         return self._context.page(
@@ -115,11 +117,15 @@ class MessageChanges:
             lookup_id=lookup_id,
             message=described,
             text=_editable(described),
+            is_dead_letter=_has_dead_letters(path),
         )
 
     @app.route("/message/resend", methods=["POST"])
     async def resend(self, request: WebRequest) -> bytes:
-        """Send a dead letter again, with another label or body if they were edited."""
+        """Send a message again, with another label or body if they were edited; a dead letter is removed.
+
+        A message of another queue stays, and a copy of it is sent: to its destination, without another one.
+        """
         path, lookup_id = _message(request)
         form = ChangeForm(request)
         label, text, to = form.optional("label"), form.optional("body"), form.optional("to").strip() or None
@@ -131,12 +137,25 @@ class MessageChanges:
         shown = _editable(described)
         if shown is not None and _lines(text) != _lines(shown):
             edited["body"] = _lines(text).encode("utf-8")
-        details: dict[str, object] = {} if to is None else {"to": to}
-        if edited:
-            details["edited"] = sorted(edited)
-        change = SelectedChange(path, [lookup_id], "deadletter requeue", "requeued", details=details)
+        details: dict[str, object] = {"edited": sorted(edited)} if edited else {}
+        if _has_dead_letters(path):
+            if to is not None:
+                details["to"] = to
+            change = SelectedChange(path, [lookup_id], "deadletter requeue", "requeued", details=details)
+            return await self._changed(
+                request,
+                change,
+                lambda: self._messages.requeue(path, [lookup_id], to=to, edited=edited or None),
+            )
+        destination = to or described["destination_queue"]
+        if not destination:
+            raise invalid("the field to is empty, and the message has no destination")
+        details["destination"] = destination
+        change = SelectedChange(path, [lookup_id], "message copy", "copied", details=details)
         return await self._changed(
-            request, change, lambda: self._messages.requeue(path, [lookup_id], to=to, edited=edited or None)
+            request,
+            change,
+            lambda: self._messages.copy(path, [lookup_id], destination, edited=edited or None),
         )
 
     async def _described(self, path: str, lookup_id: int) -> dict[str, Any]:
@@ -170,6 +189,10 @@ def outcome_of(done: str, changes: Sequence[MessageChange], selected: int) -> Ch
             " holds it",
         )
     return ChangeOutcome(done, len(changes), selected - len(changes))
+
+
+def _has_dead_letters(path: str) -> bool:
+    return path.casefold() in DEAD_LETTER_QUEUES
 
 
 def _editable(described: Mapping[str, Any]) -> str | None:

@@ -15,7 +15,6 @@ from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.properties import number
 from msmq.control.server.messages.queued_messages_json import properties_of
-from msmq.control.server.resources.dead_letter_groups import DEAD_LETTER_QUEUES
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import PAGE, MessageDescriber, MessageSearch
 from msmq.decoding.values import plain_text
@@ -111,7 +110,6 @@ class MessagePages:
             listed=listed,
             selected=selected,
             message=message,
-            is_dead_letter=path.casefold() in DEAD_LETTER_QUEUES,
         )
 
     @app.route("/body", methods=["GET"])
