@@ -19,5 +19,8 @@ LITTLE_SPACE: Final = 0.1
 SLOW_COMMIT: Final = 0.5
 """Seconds that 1 % of the commits exceed."""
 
+FAILURE_COUNTS: Final = 90.0
+"""Seconds for which a failed commit, which is retried meanwhile, is an alarm and makes a server unready."""
+
 UNREACHED: Final = frozenset({"WAITING", "NEED VALIDATION"})
 """States of an outgoing queue whose next hop is not reached or not known."""

@@ -32,6 +32,7 @@ class VerbEntry:
 
 VERBS: Final = {
     "acl": VerbEntry("msmq.cli.queues.acl", "Show, change and explain the access control of a queue."),
+    "alarms": VerbEntry("msmq.cli.server.alarms", "List what needs attention, and what to do about it."),
     "apply": VerbEntry(
         "msmq.cli.queues.apply",
         "Bring the queues of the server to what FILE says, and print the differences.",

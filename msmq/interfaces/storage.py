@@ -106,6 +106,7 @@ class CommitTimes:
     @ivar failures: commits that failed since the start.
     @ivar measured: the number of commits that the others are of.
     @ivar p99: the duration that 1 % of them exceed.
+    @ivar since_failure: seconds since the latest commit failed; C{None} if it succeeded.
     """
 
     commits: int
@@ -114,6 +115,7 @@ class CommitTimes:
     median: float | None
     p99: float | None
     longest: float | None
+    since_failure: float | None
 
 
 class ICommitTimes(Interface):

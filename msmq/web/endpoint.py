@@ -69,13 +69,14 @@ class WebEndpoint:
         @param bridges: the routes to other brokers; by default none.
         """
         inspection = manager.inspection
+        routes: IBridges = NoBridges() if bridges is None else bridges
         exposition = Exposition(
             inspection,
             self.instruments,
             reactor,
             windows_names=windows_names,
             reloads=reloads,
-            bridges=NoBridges() if bridges is None else bridges,
+            bridges=routes,
             drains=manager.drains,
         )
 
@@ -96,7 +97,8 @@ class WebEndpoint:
                 manager,
                 reactor,
                 current_readiness,
-                inspection.measurements.now,
+                inspection.now,
+                routes,
                 access,
                 configuration=control.configuration,
                 zone=None,

@@ -85,6 +85,7 @@ class MeteredStore:
             median=latest[len(latest) // 2] if latest else None,
             p99=latest[len(latest) * 99 // 100] if latest else None,
             longest=latest[-1] if latest else None,
+            since_failure=None if self.failed_at is None else self._clock() - self.failed_at,
         )
 
     def files(self) -> Sequence[Path]:

@@ -8,11 +8,9 @@ from typing import Final
 
 import attrs
 
+from msmq.alarm_limits import FAILURE_COUNTS
 from msmq.manager.administration.measurements import Measurements
 from msmq.manager.states import ServiceState
-
-FAILURE_COUNTS: Final = 90.0
-"""Seconds for which a failed commit makes a server unready; a failed commit is retried within this time."""
 
 
 class Health(enum.Enum):

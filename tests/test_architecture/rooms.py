@@ -39,6 +39,7 @@ ROOMS = {
     "machines": Room(0, (), pure=True),
     "line_limit": Room(0, ("moment", "token_bucket"), pure=True),
     "moment": Room(0, (), pure=True),
+    "quantities": Room(0, (), pure=True),
     "quoting": Room(0, (), pure=True),
     "version": Room(0, ()),
     "settings": Room(0, (), pure=True),
@@ -69,7 +70,18 @@ ROOMS = {
     "net": Room(4, (*BELOW_PROVIDERS, "deadline_timer", "direct_write")),
     "manager": Room(5, (*BELOW_PROVIDERS, "deadline_timer", "decoding", "version")),
     # These compose what lies below them.
-    "control": Room(6, (*BELOW_PROVIDERS, "decoding", "direct_write", "manager", "version")),
+    "control": Room(
+        6,
+        (
+            *BELOW_PROVIDERS,
+            "alarm_limits",
+            "decoding",
+            "direct_write",
+            "manager",
+            "quantities",
+            "version",
+        ),
+    ),
     "service": Room(
         6,
         (
@@ -87,7 +99,18 @@ ROOMS = {
             "version",
         ),
     ),
-    "web": Room(6, (*BELOW_PROVIDERS, "alarm_limits", "decoding", "manager", "control", "version")),
+    "web": Room(
+        6,
+        (
+            *BELOW_PROVIDERS,
+            "alarm_limits",
+            "decoding",
+            "manager",
+            "control",
+            "quantities",
+            "version",
+        ),
+    ),
     "pipeline": Room(
         6, (*BELOW_PROVIDERS, "decoding", "directory", "storage", "control", "durable", "version")
     ),

@@ -7,12 +7,12 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from msmq.alarm_limits import FAILURE_COUNTS
 from msmq.manager.manager_settings import CloneCheck
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
 from msmq.web import site
 from msmq.web.exposition import FRESH
-from msmq.web.readiness import FAILURE_COUNTS
 from tests.web.support import ORDERS, TOKEN, WebTestCase
 
 

@@ -41,6 +41,8 @@ _SHADOW: Final = "/v1/shadows/<path:path>"
 
 ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/status"): Role.MONITOR,
+    # The queues that it names are those of /metrics.
+    ("GET", "/v1/alarms"): Role.MONITOR,
     ("GET", "/v1/openapi.json"): Role.MONITOR,
     ("GET", "/v1/quotas"): Role.MONITOR,
     # Of some topics only; the resource checks the others.

@@ -387,8 +387,8 @@ class ControlClient(ControlRequests):
 
         @param everything: all messages of the queue, if neither identifiers nor a filter are given.
         @param dry_run: change nothing, and return the selected messages.
-        @param options: C{queue} of move, C{destination} and C{in_clear} of copy, C{to} and C{message} of
-            requeue, C{limit} and C{after}.
+        @param options: C{queue} of move, C{destination}, C{in_clear} and C{message} of copy, C{to} and
+            C{message} of requeue, C{limit} and C{after}.
         @raise MQError: the request is refused; the text reports the changes made before.
         """
         wanted: dict[str, object] = {"lookup_ids": lookup_ids, "where": where, "body": body, **options}
@@ -452,6 +452,14 @@ class ControlClient(ControlRequests):
     def requeue(self, message: str) -> dict[str, Any]:
         """Send a dead letter again, and remove it; C{id} is that of the new message."""
         return self.one("POST", f"/v1/deadletters/{_segment(message, 'the message')}/requeue")
+
+    def alarms(self, limit: int | None = None) -> dict[str, Any]:
+        """What needs an operator's attention: C{alarms}, the worst first, and C{further}, how many alarms
+        about queues are not among them.
+
+        @param limit: the most alarms about queues, at most 1000; by default 100.
+        """
+        return self.one("GET", "/v1/alarms" if limit is None else f"/v1/alarms?limit={limit}")
 
     def sessions(self) -> list[dict[str, Any]]:
         """All sessions."""

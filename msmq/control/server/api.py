@@ -20,6 +20,7 @@ from msmq.control.protocol.refusals import (
     no_such_resource,
     refusal,
 )
+from msmq.control.server.alarms.alarm_resources import AlarmResources
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import json_answer
@@ -69,6 +70,7 @@ def make_api(
     context = ResourceContext(manager, limits, clock, Audit(manager))
     families: list[ResourceFamily] = [
         ServerResources(context, members),
+        AlarmResources(context, bridges),
         ConfigurationResources(context, configuration),
         QueueResources(context),
         BrowsingResources(context),

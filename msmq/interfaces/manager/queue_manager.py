@@ -298,6 +298,9 @@ class IInspection(Interface):
     def status() -> ManagerStatus:
         """The identity and state of the queue manager."""
 
+    def now() -> float:
+        """The time by the clock of the queue manager, in seconds since 1970-01-01 UTC."""
+
     def store() -> StoreSummary:
         """The size of the store, the free space, and the durations of commits."""
 

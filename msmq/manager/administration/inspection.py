@@ -118,6 +118,10 @@ class ManagerInspection:
         self._parts.performer.check_running()
         return self._parts.model
 
+    def now(self) -> float:
+        """See L{IInspection.now}."""
+        return self.measurements.now()
+
     def status(self) -> ManagerStatus:
         """See L{IInspection.status}."""
         parts, model, sessions = self._parts, self._parts.model, self._parts.sessions

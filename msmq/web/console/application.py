@@ -22,6 +22,7 @@ from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
 from msmq.control.server.resources.context import ResourceFamily, add_resources
 from msmq.control.server.server_configuration import ServerConfiguration
+from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 from msmq.web.access.request import WebRequest
@@ -53,6 +54,7 @@ def make_console(
     clock: IReactorTime,
     readiness: Callable[[], Readiness],
     now: Callable[[], float],
+    bridges: IBridges,
     access: WebAccess,
     *,
     configuration: ServerConfiguration,
@@ -62,12 +64,13 @@ def make_console(
 
     @param readiness: the current readiness of the queue manager.
     @param now: the time, seconds since 1970-01-01 UTC.
+    @param bridges: the routes to other brokers.
     @param access: identifies the callers, whose roles are checked before the handler of a page.
     @param configuration: shows and reloads the configuration of the server.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
-    context = PageContext(manager, renderer, clock, readiness, now, access, Audit(manager))
+    context = PageContext(manager, renderer, clock, readiness, now, bridges, access, Audit(manager))
     families: list[ResourceFamily] = [
         OverviewPage(context),
         QueuePages(context),

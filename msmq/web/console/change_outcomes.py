@@ -14,8 +14,8 @@ import attrs
 
 from msmq.control.protocol.refusals import invalid
 from msmq.control.server.messages.properties import number
+from msmq.quantities import count
 from msmq.quoting import quoted
-from msmq.web.console.presentation import count
 
 _TEXTS: Final[Mapping[str, str]] = {
     "created": "The queue is created.",

@@ -11,8 +11,10 @@ from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from twisted.web.server import Request
 
+from msmq import quantities
 from msmq.decoding.values import unix_time
 from msmq.web.console import presentation
+from msmq.web.console.alarm_pages import alarm_page
 from msmq.web.console.page_roles import offers
 
 CONTENT_SECURITY_POLICY: Final = (
@@ -83,15 +85,16 @@ class PageRenderer:
         )
         self._environment.globals |= {
             "manager_name": name,
+            "alarm_page": alarm_page,
             "offers": offers,
             "utc_offset": lambda: presentation.utc_offset(datetime.now(UTC), zone),
         }
         self._environment.filters |= {
-            "count": presentation.count,
-            "size": presentation.size,
-            "kilobytes": presentation.kilobytes,
-            "duration": presentation.duration,
-            "seconds": presentation.seconds,
+            "count": quantities.count,
+            "size": quantities.size,
+            "kilobytes": quantities.kilobytes,
+            "duration": quantities.duration,
+            "seconds": quantities.seconds,
             "when": partial(presentation.shown_time, zone=zone),
             "moment": unix_time,
         }

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.alarm_limits import OLD
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.web.console.alarms import SHOWN
+from msmq.web.console.pages.overview import ALARMS
 from tests.web.console.test_pages import ELSEWHERE, ConsoleTestCase
 from tests.web.support import ORDERS
 
@@ -59,7 +59,7 @@ class AlarmTests(ConsoleTestCase):
 
     def test_many(self) -> None:
         """Of many alarms about queues the worst are listed, and the rest is counted."""
-        for number in range(SHOWN + 5):
+        for number in range(ALARMS + 5):
             path = self.make_queue(f"paused{number:02}")
             self.run_now(self.alpha.service.pause_queue(path))
         self.make_queue("full", quota=1)

@@ -6,16 +6,8 @@ from datetime import UTC, timedelta, timezone
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.web.console.presentation import (
-    count,
-    duration,
-    hex_rows,
-    kilobytes,
-    seconds,
-    shown_time,
-    size,
-    visible,
-)
+from msmq.quantities import count, duration, kilobytes, seconds, size
+from msmq.web.console.presentation import hex_rows, shown_time, visible
 
 
 class PresentationTests(SynchronousTestCase):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from msmq.control.protocol.records import CONTENT_TYPE as RECORDS
+from msmq.control.server.alarms.alarm_resources import MOST_ALARMS
+from msmq.control.server.alarms.manager_alarms import AlarmReport
 from msmq.control.server.description.operation import OCTETS, ApiOperation
 from msmq.control.server.description.schemas import (
     FLAG,
@@ -278,6 +280,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("POST", f"{_OUTGOING}/purge"): _PURGE,
     ("POST", f"{_OUTGOING}/redirect"): ApiOperation(
         body=request("to", to=nullable(TEXT)), answers={JSON: record_schema(OutgoingQueueSummary)}
+    ),
+    ("GET", "/v1/alarms"): ApiOperation(
+        query={"limit": {"type": "integer", "minimum": 0, "maximum": MOST_ALARMS}},
+        answers={JSON: record_schema(AlarmReport)},
     ),
     ("GET", "/v1/deadletters"): ApiOperation(query={"limit": NUMBER}, answers={JSON: array(OBJECT)}),
     ("GET", "/v1/deadletters/groups"): ApiOperation(

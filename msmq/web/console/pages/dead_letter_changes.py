@@ -15,6 +15,7 @@ from msmq.control.server.messages.properties import number
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.resources.message_search import PAGE
 from msmq.interfaces.manager.message_administration import MessageChange
+from msmq.quantities import count
 from msmq.queues.queue import SEQUENTIAL_MASK
 from msmq.structures.status import MQError, Status
 from msmq.web.access.request import WebRequest
@@ -22,7 +23,6 @@ from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.dead_letter_reasons import dead_letter_reason
 from msmq.web.console.forms import ChangeForm
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
-from msmq.web.console.presentation import count
 
 _PREVIEWED: Final = 20
 """Messages in the preview."""

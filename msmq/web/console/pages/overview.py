@@ -10,15 +10,18 @@ import attrs
 from klein import Klein
 from twisted.web.server import Request
 
+from msmq.control.server.alarms.manager_alarms import QueueAlarms, server_alarms
 from msmq.control.server.http.requests import refuse_rest
 from msmq.control.server.messages.json_records import json_record
 from msmq.decoding.values import unix_time
 from msmq.interfaces.manager.summaries import OutgoingQueueSummary, QueueSummary
-from msmq.web.console.alarms import OverviewAlarms, server_alarms
 from msmq.web.console.pages.context import PageContext, page_parameters
 
 FULLEST: Final = 10
 """Queues of each kind that the overview lists."""
+
+ALARMS: Final = 20
+"""Alarms about queues that the overview lists; the others are counted."""
 
 _Q = TypeVar("_Q", QueueSummary, OutgoingQueueSummary)
 
@@ -88,7 +91,7 @@ class OverviewPage:
         refuse_rest(page_parameters(request), "none")
         totals = QueueTotals()
         waiting: FullestQueues[OutgoingQueueSummary] = FullestQueues()
-        alarms = OverviewAlarms(self._context.now())
+        alarms = QueueAlarms(self._context.now(), ALARMS)
 
         def add_queue(queue: QueueSummary) -> None:
             totals.add(queue)
@@ -108,8 +111,7 @@ class OverviewPage:
             "overview",
             status=json_record(status),
             readiness=readiness,
-            alarms=[*server_alarms(status, readiness), *alarms.worst],
-            further_alarms=alarms.total - len(alarms.worst),
+            report=alarms.report(server_alarms(status, self._context.bridges.summaries())),
             oldest=unix_time(totals.oldest),
             fullest=totals.fullest.queues,
             waiting=waiting.queues,

@@ -12,12 +12,12 @@ from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.resources.queue_properties import read_log_range, read_properties
 from msmq.interfaces.manager.summaries import QueueSummary
+from msmq.quantities import count
 from msmq.structures.status import DeletionPending, MQError, Status
 from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.forms import ChangeForm
 from msmq.web.console.pages.context import PageContext
-from msmq.web.console.presentation import count
 
 _PAGE: Final = "/queue"
 

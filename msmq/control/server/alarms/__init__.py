@@ -1,0 +1,1 @@
+"""Alarms: what needs an operator, for the control API and the console alike."""

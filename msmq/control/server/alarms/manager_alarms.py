@@ -1,0 +1,265 @@
+"""What needs an operator's attention, and what to do about it; functions of summaries."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final
+
+import attrs
+
+from msmq.alarm_limits import FAILURE_COUNTS, LITTLE_SPACE, NEARLY_FULL, OLD, SLOW_COMMIT, UNREACHED
+from msmq.interfaces.bridges import BridgeRouteSummary
+from msmq.interfaces.manager.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
+from msmq.quantities import duration, size
+
+_KILOBYTE: Final = 1024
+_RUNNING: Final = "running"
+_RANKS: Final = {"quota": 3, "unreached": 2, "unread": 1, "paused": 0}
+"""Of alarms about queues with the same severity."""
+
+
+class AlarmSeverity(IntEnum):
+    """How bad it is."""
+
+    WARNING = 1
+    CRITICAL = 2
+    """Messages are refused, or the server does not work."""
+
+
+@attrs.frozen(kw_only=True)
+class ManagerAlarm:
+    """One alarm.
+
+    @ivar kind: what it is about, for programs: C{quota}, C{paused}, C{unread}, C{unreached}, C{state},
+        C{store_full}, C{store_failed}, C{disk_space}, C{slow_commits}, C{machine_quota}, C{dead_letters},
+        C{offline}, C{clone}, C{directory}, C{directory_differences}, C{bridge}.
+    @ivar subject: the path or format name of the queue, or the name of the route; empty for the server.
+    @ivar text: the alarm in words, with its figures.
+    @ivar action: what to do about it.
+    """
+
+    severity: AlarmSeverity
+    kind: str
+    subject: str = ""
+    text: str
+    action: str
+
+
+@attrs.frozen(kw_only=True)
+class AlarmReport:
+    """The alarms of a server.
+
+    @ivar alarms: those about the server, then those about queues, the worst first.
+    @ivar further: alarms about queues that are not among them.
+    """
+
+    alarms: Sequence[ManagerAlarm]
+    further: int
+
+
+class QueueAlarms:
+    """The worst alarms about queues, collected queue by queue.
+
+    Of those with the same severity and kind the fullest queue is the worst, the one with the oldest message,
+    or the destination with the most messages.
+
+    @param now: seconds since 1970-01-01 UTC.
+    @param limit: the most alarms that are kept; the others are counted.
+    @ivar total: all alarms.
+    """
+
+    def __init__(self, now: float, limit: int) -> None:
+        self._now = now
+        self._limit = limit
+        self._worst: list[tuple[int, int, float, int, ManagerAlarm]] = []
+        self.total = 0
+
+    def add_queue(self, queue: QueueSummary) -> None:
+        """Look at a local queue."""
+        path = queue.path
+        if queue.quota is not None:
+            used = queue.bytes + sum(each.bytes for each in queue.subqueues)
+            ratio = used / (queue.quota * _KILOBYTE) if queue.quota else 1.0
+            if ratio >= NEARLY_FULL:
+                self._add(
+                    ratio,
+                    ManagerAlarm(
+                        severity=AlarmSeverity.CRITICAL if ratio >= 1 else AlarmSeverity.WARNING,
+                        kind="quota",
+                        subject=path,
+                        text=f"{path}: {ratio:.0%} of the quota is used",
+                        action="Read or purge the queue, or set a larger quota.",
+                    ),
+                )
+        if queue.paused:
+            self._warn(
+                0.0, "paused", path, f"{path} is paused", "Readers receive nothing until it is resumed."
+            )
+        if queue.oldest_message_time is not None and queue.type != "system":
+            age = self._now - queue.oldest_message_time
+            if age >= OLD:
+                text = f"{path} is not read: its oldest message is {duration(age)} old"
+                self._warn(age, "unread", path, text, "Look at the application that reads it.")
+
+    def add_outgoing(self, queue: OutgoingQueueSummary) -> None:
+        """Look at an outgoing queue."""
+        if not queue.messages or queue.state not in UNREACHED:
+            return
+        messages = "1 message waits" if queue.messages == 1 else f"{queue.messages} messages wait"
+        name = queue.format_name
+        action = "Its history has the reason; retry now, or redirect it."
+        self._warn(float(queue.messages), "unreached", name, f"{name} is not reached: {messages}", action)
+
+    def _warn(self, weight: float, kind: str, subject: str, text: str, action: str) -> None:
+        self._add(
+            weight,
+            ManagerAlarm(
+                severity=AlarmSeverity.WARNING, kind=kind, subject=subject, text=text, action=action
+            ),
+        )
+
+    def _add(self, weight: float, alarm: ManagerAlarm) -> None:
+        self.total += 1
+        entry = (int(alarm.severity), _RANKS[alarm.kind], weight, -self.total, alarm)
+        if len(self._worst) < self._limit:
+            heapq.heappush(self._worst, entry)
+        elif self._limit:
+            heapq.heappushpop(self._worst, entry)
+
+    def report(self, before: Sequence[ManagerAlarm]) -> AlarmReport:
+        """All alarms, those about the server first; these are not counted by the limit."""
+        worst = [entry[-1] for entry in sorted(self._worst, reverse=True)]
+        return AlarmReport(alarms=[*before, *worst], further=self.total - len(worst))
+
+
+def server_alarms(status: ManagerStatus, routes: Sequence[BridgeRouteSummary]) -> list[ManagerAlarm]:
+    """The alarms about the server as a whole, the worst first.
+
+    @param routes: its routes to other brokers.
+    """
+    found = [*_of_state(status), *_of_store(status), *_of_quotas(status), *_of_routes(routes)]
+    if status.dead_letters:
+        letters = "dead letter" if status.dead_letters == 1 else "dead letters"
+        found.append(
+            ManagerAlarm(
+                severity=AlarmSeverity.WARNING,
+                kind="dead_letters",
+                text=f"{status.dead_letters} {letters}",
+                action="Each has a reason; send them again once it is gone, or remove them.",
+            )
+        )
+    return sorted(found, key=lambda alarm: -alarm.severity)
+
+
+def _of_state(status: ManagerStatus) -> Iterator[ManagerAlarm]:
+    if status.state != _RUNNING:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.CRITICAL,
+            kind="state",
+            text=f"the queue manager is {status.state}",
+            action="",
+        )
+    if not status.connection_active:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="offline",
+            text="the queue manager is offline: it has no sessions with other queue managers",
+            action="The application that took it offline has to bring it online, or it is hardened.",
+        )
+    if status.clone_suspicion is not None:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="clone",
+            text=f"it may be a clone, so nothing is sent to other queue managers: {status.clone_suspicion}",
+            action="Decide: msmq identity keep, or msmq identity renew.",
+        )
+    directory = status.directory
+    if directory is not None and not directory.reached:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="directory",
+            subject=directory.source,
+            text=f"the directory is not reached: {directory.problem or 'no answer yet'}",
+            action="Look at the directory server; what was read before is used until it answers.",
+        )
+    if status.directory_differences:
+        number = len(status.directory_differences)
+        changes = "1 change" if number == 1 else f"{number} changes"
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="directory_differences",
+            text=f"{changes} in the directory weaken protection and are not applied",
+            action="msmq status lists them; make them here too, or undo them in the directory.",
+        )
+
+
+def _of_store(status: ManagerStatus) -> Iterator[ManagerAlarm]:
+    store = status.store
+    if status.throttled:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.CRITICAL,
+            kind="store_full",
+            text="the store is full: no message is accepted until there is space",
+            action="Free disk space, or extend the disk; the server continues by itself.",
+        )
+    times = store.commit_times
+    if times is not None and times.since_failure is not None and times.since_failure < FAILURE_COUNTS:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.CRITICAL,
+            kind="store_failed",
+            text=f"the latest commit of the store failed, {duration(times.since_failure)} ago",
+            action="The log has the error; the commit is retried.",
+        )
+    if store.free_bytes is not None and store.capacity_bytes:
+        free = store.free_bytes / store.capacity_bytes
+        if free < LITTLE_SPACE:
+            yield ManagerAlarm(
+                severity=AlarmSeverity.WARNING,
+                kind="disk_space",
+                text=f"the file system of the store has {size(store.free_bytes)} left, {free:.0%}",
+                action="Free disk space, or extend the disk; no message is accepted when it is full.",
+            )
+    if times is not None and times.p99 is not None and times.p99 > SLOW_COMMIT:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="slow_commits",
+            text=f"1 % of the latest commits took more than {times.p99:.1f} s",
+            action="The disk is slow, or other programs use it.",
+        )
+
+
+def _of_quotas(status: ManagerStatus) -> Iterator[ManagerAlarm]:
+    quotas = status.quotas
+    for name, used, quota, action in (
+        ("messages", quotas.used, quotas.quota, "Read queues, or set a larger quota: msmq quota set."),
+        ("journals", quotas.journal_used, quotas.journal_quota, "Empty journals and dead-letter queues."),
+    ):
+        if quota and used >= NEARLY_FULL * quota * _KILOBYTE:
+            full = used >= quota * _KILOBYTE
+            yield ManagerAlarm(
+                severity=AlarmSeverity.CRITICAL if full else AlarmSeverity.WARNING,
+                kind="machine_quota",
+                text=f"{used / (quota * _KILOBYTE):.0%} of the quota of all {name} is used",
+                action=action,
+            )
+
+
+def _of_routes(routes: Sequence[BridgeRouteSummary]) -> Iterator[ManagerAlarm]:
+    for route in routes:
+        if route.condition not in ("waiting", "blocked", "stopped"):
+            continue
+        reason = f": {route.reason}" if route.reason else ""
+        actions = {
+            "waiting": "It is tried again; messages stay where they are.",
+            "blocked": "The broker lacks memory or disk space; messages stay where they are.",
+            "stopped": f"msmq bridge resume {route.name} tries the message again.",
+        }
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="bridge",
+            subject=route.name,
+            text=f"route {route.name} is {route.condition}{reason}",
+            action=actions[route.condition],
+        )
