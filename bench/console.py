@@ -1,15 +1,17 @@
-"""The web console of a server with 10,000 queues, a queue of a million messages, and a thousand sessions.
+"""The web console of a server with 10,000 queues, a queue of a million messages, a thousand sessions, and an
+enterprise of 10,000 sites.
 
 For each page: the first paint in Chromium, and the longest iteration of the server's reactor while it is
 served, in processor time, so that a machine with other work changes it little; then the processor time of the
 server while a page stays open.
-C{python bench/console.py [QUEUES [MESSAGES [SESSIONS]]]} prints the figures. Without Chromium and Playwright
-the first paint is left out.
+C{python bench/console.py [QUEUES [MESSAGES [SESSIONS [SITES]]]]} prints the figures. Without Chromium and
+Playwright the first paint is left out.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,8 @@ from rig.measuring import Result, Turns
 QUEUES: Final = 10_000
 MESSAGES: Final = 1_000_000
 SESSIONS: Final = 1_000
+SITES: Final = 10_000
+LINKS_PER_SITE: Final = 5
 PAINT_GOAL: Final = 1.0
 """Seconds until the first paint of a page."""
 TURN_GOAL: Final = 10
@@ -60,6 +64,8 @@ session = "tcp:0:interface=127.0.0.1"
 ping = "off"
 discovery = "off"
 web = "tcp:0:interface=127.0.0.1"
+[directory]
+backend = "file:{enterprise}"
 [security]
 control_token_file = "{tokens}"
 [limits]
@@ -114,14 +120,48 @@ async def _fill(manager: QueueManagerService, queues: int, messages: int) -> Non
         manager.note("administered", f"bench: change {number}")
 
 
-def _child(data: str, queues: int, messages: int) -> None:
+def _identifier(kind: int, number: int) -> str:
+    return f"{kind:08x}-0000-4000-8000-{number:012x}"
+
+
+def _gate(site: int) -> str:
+    return f"gate{site}" if site else "ALPHA"
+
+
+def _enterprise(sites: int) -> str:
+    """The file of an enterprise: a routing server and another queue manager in each site; ALPHA routes for the
+    first.
+    """
+    chance = random.Random(1)
+    parts = [f'[enterprise]\nid = "{_identifier(1, 0)}"\n']
+    for number in range(sites):
+        parts.append(
+            f'[[site]]\nname = "site{number}"\nid = "{_identifier(2, number)}"\n'
+            f'[[queue_manager]]\nname = "{_gate(number)}"\nid = "{_identifier(3, number)}"\n'
+            f'sites = ["site{number}"]\nrouting_server = true\n'
+            f'[[queue_manager]]\nname = "other{number}"\nid = "{_identifier(4, number)}"\n'
+            f'sites = ["site{number}"]\n'
+        )
+    for number in range(1, sites):
+        # The first makes a tree, so that every site can be reached.
+        for other in {chance.randrange(number) for _ in range(min(number, LINKS_PER_SITE))}:
+            parts.append(
+                f'[[link]]\nsites = ["site{other}", "site{number}"]\ncost = {chance.randint(1, 1000)}\n'
+                f'gates = ["{_gate(other)}", "{_gate(number)}"]\n'
+            )
+    return "".join(parts)
+
+
+def _child(data: str, queues: int, messages: int, sites: int) -> None:
     """Run the server in this process, and obey commands."""
 
     async def main(reactor: Any) -> None:
         tokens, path = Path(data) / "tokens", Path(data) / "msmq.toml"
         tokens.touch(0o600)
         tokens.write_text(f"bench admin {TOKEN}\n", encoding="utf-8")
-        path.write_text(_SETTINGS.format(tokens=tokens), encoding="utf-8")
+        enterprise = Path(data) / "enterprise.toml"
+        enterprise.write_text(_enterprise(sites), encoding="utf-8")
+        path.write_text(_SETTINGS.format(tokens=tokens, enterprise=enterprise), encoding="utf-8")
 
         def read() -> Any:
             return load(path, Overrides(name="ALPHA", data=data))
@@ -153,16 +193,17 @@ def _child(data: str, queues: int, messages: int) -> None:
 class ConsoleServer:
     """The process with the server."""
 
-    def __init__(self, ends: ExitStack, queues: int, messages: int, sessions: int) -> None:
+    def __init__(self, ends: ExitStack, queues: int, messages: int, sessions: int, sites: int) -> None:
         data = ends.enter_context(tempfile.TemporaryDirectory(prefix="msmq-bench-"))
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", data, str(queues), str(messages)],
+            [sys.executable, __file__, "--serve", data, str(queues), str(messages), str(sites)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         ends.callback(self._end)
         ready = self._hear()
+        self._last = f"other{sites - 1}"
         self.base = f"http://127.0.0.1:{ready['web']}"
         peers = subprocess.Popen(
             [
@@ -235,6 +276,7 @@ class ConsoleServer:
             "events, filtered": "/events?text=change+77",
             "transactions": "/transactions",
             "enterprise": "/enterprise",
+            "enterprise, with a route": f"/enterprise?source=ALPHA&destination={self._last}",
             "configuration": "/configuration?all=true",
         }
 
@@ -266,11 +308,13 @@ _PAINT: Final = """() => new Promise(done => {
 })"""
 
 
-def measure(queues: int = QUEUES, messages: int = MESSAGES, sessions: int = SESSIONS) -> list[Result]:
+def measure(
+    queues: int = QUEUES, messages: int = MESSAGES, sessions: int = SESSIONS, sites: int = SITES
+) -> list[Result]:
     """The table's lines."""
     lines: list[Result] = []
     with ExitStack() as ends:
-        server = ConsoleServer(ends, queues, messages, sessions)
+        server = ConsoleServer(ends, queues, messages, sessions, sites)
         page = ends.enter_context(_browser())
         for name, path in server.pages().items():
             turn, paint = 0.0, float("inf")
@@ -287,7 +331,12 @@ def measure(queues: int = QUEUES, messages: int = MESSAGES, sessions: int = SESS
                     Result(f"{name}: first paint", paint, "s", goal=goal, is_reached=paint <= PAINT_GOAL)
                 )
             lines.append(_turn(name, turn))
-        for name, path in (("queues of the API", "/v1/queues"), ("sessions of the API", "/v1/sessions")):
+        for name, path in (
+            ("queues of the API", "/v1/queues"),
+            ("sessions of the API", "/v1/sessions"),
+            ("alarms of the API", "/v1/alarms"),
+            ("topology of the API", "/v1/topology"),
+        ):
             lines.append(_turn(name, server.measured(partial(server.get, path))["turn"]))
         if page is not None:
             for name, path in (("overview", "/"), ("events", "/events")):
@@ -317,7 +366,7 @@ def _turn(name: str, turn: float) -> Result:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        _child(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        _child(sys.argv[2], *map(int, sys.argv[3:6]))
     else:
         from rig.measuring import table
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
 from msmq.routing.next_hops import NoRoute, Rule, reason_text
 from msmq.routing.route import Route, route
-from msmq.routing.topology import QueueManager, Topology
+from msmq.routing.topology import QueueManager, RoutingLink, Site, Topology
 from msmq.structures.names.format_name import ConnectorFormatName
 from msmq.wire.guid import format_guid
 
@@ -71,41 +71,52 @@ def describe_route(topology: Topology, path: Route) -> dict[str, Any]:
     }
 
 
-def describe_topology(topology: Topology) -> dict[str, Any]:
-    """Describe an enterprise, with the JSON keys of C{msmq topology}."""
+def describe_site(topology: Topology, site: Site) -> dict[str, Any]:
+    """Describe a site, with its site gates."""
+    return {
+        "name": str(site),
+        "identifier": format_guid(site.identifier),
+        "foreign": site.is_foreign,
+        "gates": [topology.queue_manager_name(gate) for gate in topology.gates(site.identifier)],
+    }
+
+
+def describe_link(topology: Topology, link: RoutingLink) -> dict[str, Any]:
+    """Describe a link between two sites."""
+    return {
+        "sites": [topology.site_name(link.site1), topology.site_name(link.site2)],
+        "cost": link.cost,
+        "gates": [topology.queue_manager_name(gate) for gate in link.gates],
+    }
+
+
+def describe_queue_manager(topology: Topology, machine: QueueManager) -> dict[str, Any]:
+    """Describe a queue manager, with the names of its sites and routing servers."""
     name = topology.queue_manager_name
     return {
-        "sites": [
-            {
-                "name": str(site),
-                "identifier": format_guid(site.identifier),
-                "foreign": site.is_foreign,
-                "gates": [name(gate) for gate in topology.gates(site.identifier)],
-            }
-            for site in topology.sites
-        ],
-        "links": [
-            {
-                "sites": [topology.site_name(link.site1), topology.site_name(link.site2)],
-                "cost": link.cost,
-                "gates": [name(gate) for gate in link.gates],
-            }
-            for link in topology.links
-        ],
-        "queue_managers": [
-            {
-                "name": str(machine),
-                "identifier": format_guid(machine.identifier),
-                "dns_name": machine.qualified_computer_name,
-                "address": machine.address,
-                "sites": [topology.site_name(site) for site in machine.sites],
-                "routing_server": machine.routing_server,
-                "in_routing_servers": [name(server) for server in machine.in_routing_servers],
-                "out_routing_servers": [name(server) for server in machine.out_routing_servers],
-            }
-            for machine in topology.queue_managers
-        ],
+        "name": str(machine),
+        "identifier": format_guid(machine.identifier),
+        "dns_name": machine.qualified_computer_name,
+        "address": machine.address,
+        "sites": [topology.site_name(site) for site in machine.sites],
+        "routing_server": machine.routing_server,
+        "in_routing_servers": [name(server) for server in machine.in_routing_servers],
+        "out_routing_servers": [name(server) for server in machine.out_routing_servers],
     }
+
+
+def describe_parts(topology: Topology) -> Mapping[str, Iterator[dict[str, Any]]]:
+    """Describe an enterprise, with the JSON keys of C{msmq topology}, object by object as they are taken."""
+    return {
+        "sites": (describe_site(topology, site) for site in topology.sites),
+        "links": (describe_link(topology, link) for link in topology.links),
+        "queue_managers": (describe_queue_manager(topology, each) for each in topology.queue_managers),
+    }
+
+
+def describe_topology(topology: Topology) -> dict[str, Any]:
+    """Describe an enterprise at once."""
+    return {name: list(part) for name, part in describe_parts(topology).items()}
 
 
 def to_graphviz(described: Mapping[str, Any]) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 from msmq.control.server.factory import make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration
+from msmq.routing.topology_description import describe_topology
 from tests.control.support import Answer, Caller, ControlTestCase
 from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 
@@ -55,11 +58,14 @@ class EnterpriseResourceTests(EnterpriseTestCase):
         self.assertIn("OMEGA", answer.json["detail"])
 
     def test_topology(self) -> None:
-        """The enterprise is one object."""
+        """The enterprise is one object, which is made and written part by part."""
         answer = self.call("GET", "/v1/topology")
-        self.assertEqual(answer.status, 200)
+        self.assertEqual((answer.status, answer.headers["content-type"]), (200, "application/json"))
         sizes = {key: len(value) for key, value in answer.json.items()}
         self.assertEqual(sizes, {"sites": 3, "links": 3, "queue_managers": 6})
+        topology = self.successResultOf(Deferred.fromCoroutine(self.alpha.service.inspection.topology()))
+        self.assertEqual(answer.json, describe_topology(topology))
+        self.assertEqual(answer.headers["transfer-encoding"], "chunked")
 
     def test_transit(self) -> None:
         """Messages that wait at a gate for another queue manager are shown there under its name."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 import attrs
@@ -12,7 +13,7 @@ import attrs
 from msmq.alarm_limits import UNREACHED
 from msmq.interfaces.manager.summaries import OutgoingQueueSummary, SessionSummary
 from msmq.routing.route import Route
-from msmq.routing.topology import QueueManager, RoutingLink, Topology
+from msmq.routing.topology import QueueManager, RoutingLink, Site, Topology
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
@@ -127,97 +128,139 @@ class PeerStates:
         return machine.identifier in self.unreached or not hosts.isdisjoint(self.missed_hosts)
 
 
-def draw_enterprise(
-    topology: Topology, states: PeerStates, own: UUID, route: Route | None, chosen: str
-) -> EnterpriseMap:
-    """Choose what is on the map; where, the browser computes.
+class EnterpriseDrawing:
+    """Chooses what is on the map; where, the browser computes.
+
+    An enterprise may have tens of thousands of queue managers: the caller takes L{steps} one by one, and
+    pauses in between.
 
     @param own: the identifier of this queue manager.
     @param route: a route that the map shows.
     @param chosen: the name of the queue manager from which a route is wanted; empty for none.
     """
-    path = [] if route is None else [route.source, *(hop.queue_manager for hop in route.hops)]
-    first = topology.queue_manager_named(chosen) if chosen else None
-    ends = {own, *path, *(() if route is None else (route.destination,))}
-    ends |= set() if first is None else {first.identifier}
-    missed = {machine.identifier for machine in topology.queue_managers if states.is_missed(machine)}
 
-    def machine_rank(machine: QueueManager) -> int:
-        if machine.identifier in ends:
+    def __init__(
+        self, topology: Topology, states: PeerStates, own: UUID, route: Route | None, chosen: str
+    ) -> None:
+        self._topology = topology
+        self._states = states
+        self._own = own
+        self._path = [] if route is None else [route.source, *(hop.queue_manager for hop in route.hops)]
+        first = topology.queue_manager_named(chosen) if chosen else None
+        self._ends = {own, *self._path, *(() if route is None else (route.destination,))}
+        self._ends |= set() if first is None else {first.identifier}
+        self._missed: set[UUID] = set()
+        self._machines: _First[QueueManager] = _First(QUEUE_MANAGERS)
+        self._sites: _First[Site] = _First(SITES)
+        # Of parallel links the cheapest, as in routing; by the nodes of their ends.
+        self._links: dict[frozenset[int], RoutingLink] = {}
+        self._nodes: dict[UUID, int] = {}
+
+    def steps(self) -> Iterator[None]:
+        """Look at each queue manager, site and link."""
+        for machine in self._topology.queue_managers:
+            if self._states.is_missed(machine):
+                self._missed.add(machine.identifier)
+            self._machines.add(self._rank(machine), machine)
+            yield
+        on_route = {
+            site
+            for identifier in self._ends
+            if (machine := self._topology.queue_manager(identifier)) is not None
+            for site in machine.sites
+        }
+        for site in self._topology.sites:
+            self._sites.add(site.identifier not in on_route, site)
+            yield
+        drawn = [*self._sites.chosen, *self._machines.chosen]
+        self._nodes = {each.identifier: node for node, each in enumerate(drawn)}
+        for link in self._topology.links:
+            self._add_link(link)
+            yield
+
+    def _rank(self, machine: QueueManager) -> int:
+        if machine.identifier in self._ends:
             return 0
-        if machine.identifier in missed:
+        if machine.identifier in self._missed:
             return 1
         return 2 if machine.routing_server else 3
 
-    machines = _first(topology.queue_managers, machine_rank, QUEUE_MANAGERS)
-    on_route = {
-        site for machine in topology.queue_managers if machine.identifier in ends for site in machine.sites
-    }
-    sites = _first(topology.sites, lambda site: site.identifier not in on_route, SITES)
-    identifiers = [*(site.identifier for site in sites), *(machine.identifier for machine in machines)]
-    nodes = {identifier: node for node, identifier in enumerate(identifiers)}
-    return EnterpriseMap(
-        [MapSite(nodes[site.identifier], str(site), site.is_foreign) for site in sites],
-        _links(topology, nodes, missed),
-        [
-            MapMachine(
-                nodes[machine.identifier],
-                str(machine),
-                _address(topology, machine),
-                [topology.site_name(site) for site in machine.sites],
-                machine.routing_server,
-                machine.identifier == own,
-                machine.identifier in missed,
-                machine.identifier in states.connected,
-            )
-            for machine in machines
-        ],
-        [
-            (nodes[machine.identifier], nodes[site])
-            for machine in machines
-            for site in machine.sites
-            if site in nodes
-        ],
-        [(nodes[one], nodes[other]) for one, other in pairwise(path) if one in nodes and other in nodes],
-        len(topology.sites) + len(topology.queue_managers) - len(sites) - len(machines),
-    )
+    def _add_link(self, link: RoutingLink) -> None:
+        one, other = self._nodes.get(link.site1), self._nodes.get(link.site2)
+        if one is None or other is None or one == other:
+            return
+        ends = frozenset((one, other))
+        if ends not in self._links or link.cost < self._links[ends].cost:
+            self._links[ends] = link
 
-
-def _links(topology: Topology, nodes: Mapping[UUID, int], missed: set[UUID]) -> list[MapLink]:
-    """The links between sites on the map; of parallel ones the cheapest, as in routing."""
-    cheapest: dict[frozenset[int], RoutingLink] = {}
-    for link in topology.links:
-        if link.site1 == link.site2 or link.site1 not in nodes or link.site2 not in nodes:
-            continue
-        ends = frozenset((nodes[link.site1], nodes[link.site2]))
-        if ends not in cheapest or link.cost < cheapest[ends].cost:
-            cheapest[ends] = link
-    return [
-        MapLink(
-            nodes[link.site1],
-            nodes[link.site2],
-            [topology.site_name(link.site1), topology.site_name(link.site2)],
-            link.cost,
-            any(_is_cut_off(topology, link, site, missed) for site in (link.site1, link.site2)),
+    def drawn(self) -> EnterpriseMap:
+        """What is on the map, after all steps."""
+        topology, nodes = self._topology, self._nodes
+        sites, machines = self._sites.chosen, self._machines.chosen
+        return EnterpriseMap(
+            [MapSite(nodes[site.identifier], str(site), site.is_foreign) for site in sites],
+            [self._map_link(link) for link in self._links.values()],
+            [self._map_machine(machine) for machine in machines],
+            [
+                (nodes[machine.identifier], nodes[site])
+                for machine in machines
+                for site in machine.sites
+                if site in nodes
+            ],
+            [
+                (nodes[one], nodes[other])
+                for one, other in pairwise(self._path)
+                if one in nodes and other in nodes
+            ],
+            len(topology.sites) + len(topology.queue_managers) - len(sites) - len(machines),
         )
-        for link in cheapest.values()
-    ]
+
+    def _map_link(self, link: RoutingLink) -> MapLink:
+        ends = (link.site1, link.site2)
+        return MapLink(
+            self._nodes[link.site1],
+            self._nodes[link.site2],
+            [self._topology.site_name(site) for site in ends],
+            link.cost,
+            any(self._is_cut_off(link, site) for site in ends),
+        )
+
+    def _is_cut_off(self, link: RoutingLink, site: UUID) -> bool:
+        found = [self._topology.queue_manager(gate) for gate in link.gates]
+        gates = [gate for gate in found if gate is not None and site in gate.sites]
+        return bool(gates) and all(gate.identifier in self._missed for gate in gates)
+
+    def _map_machine(self, machine: QueueManager) -> MapMachine:
+        is_named = bool(machine.name) and self._topology.queue_manager_named(machine.name) is machine
+        return MapMachine(
+            self._nodes[machine.identifier],
+            str(machine),
+            machine.name if is_named else format_guid(machine.identifier),
+            [self._topology.site_name(site) for site in machine.sites],
+            machine.routing_server,
+            machine.identifier == self._own,
+            machine.identifier in self._missed,
+            machine.identifier in self._states.connected,
+        )
 
 
-def _is_cut_off(topology: Topology, link: RoutingLink, site: UUID, missed: set[UUID]) -> bool:
-    found = [topology.queue_manager(gate) for gate in link.gates]
-    gates = [gate for gate in found if gate is not None and site in gate.sites]
-    return bool(gates) and all(gate.identifier in missed for gate in gates)
+class _First(Generic[_T]):
+    """The values with the smallest ranks, the first of equal ones, in the order in which they were added."""
 
+    def __init__(self, most: int) -> None:
+        self._most = most
+        # The worst of those that are kept is at the top.
+        self._kept: list[tuple[int, int, _T]] = []
+        self._number = 0
 
-def _first(values: Sequence[_T], rank: Callable[[_T], int], most: int) -> list[_T]:
-    """Those with the smallest ranks, in their order."""
-    if len(values) <= most:
-        return list(values)
-    chosen = sorted(range(len(values)), key=lambda index: (rank(values[index]), index))[:most]
-    return [values[index] for index in sorted(chosen)]
+    def add(self, rank: int, value: _T) -> None:
+        self._number -= 1
+        entry = (-rank, self._number, value)
+        if len(self._kept) < self._most:
+            heapq.heappush(self._kept, entry)
+        else:
+            heapq.heappushpop(self._kept, entry)
 
-
-def _address(topology: Topology, machine: QueueManager) -> str:
-    is_named = bool(machine.name) and topology.queue_manager_named(machine.name) is machine
-    return machine.name if is_named else format_guid(machine.identifier)
+    @property
+    def chosen(self) -> list[_T]:
+        return [value for _, _, value in sorted(self._kept, key=lambda entry: -entry[1])]

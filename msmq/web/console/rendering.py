@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
@@ -106,7 +107,15 @@ class PageRenderer:
 
     def page(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> bytes:
         """Set status and headers of a page, and return its body."""
-        body = self._environment.get_template(template).render(values).encode("utf-8", "backslashreplace")
+        return self.finished(request, self.parts(template, values), status)
+
+    def parts(self, template: str, values: dict[str, Any]) -> Iterator[str]:
+        """The parts of a page, for a caller that pauses in between."""
+        return self._environment.get_template(template).generate(values)
+
+    def finished(self, request: Request, parts: Iterable[str], status: int = 200) -> bytes:
+        """Set status and headers of a page, and return its body."""
+        body = "".join(parts).encode("utf-8", "backslashreplace")
         request.setResponseCode(status)
         protect(request)
         request.setHeader(b"content-type", b"text/html; charset=utf-8")

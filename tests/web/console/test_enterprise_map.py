@@ -9,12 +9,19 @@ from msmq.routing.route import route
 from msmq.web.console.enterprise_map import (
     QUEUE_MANAGERS,
     SITES,
+    EnterpriseDrawing,
     EnterpriseMap,
     PeerStates,
-    draw_enterprise,
 )
 from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 from tests.routing.builders import Estate, guid
+
+
+def finished(drawing: EnterpriseDrawing) -> EnterpriseMap:
+    """The map after all steps."""
+    for _ in drawing.steps():
+        pass
+    return drawing.drawn()
 
 
 class ReachedTests(EnterpriseTestCase):
@@ -29,7 +36,7 @@ class ReachedTests(EnterpriseTestCase):
         for session in inspection.each_session():
             states.add_session(session)
         topology = self.successResultOf(Deferred.fromCoroutine(inspection.topology()))
-        return draw_enterprise(topology, states, IDENTIFIERS["ALPHA"], None, "")
+        return finished(EnterpriseDrawing(topology, states, IDENTIFIERS["ALPHA"], None, ""))
 
     def states(self) -> dict[str, tuple[bool, bool]]:
         """Of each queue manager, whether it is marked as down, and as connected."""
@@ -66,7 +73,7 @@ class DrawnTests(SynchronousTestCase):
         """The map that cA would draw."""
         topology = estate.topology
         found = route(topology, guid(source), guid(destination)) if source else None
-        return draw_enterprise(topology, PeerStates(()), guid("cA"), found, chosen)
+        return finished(EnterpriseDrawing(topology, PeerStates(()), guid("cA"), found, chosen))
 
     def test_route(self) -> None:
         """The steps of a route are drawn between its queue managers."""
@@ -88,6 +95,23 @@ class DrawnTests(SynchronousTestCase):
         self.assertIn("cS199", [each.name for each in drawn.machines])
         self.assertIn("S199", [each.name for each in drawn.sites])
         self.assertIn("cA", [each.name for each in drawn.machines])
+
+    def test_steps(self) -> None:
+        """Each object of an enterprise is a step of its own, so that a page of a large one can pause."""
+        topology = Estate("A-B 1, B-C 1").topology
+        drawing = EnterpriseDrawing(topology, PeerStates(()), guid("cA"), None, "")
+        objects = len(topology.sites) + len(topology.links) + len(topology.queue_managers)
+        self.assertEqual(sum(1 for _ in drawing.steps()), objects)
+
+    def test_the_rest_of_the_order(self) -> None:
+        """Routing servers come before other queue managers, and those that are not reached before both."""
+        sites = [f"S{number:03}" for number in range(200)]
+        topology = Estate(sites=" ".join(["A", *sites])).topology
+        missed = [guid("cS150"), guid("cS151")]
+        drawn = finished(EnterpriseDrawing(topology, PeerStates(missed), guid("cA"), None, ""))
+        others = [each for each in drawn.machines if not each.is_routing_server]
+        self.assertEqual([each.name for each in others], ["cA", "cS150", "cS151"])
+        self.assertEqual([each.is_down for each in others], [False, True, True])
 
     def test_equal_names(self) -> None:
         """Of two queue managers with one name the second is addressed by its identifier."""

@@ -251,6 +251,27 @@ async def json_list(
     return None
 
 
+async def json_lists(
+    request: Request, lists: Mapping[str, Iterable[Mapping[str, Any]]], clock: IReactorTime
+) -> None:
+    """Answer with a JSON object of arrays, as a stream; the items are made slice by slice."""
+    stream = ResponseStream(request, JSON)
+    try:
+        before = b"{"
+        for name, items in lists.items():
+            stream.write(before + to_json(name) + b":[")
+            remaining, is_first = iter(items), True
+            while part := list(islice(remaining, _SLICE)):
+                stream.write((b"" if is_first else b",") + to_json(part)[1:-1])
+                is_first = False
+                await next_reactor_turn(clock)
+                await stream.drained()
+            before = b"],"
+        stream.write(b"]}\n" if lists else b"{}\n")
+    finally:
+        stream.close()
+
+
 async def json_stream(
     request: Request, items: AsyncIterator[Mapping[str, Any]], clock: IReactorTime
 ) -> bytes | None:

@@ -11,7 +11,7 @@ from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.protocol.refusals import invalid
 from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
-from msmq.control.server.http.responses import json_answer, json_list
+from msmq.control.server.http.responses import json_answer, json_list, json_lists
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import guid, number, text
 from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
@@ -19,7 +19,7 @@ from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.machine_quota import QuotaKind
-from msmq.routing.topology_description import describe_route, describe_topology
+from msmq.routing.topology_description import describe_parts, describe_route
 from msmq.structures.status import MQError
 from msmq.wire.guid import format_guid
 
@@ -120,10 +120,11 @@ class ServerResources:
         return json_answer(request, describe_route(found_route.topology, found_route.route))
 
     @app.route("/v1/topology", methods=["GET"])
-    async def topology(self, request: ControlRequest) -> bytes:
+    async def topology(self, request: ControlRequest) -> None:
         """The enterprise, as routing sees it."""
         without_parameters(request)
-        return json_answer(request, describe_topology(await running(self._inspection.topology())))
+        topology = await running(self._inspection.topology())
+        await json_lists(request, describe_parts(topology), self._context.clock)
 
     @app.route("/v1/control_servers", methods=["GET"])
     async def control_servers(self, request: ControlRequest) -> bytes | None:

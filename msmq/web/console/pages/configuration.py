@@ -38,15 +38,16 @@ class ConfigurationPage:
         self._configuration = configuration
 
     @app.route("/configuration", methods=["GET"])
-    def configuration(self, request: WebRequest) -> bytes:
+    async def configuration(self, request: WebRequest) -> bytes:
         """The keys that are set; with C{all} every key."""
         found = page_parameters(request)
         is_all = flag("all", found.pop("all", "false"))
         refuse_rest(found, "all")
         report = self._configuration.report()
+        await self._context.pause()
         listed = [each for each in report.entries if is_all or each.source or each.differs]
         tables = groupby(listed, key=lambda entry: entry.key.partition(".")[0])
-        return self._context.page(
+        return await self._context.page_in_slices(
             request,
             "configuration",
             report=report,

@@ -70,6 +70,15 @@ class PageContext:
             request, f"{template}.html", {"section": template, "outcome": outcome, **values}
         )
 
+    async def page_in_slices(self, request: Request, template: str, **values: Any) -> bytes:
+        """Render a large page as L{page} does, with a pause for the reactor between two slices of work."""
+        assert isinstance(request, WebRequest)
+        outcome, identity = take_outcome(parameters(request)), self.access.identify(request)
+        parts: list[str] = []
+        shown = {"section": template, "outcome": outcome, "identity": identity, **values}
+        await self.each(self.renderer.parts(f"{template}.html", shown), parts.append)
+        return self.renderer.finished(request, parts)
+
     def change(
         self, request: WebRequest, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
     ) -> Deferred[_T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from klein import Klein
@@ -13,11 +14,15 @@ from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import guid
 from msmq.interfaces.manager.summaries import OutgoingQueueSummary, SessionSummary
-from msmq.routing.topology_description import describe_route, describe_topology
+from msmq.routing.topology import Topology
+from msmq.routing.topology_description import describe_parts, describe_route
 from msmq.structures.status import MQError
-from msmq.web.console.enterprise_map import PeerStates, draw_enterprise
+from msmq.web.console.enterprise_map import EnterpriseDrawing, PeerStates
 from msmq.web.console.pages.context import PageContext, page_parameters
 from msmq.web.console.rows import TableRows, read_query
+
+LISTED: Final = 500
+"""Links and queue managers of the enterprise in the tables below the map."""
 
 OUTGOING_COLUMNS: Final[Mapping[str, Callable[[OutgoingQueueSummary], Any]]] = {
     "name": lambda queue: queue.format_name.casefold(),
@@ -109,15 +114,20 @@ class TransferPages:
                     route = await running(self._inspection.route(source, destination, members))
                 except MQError as error:
                     problem = error.detail or error.status.name
-            topology = describe_topology(whole)
+                await self._context.pause()
             states = PeerStates(self._inspection.unreached_members())
             await self._context.each(self._inspection.each_outgoing(), states.add_outgoing)
             await self._context.each(self._inspection.each_session(), states.add_session)
             own = self._inspection.status().identifier
-            drawn = draw_enterprise(whole, states, own, None if route is None else route.route, source)
+            await self._context.pause()
+            drawing = EnterpriseDrawing(whole, states, own, None if route is None else route.route, source)
+            await self._context.each(drawing.steps(), lambda _: None)
+            drawn = drawing.drawn()
+            await self._context.pause()
+            topology = await self._listed(whole)
         except MQError as error:
             problem = error.detail or error.status.name
-        return self._context.page(
+        return await self._context.page_in_slices(
             request,
             "enterprise",
             topology=topology,
@@ -128,3 +138,17 @@ class TransferPages:
             destination=destination,
             down=down,
         )
+
+    async def _listed(self, topology: Topology) -> dict[str, Any]:
+        """The first links and queue managers of an enterprise, and how many there are."""
+        parts = describe_parts(topology)
+        links: list[dict[str, Any]] = []
+        machines: list[dict[str, Any]] = []
+        await self._context.each(islice(parts["links"], LISTED), links.append)
+        await self._context.each(islice(parts["queue_managers"], LISTED), machines.append)
+        return {
+            "links": links,
+            "link_count": len(topology.links),
+            "queue_managers": machines,
+            "queue_manager_count": len(topology.queue_managers),
+        }
