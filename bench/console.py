@@ -129,9 +129,7 @@ def _gate(site: int) -> str:
 
 
 def _enterprise(sites: int) -> str:
-    """The file of an enterprise: a routing server and another queue manager in each site; ALPHA routes for the
-    first.
-    """
+    """The file of an enterprise: two queue managers in each site, one of which routes; ALPHA is the first."""
     chance = random.Random(1)
     parts = [f'[enterprise]\nid = "{_identifier(1, 0)}"\n']
     for number in range(sites):

@@ -252,7 +252,10 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "remote_control": Key(Text(_remote_control, "a server endpoint or off"), OFF),
         "web": Key(Text(_web, "a server endpoint or off"), OFF),
     },
-    "web": {"windows_exporter_names": Key(Flag(), False)},
+    "web": {
+        "windows_exporter_names": Key(Flag(), False),
+        "member_token_file": Key(Text(_file, "a file")),
+    },
     "log": {
         "level": Key(_one_of(*_LEVELS), "info"),
         "format": Key(_one_of("text", "json", "journal"), "text"),

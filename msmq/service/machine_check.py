@@ -28,6 +28,9 @@ def machine_problems(configuration: Configuration) -> Iterator[MachineProblem]:
     token_file = security.control_token_file
     if token_file is not None and (listen.remote_control is not None or listen.web is not None):
         yield from _attempt(("security", "control_token_file"), lambda: read_tokens(Path(token_file)))
+    member_token = configuration.web.member_token_file
+    if member_token is not None and listen.web is not None:
+        yield from _attempt(("web", "member_token_file"), lambda: read_tokens(Path(member_token)))
     for key, endpoint in (
         ("session", listen.session),
         ("remote_control", listen.remote_control),

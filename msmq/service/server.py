@@ -447,6 +447,8 @@ class Server(Service):
             tokens=self._authentication,
             is_loopback=endpoint.is_loopback,
             windows_names=self.configuration.web.windows_exporter_names,
+            members=self.configuration.control_servers,
+            member_token_file=self.configuration.web.member_token_file,
             reloads=self._reloads,
             bridges=parts.bridge,
         )

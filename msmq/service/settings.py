@@ -111,6 +111,9 @@ class WebSettings:
     windows_exporter_names: bool = False
     """Whether C{/metrics} also uses the names of windows_exporter."""
 
+    member_token_file: str | None = None
+    """The token with which the console asks C{[control_servers]} about a message; C{None}: it does not."""
+
 
 @attrs.frozen(kw_only=True)
 class LimitSettings:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from secrets import token_urlsafe
+from typing import TypeVar
 
 import attrs
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorThreads, IReactorTime
+from twisted.internet.threads import deferToThreadPool
 from twisted.plugin import getPlugins
 
 from msmq.control.authentication.token_authentication import TokenAuthentication
@@ -18,10 +22,13 @@ from msmq.manager.service import QueueManagerService
 from msmq.web.access.sessions import BrowserSessions
 from msmq.web.access.web_access import WebAccess
 from msmq.web.console.application import make_console
+from msmq.web.console.member_explanations import MemberExplanations, member_client
 from msmq.web.console.rendering import compile_templates
 from msmq.web.exposition import Exposition, Instruments
 from msmq.web.readiness import Readiness, readiness
 from msmq.web.site import WebSite
+
+_T = TypeVar("_T")
 
 
 @attrs.frozen
@@ -58,6 +65,8 @@ class WebEndpoint:
         tokens: TokenAuthentication | None,
         is_loopback: bool,
         windows_names: bool,
+        members: Mapping[str, str],
+        member_token_file: str | None,
         reloads: Mapping[str, int],
         bridges: IBridges | None = None,
     ) -> WebSite:
@@ -66,6 +75,9 @@ class WebEndpoint:
         @param control: the control API, which it also serves.
         @param tokens: as of L{WebAccess}; so is C{is_loopback}.
         @param windows_names: as of L{Exposition}; so is C{reloads}.
+        @param members: the control endpoints of other servers, by name.
+        @param member_token_file: the file of the token with which the console asks them about a message;
+            C{None} if it does not.
         @param bridges: the routes to other brokers; by default none.
         """
         inspection = manager.inspection
@@ -101,7 +113,17 @@ class WebEndpoint:
                 routes,
                 access,
                 configuration=control.configuration,
+                members=MemberExplanations(
+                    members,
+                    None if member_token_file is None else partial(member_client, member_token_file),
+                    partial(_in_thread, reactor),
+                ),
                 zone=None,
             ),
             control,
         )
+
+
+def _in_thread(reactor: IReactorTime, work: Callable[[], _T]) -> Deferred[_T]:
+    threads = IReactorThreads(reactor)
+    return deferToThreadPool(threads, threads.getThreadPool(), work)

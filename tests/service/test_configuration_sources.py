@@ -130,6 +130,10 @@ class MachineTests(SynchronousTestCase):
                 "security.control_token_file: cannot be used: token file /no/tokens",
             ),
             (
+                '[listen]\nweb = "tcp:1:interface=127.0.0.1"\n[web]\nmember_token_file = "/no/token"\n',
+                "web.member_token_file: cannot be used: token file /no/token",
+            ),
+            (
                 '[listen]\nweb = "ssl:1:interface=127.0.0.1:privateKey=/no/key.pem"\n',
                 "listen.web: cannot be used: /no/key.pem: No such file",
             ),

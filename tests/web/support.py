@@ -52,6 +52,8 @@ class WebTestCase(NodesTestCase):
             tokens=self.authentication(),
             is_loopback=self.is_loopback,
             windows_names=self.windows_names,
+            members={},
+            member_token_file=None,
             reloads={"done": 0},
             bridges=self.bridges,
         )

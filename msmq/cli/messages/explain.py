@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.control.protocol.joined_explanations import ServerExplanation, join_explanations
 from msmq.structures.status import MQError
 
 _SHOWN: Final = (
@@ -24,7 +25,6 @@ _SHOWN: Final = (
 _PLACES: Final = ("queue", "state", "arrived_time", "class_name", "abort_count", "move_count", "transaction")
 _EVENTS: Final = ("time", "event", "class_name", "queue", "reason")
 _REPORTS: Final = ("time", "event", "queue_manager", "next_hop", "hops", "target_queue", "queue")
-_LISTS: Final = ("events", "places", "deliveries", "reports")
 
 
 @click.command
@@ -71,38 +71,26 @@ def _show(settings: Settings, known: Mapping[str, Any]) -> None:
 
 def _ask(settings: Settings, message: str, hosts: Sequence[str]) -> MQError | None:
     """Show the answers of this server and of others; returns the failure of a server that did not answer."""
-    answers: list[dict[str, Any]] = []
+    answers: list[ServerExplanation] = []
     failed: MQError | None = None
-    joined: dict[str, Any] = {"id": message, "known": False, "servers": answers}
-    joined |= {name: [] for name in _LISTS}
-    properties: Mapping[str, Any] = {"id": message}
     for place in (None, *hosts):
         server = place or "."
         try:
             client = settings.client if place is None else settings.client_of(place)
-            known = client.explain(message)
+            answers.append(ServerExplanation(server, client.explain(message), None))
         except MQError as error:
             failed = failed or MQError(error.status, f"{server}: {error.detail}")
-            answers.append({"server": server, "known": None, "summary": None, "error": str(error)})
-            continue
-        answers.append(
-            {"server": server, "known": known["known"], "summary": known["summary"], "error": None}
-        )
-        joined["known"] = joined["known"] or known["known"]
-        if len(known["message"]) > len(properties):
-            properties = known["message"]
-        for name in _LISTS:
-            joined[name] += [{"server": server, **each} for each in known[name]]
-    for name in ("events", "deliveries", "reports"):
-        joined[name].sort(key=lambda each: each["time"] or "")
+            answers.append(ServerExplanation(server, None, str(error)))
+    joined = join_explanations(message, answers)
+    properties = joined["message"]
     output = settings.output
     if output.as_json:
-        output.object({**joined, "message": properties})
+        output.object(joined)
     else:
         output.one({key: properties[key] for key in _SHOWN if key in properties})
         output.table(
             "servers",
-            [each | {"summary": each["summary"] or each["error"]} for each in answers],
+            [each | {"summary": each["summary"] or each["error"]} for each in joined["servers"]],
             ("server", "summary"),
         )
         output.table("places", joined["places"], ("server", *_PLACES))

@@ -57,17 +57,20 @@ class UnixConnection(http.client.HTTPConnection):
     """An HTTP connection over a unix socket."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__("localhost")
+        super().__init__("localhost", timeout=CONNECT_TIMEOUT)
         self._path = path
 
     def connect(self) -> None:
         """Connect the socket."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            # A server that hangs accepts nothing; with a time limit a full backlog is an error at once.
+            self.sock.settimeout(self.timeout)
             self.sock.connect(os.fspath(self._path))
         except OSError:
             self.sock.close()
             raise
+        self.sock.settimeout(None)
 
 
 class PlainConnection(http.client.HTTPConnection):

@@ -27,6 +27,7 @@ from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.structures.status import MQError
 from msmq.web.access.request import WebRequest
 from msmq.web.access.web_access import WebAccess
+from msmq.web.console.member_explanations import MemberExplanations
 from msmq.web.console.page_roles import page_role
 from msmq.web.console.pages.configuration import ConfigurationPage
 from msmq.web.console.pages.context import PageContext
@@ -58,6 +59,7 @@ def make_console(
     access: WebAccess,
     *,
     configuration: ServerConfiguration,
+    members: MemberExplanations,
     zone: tzinfo | None,
 ) -> IResource:
     """Build the pages about one queue manager.
@@ -67,6 +69,7 @@ def make_console(
     @param bridges: the routes to other brokers.
     @param access: identifies the callers, whose roles are checked before the handler of a page.
     @param configuration: shows and reloads the configuration of the server.
+    @param members: the other servers of the estate, which explain a message too.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
@@ -78,7 +81,7 @@ def make_console(
         MessagePages(context),
         DeadLetterPage(context),
         TransferPages(context),
-        HistoryPages(context),
+        HistoryPages(context, members),
         QueueChanges(context),
         MessageChanges(context),
         MessageExport(context),

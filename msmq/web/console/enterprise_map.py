@@ -166,14 +166,17 @@ class EnterpriseDrawing:
         on_route = {
             site
             for identifier in self._ends
-            if (machine := self._topology.queue_manager(identifier)) is not None
-            for site in machine.sites
+            if (end := self._topology.queue_manager(identifier)) is not None
+            for site in end.sites
         }
         for site in self._topology.sites:
             self._sites.add(site.identifier not in on_route, site)
             yield
-        drawn = [*self._sites.chosen, *self._machines.chosen]
-        self._nodes = {each.identifier: node for node, each in enumerate(drawn)}
+        drawn = [
+            *(site.identifier for site in self._sites.chosen),
+            *(machine.identifier for machine in self._machines.chosen),
+        ]
+        self._nodes = {identifier: node for node, identifier in enumerate(drawn)}
         for link in self._topology.links:
             self._add_link(link)
             yield

@@ -10,10 +10,11 @@ import attrs
 from klein import Klein
 from twisted.web.server import Request
 
+from msmq.control.protocol.joined_explanations import ServerExplanation, join_explanations
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import refuse_rest, take
 from msmq.control.server.messages.json_records import json_record
-from msmq.control.server.messages.properties import guid, number
+from msmq.control.server.messages.properties import flag, guid, number
 from msmq.control.server.messages.queued_messages_json import explanation_of
 from msmq.control.server.resources.event_filter import EventFilter
 from msmq.control.server.resources.events import described_event, last_sequence
@@ -21,6 +22,8 @@ from msmq.interfaces.manager.summaries import TransactionSummary
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import ADMINISTERED
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.web.console.member_explanations import MemberExplanations
+from msmq.web.console.message_timeline import message_timeline
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 
 LISTED: Final = 100
@@ -70,12 +73,16 @@ class _EventScan:
 
 
 class HistoryPages:
-    """Events, explanations and transactions."""
+    """Events, explanations and transactions.
+
+    @param members: the other servers of the estate.
+    """
 
     app = Klein()
 
-    def __init__(self, context: PageContext) -> None:
+    def __init__(self, context: PageContext, members: MemberExplanations) -> None:
         self._context = context
+        self._members = members
         self._inspection = context.manager.inspection
 
     @app.route("/events", methods=["GET"])
@@ -120,15 +127,28 @@ class HistoryPages:
 
     @app.route("/explain", methods=["GET"])
     async def explain(self, request: Request) -> bytes:
-        """Everything known about C{message}."""
+        """Everything known about C{message}; with C{others} also at the other servers of the estate."""
         found = page_parameters(request)
-        wanted = found.pop("message", "").strip()
-        refuse_rest(found, "message")
-        explanation = None
+        wanted, is_joined = found.pop("message", "").strip(), flag("others", found.pop("others", "false"))
+        refuse_rest(found, "message and others")
+        explanation: dict[str, Any] | None = None
         if wanted:
             identifier = MessageIdentifier.parse(wanted)
             explanation = explanation_of(await running(self._inspection.explain(identifier)))
-        return self._context.page(request, "explain", wanted=wanted, explanation=explanation)
+            if is_joined:
+                name = self._inspection.status().name
+                own = ServerExplanation(name, explanation, None)
+                answers = [own, *(await self._members.ask(str(identifier)))]
+                explanation = {**explanation, **join_explanations(str(identifier), answers)}
+        return self._context.page(
+            request,
+            "explain",
+            wanted=wanted,
+            explanation=explanation,
+            timeline=() if explanation is None else message_timeline(explanation),
+            members=self._members.names,
+            is_joined=is_joined,
+        )
 
     @app.route("/transactions", methods=["GET"])
     async def transactions(self, request: Request) -> bytes:

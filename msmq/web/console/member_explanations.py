@@ -1,0 +1,103 @@
+"""Asks other servers of the estate what they know about a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from http.client import HTTPConnection
+from typing import Any, Final, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
+
+from msmq.control.client.client import ControlClient
+from msmq.control.client.locations import LocationError, parse_location
+from msmq.control.protocol.joined_explanations import ServerExplanation
+from msmq.structures.status import MQError, Status
+
+MOST_ASKED: Final = 32
+"""Servers that one explanation asks."""
+
+AT_ONCE: Final = 4
+"""Servers that are asked at the same time, by all readers of the console together."""
+
+PATIENCE: Final = 4.0
+"""Seconds for a connection to a server, and for each part of its answer."""
+
+_T = TypeVar("_T")
+
+
+class MessageExplainer(Protocol):
+    """The client of one server."""
+
+    def explain(self, message: str) -> dict[str, Any]:
+        """Everything that it knows about a message; blocks.
+
+        @raise MQError: there is no answer.
+        """
+
+
+class InThread(Protocol):
+    """Runs blocking work in a thread."""
+
+    def __call__(self, work: Callable[[], _T]) -> Deferred[_T]:
+        """Return the result of the work."""
+
+
+class MemberClient(ControlClient):
+    """A client that does not wait long for a server that does not answer."""
+
+    def connect(self, connection: HTTPConnection) -> None:
+        """See L{ControlRequests.connect<msmq.control.client.requests.ControlRequests.connect>}."""
+        connection.timeout = PATIENCE
+        super().connect(connection)
+        connection.sock.settimeout(PATIENCE)
+
+
+def member_client(token_file: str, endpoint: str) -> MessageExplainer:
+    """The client of a server.
+
+    @raise MQError: the endpoint is invalid.
+    """
+    try:
+        return MemberClient(parse_location(endpoint, token_file=token_file))
+    except LocationError as error:
+        raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, str(error)) from error
+
+
+class MemberExplanations:
+    """The other servers of the estate.
+
+    @param members: their control endpoints, by name.
+    @param client_of: the client of an endpoint; C{None} asks no server.
+    @param in_thread: runs requests, which block.
+    @ivar names: the servers that are asked.
+    """
+
+    def __init__(
+        self,
+        members: Mapping[str, str],
+        client_of: Callable[[str], MessageExplainer] | None,
+        in_thread: InThread,
+    ) -> None:
+        self._members = members
+        self._client_of = client_of
+        self._in_thread = in_thread
+        self._slots = DeferredSemaphore(AT_ONCE)
+        self.names: Sequence[str] = () if client_of is None else sorted(members)[:MOST_ASKED]
+
+    def ask(self, message: str) -> Deferred[list[ServerExplanation]]:
+        """The answers of all servers, by name; one that does not answer has the reason."""
+        return gatherResults(
+            [
+                self._slots.run(self._in_thread, partial(self._explained, name, message))
+                for name in self.names
+            ],
+            consumeErrors=True,
+        )
+
+    def _explained(self, name: str, message: str) -> ServerExplanation:
+        assert self._client_of is not None, "no server has a name then"
+        try:
+            return ServerExplanation(name, self._client_of(self._members[name]).explain(message), None)
+        except MQError as error:
+            return ServerExplanation(name, None, str(error))
