@@ -139,6 +139,7 @@ class ConsoleAssets:
         self._style_sheet = Asset(b"text/css; charset=utf-8", "console.css")
         self._live = Asset(_SCRIPT, "live.js")
         self._map = Asset(_SCRIPT, "map.js")
+        self._search = Asset(_SCRIPT, "search.js")
         # Each needs those before it.
         self._d3 = Asset(
             _SCRIPT, *(f"d3/d3-{name}.min.js" for name in ("dispatch", "quadtree", "timer", "force"))
@@ -158,6 +159,11 @@ class ConsoleAssets:
     def map(self, request: Request) -> bytes:
         """The script that draws the enterprise."""
         return self._map.answer(request)
+
+    @app.route("/assets/search.js", methods=["GET"])
+    def search(self, request: Request) -> bytes:
+        """The script that searches the rest of a queue."""
+        return self._search.answer(request)
 
     @app.route("/assets/d3-force.js", methods=["GET"])
     def d3(self, request: Request) -> bytes:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
@@ -91,6 +92,7 @@ class PageRenderer:
             "utc_offset": lambda: presentation.utc_offset(datetime.now(UTC), zone),
         }
         self._environment.filters |= {
+            "segment": partial(quote, safe="", errors="replace"),
             "count": quantities.count,
             "size": quantities.size,
             "kilobytes": quantities.kilobytes,

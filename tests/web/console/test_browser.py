@@ -11,6 +11,7 @@ from urllib.parse import quote
 from playwright.sync_api import BrowserContext, Page, expect
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.web.console.pages.messages import LOOKED_AT
 from tests.patience import DEADLINE
 from tests.web.console.browser import ABSENT, HOSTILE, ORDERS, TOKEN, shared_server, start_browser
 
@@ -142,6 +143,23 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         self.assertIn(found["id"], properties)
         self.assertIn(str(found["lookup_id"]), properties)
         self.assertIn('"order": "57"', page.get_by_text('"format": "xml"').inner_text())
+
+    def test_the_rest_of_a_queue_is_searched(self) -> None:
+        """A search goes on beyond what one page looks at, with its progress, and leads to the message."""
+        path = ".\\private$\\long"
+        self.server.msmq("queue", "create", path)
+        self.addCleanup(self.server.msmq, "queue", "delete", path, "--yes")
+        self.server.msmq("send", path, "--body", "hay", "--count", str(LOOKED_AT + 500))
+        page = self.open(f"/messages?queue={quote(path)}&body=needle")
+        button = page.get_by_role("button", name="Search the rest of the queue")
+        button.click()
+        status = page.locator(".search").get_by_role("status")
+        expect(status).to_contain_text("more messages looked at: none matches.")
+        self.server.msmq("send", path, "--body", "needle", "--label", "found")
+        button.click()
+        page.get_by_role("link", name="found", exact=True).click()
+        [found] = self.server.msmq("queue", "browse", path, "--body", "needle")[:1]
+        self.assertIn(found["id"], page.locator(".panels .properties").inner_text())
 
     def test_an_operator_changes_queues(self) -> None:
         """A queue is created, set, paused, purged and deleted; the command sees each change."""

@@ -19,6 +19,7 @@ from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import PAGE, MessageDescriber, MessageSearch
 from msmq.decoding.values import plain_text
 from msmq.interfaces.manager.received_messages import ReceivedMessage
+from msmq.structures.status import MQError
 from msmq.web.console.packet_dump import PacketDump, dump_packet
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
 from msmq.web.console.presentation import HexRow, hex_rows
@@ -110,6 +111,8 @@ class MessagePages:
             listed=listed,
             selected=selected,
             message=message,
+            listed_at_most=LISTED,
+            in_queue=self._number_of_messages(path),
         )
 
     @app.route("/body", methods=["GET"])
@@ -123,6 +126,17 @@ class MessagePages:
         request.setHeader(b"content-type", b"application/octet-stream")
         request.setHeader(b"content-disposition", b'attachment; filename="message-%d.bin"' % lookup_id)
         return bytes(message.view.body)
+
+    def _number_of_messages(self, path: str) -> int | None:
+        """Those of a local queue or an outgoing queue; C{None} if they are not counted, as in a journal."""
+        try:
+            return self._inspection.queue(path).messages
+        except MQError:
+            pass
+        try:
+            return self._inspection.outgoing_queue(path).messages
+        except MQError:
+            return None
 
     async def _search(self, path: str, after: int, wanted: MessageFilter) -> MessageList:
         search = MessageSearch(self._describer, wanted, LISTED, with_body=False, is_decoded=False)
