@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
@@ -81,6 +81,11 @@ class AcknowledgementBatch:
         for refusal in admission.refusals:
             self._drop(*self._about[refusal.index], refusal.status.name)
         return admission.changes
+
+    @property
+    def queues(self) -> Collection[Queue]:
+        """The queues of the acknowledgements, after L{prepare}."""
+        return () if self._admission is None else self._admission.groups
 
     def show(self) -> None:
         """The changes are stored: make the acknowledgements available for sending."""

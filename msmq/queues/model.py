@@ -457,6 +457,12 @@ class QueueManagerModel:
 
     def committed(self, commitment: Commitment, now: Moment) -> list[Effect]:
         """The changes of a commit are stored: all operations of the transaction take effect at once."""
+        effects = self.part_committed(commitment, now)
+        self.transacting.end(commitment.transaction)
+        return effects
+
+    def part_committed(self, commitment: Commitment, now: Moment) -> list[Effect]:
+        """The same for a part of its operations; C{transacting.end} has to follow the last."""
         effects: list[Effect] = []
         self.stored(commitment.changes)
         effects += self.removed(commitment.removal, now)
@@ -476,7 +482,6 @@ class QueueManagerModel:
         effects += gone_with_queue(commitment.lost, is_reported=True)
         if commitment.back:
             effects += self.release(commitment.back, now)
-        self.transacting.end(commitment)
         return effects
 
     def aborted(self, abortion: Abortion, now: Moment) -> list[Effect]:

@@ -14,7 +14,7 @@ from msmq.queues.creation import Deletion
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.relocation import Relocation
-from msmq.queues.leaving.transaction import Transaction
+from msmq.queues.leaving.transaction import Transaction, received_from_deleted
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
@@ -297,7 +297,7 @@ class Alpha:
         commitment = self.model.transacting.commit(transaction, self.give_places, self.now)
 
         def done() -> None:
-            self.on_forgotten(transaction.received_from_deleted())
+            self.on_forgotten(received_from_deleted(transaction.operations))
             self.on_ended(transaction, True)
             self.on_received(commitment.removal.positions)
             effects = self.model.committed(commitment, self.now)

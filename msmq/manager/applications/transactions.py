@@ -18,6 +18,7 @@ from msmq.interfaces.manager.summaries import TransactionDetails, TransactionOpe
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.administration.unread_removals import UnreadRemovals
 from msmq.manager.applications.keyed_messages import KeyedMessages
+from msmq.manager.applications.transaction_commits import PART, TransactionCommits
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
@@ -25,13 +26,10 @@ from msmq.manager.peers.sequence_numbering import SequenceNumbers
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
-from msmq.queues.arriving.reported import reported_receipts
 from msmq.queues.leaving.relocation import Relocation
 from msmq.queues.leaving.transaction import Abortion, Dequeue, Enqueue, Transaction
-from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.quoting import shown
-from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
@@ -110,9 +108,9 @@ class Transactions:
         listener: TransactionListener,
     ) -> None:
         self._performer = performer
-        self._outbox = outbox
         self._keyed = keyed
-        self._numbers = SequenceNumbers(performer.model, performer.clock, sequences)
+        numbers = SequenceNumbers(performer.model, performer.clock, sequences)
+        self._commits = TransactionCommits(performer, outbox, numbers, keyed)
         self._departures = departures
         self._events = events
         self._listener = listener
@@ -159,40 +157,8 @@ class Transactions:
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; or that the store failed, and then the
             transaction is as it was before.
         """
-        performer = self._performer
-        model = performer.model
-        transacting = model.transacting
         await self._remove_unmoved(transaction)
-        numbering = self._numbers.begin()
-        commitment = transacting.commit(transaction, numbering.give, performer.clock.now())
-        sent = (
-            position.view
-            for queue, positions in commitment.sent.items()
-            for position in positions
-            if position.view is not None and not isinstance(queue, OutgoingQueue)
-        )
-        answers = self._outbox.answers()
-        answers.add(sent, MessageClass.ACK_REACH_QUEUE)
-        answers.add(reported_receipts(commitment.removal.positions), MessageClass.ACK_RECEIVE)
-        keys = self._keyed.committing(transaction)
-        changes = [*commitment.changes, *answers.prepare(), *model.reservations(), *keys, *also]
-        try:
-            await performer.commit(changes)
-        except Exception:
-            answers.withdraw()
-            numbering.withdrawn()
-            performer.perform(transacting.uncommit(commitment))
-            self._keyed.uncommitted(transaction)
-            raise
-        model.stored(changes)
-        numbering.stored()
-        left = _queues(transaction)
-        effects = model.committed(commitment, performer.clock.now())
-        performer.perform(commitment.removal.departures)
-        performer.perform(effects)
-        answers.show()
-        self._keyed.committed(transaction)
-        self._ended(transaction, left)
+        self._ended(transaction, await self._commits.commit(transaction, also))
 
     async def _remove_unmoved(self, transaction: Transaction) -> None:
         """Remove messages that it was to move and whose queue was purged or deleted meanwhile."""
@@ -225,13 +191,24 @@ class Transactions:
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
         """
         performer = self._performer
-        model = performer.model
-        left = _queues(transaction)
-        abortion = model.transacting.abort(transaction, performer.clock.now())
-        performer.commit_later(abortion.changes, "the abort counts of messages")
-        performer.perform(model.aborted(abortion, performer.clock.now()))
+        transacting = performer.model.transacting
+        transacting.begin_abort(transaction)
+        left: set[Queue] = set()
+        poisoned: list[Abortion] = []
+        while True:
+            abortion = transacting.abort_part(transaction, PART)
+            left |= abortion.left
+            performer.commit_later(abortion.changes, "the abort counts of messages")
+            performer.perform(performer.model.aborted(abortion, performer.clock.now()))
+            if abortion.poisonous:
+                poisoned.append(abortion)
+            if not transaction.operations:
+                break
+            await performer.pause(0)
+        transacting.aborted(transaction)
         self._ended(transaction, left)
-        await self._move_aside(abortion)
+        for abortion in poisoned:
+            await self._move_aside(abortion)
 
     def _ended(self, transaction: Transaction, left: Iterable[Queue]) -> None:
         """End its waiting reads, and delete subqueues that it left empty."""
@@ -330,13 +307,6 @@ async def _move(performer: Performer, relocation: Relocation) -> None:
         raise
     model.stored(relocation.changes)
     performer.perform(model.moved(relocation, performer.clock.now()))
-
-
-def _queues(transaction: Transaction) -> set[Queue]:
-    """The queues that its receives and moves affect."""
-    received = (position.queue for position in transaction.received())
-    moved = (queue for move in transaction.moved() for queue in (move.position.queue, move.target))
-    return {*received, *moved}
 
 
 def _name(operation: object) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import attrs
 
 from msmq.interfaces.clock import IClock
 from msmq.manager.peers.sequences import Sequences, Stream
 from msmq.persistence.changes import Change
+from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition, Queue
@@ -16,6 +21,8 @@ from msmq.structures.packet.user_message_patches import patch_sequence
 from msmq.structures.packet.user_message_rewrites import patch_transaction
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.stream_changes import Assignment
+
+_Assigned: TypeAlias = tuple[Stream, Assignment[MessagePosition], Sequence[MessagePosition]]
 
 
 class SequenceNumbers:
@@ -28,9 +35,10 @@ class SequenceNumbers:
         # 20 bits, which only distinguish transactions shortly after each other.
         self._transactions = itertools.count(clock.now().unix_seconds)
 
-    def begin(self) -> SequenceNumbering:
-        """Begin the numbering of one transaction."""
-        return SequenceNumbering(self, next(self._transactions) & 0xFFFFF)
+    def begin(self, transaction: Transaction) -> SequenceNumbering:
+        """Begin the numbering of the messages that a transaction sends."""
+        counts = {queue: sent.messages for queue, sent in transaction.uncommitted.items()}
+        return SequenceNumbering(self, next(self._transactions) & 0xFFFFF, counts)
 
 
 class SequenceNumbering:
@@ -40,25 +48,33 @@ class SequenceNumbering:
     outgoing queue.
     """
 
-    def __init__(self, numbers: SequenceNumbers, transaction_id: int) -> None:
+    def __init__(self, numbers: SequenceNumbers, transaction_id: int, counts: Mapping[Queue, int]) -> None:
         self._numbers = numbers
         self._transaction_id = transaction_id
-        self._assigned: list[tuple[Stream, Assignment[MessagePosition], Sequence[MessagePosition]]] = []
+        self._counts = counts
+        self._given: Counter[Queue] = Counter()
+        self._local: dict[Queue, TxSequenceID] = {}
+        self._assigned: list[_Assigned] = []
 
     def give(self, queue: Queue, positions: Sequence[MessagePosition]) -> Sequence[Change]:
-        """Patch the packets of these messages; returns the changes to store."""
+        """Patch the packets of these messages, the next of their queue; returns the changes to store."""
         numbers = self._numbers
+        before = self._given[queue]
+        self._given[queue] = before + len(positions)
         if isinstance(queue, OutgoingQueue):
             stream, assignment = numbers.sequences.assign(queue, positions)
             self._assigned.append((stream, assignment, positions))
             changes = numbers.sequences.reservation()
         else:
-            sequence = TxSequenceID(numbers.model.take_message_ids(1), numbers.clock.now().unix_seconds)
-            for number, position in enumerate(positions, 1):
+            sequence = self._local.get(queue)
+            if sequence is None:
+                sequence = TxSequenceID(numbers.model.take_message_ids(1), numbers.clock.now().unix_seconds)
+                self._local[queue] = sequence
+            for number, position in enumerate(positions, before + 1):
                 position.view = UserMessageView(patch_sequence(position.record, sequence, number, number - 1))
             changes = numbers.model.reservations()
-        last = len(positions) - 1
-        for index, position in enumerate(positions):
+        last = self._counts[queue] - 1
+        for index, position in enumerate(positions, before):
             if position.view is not None:
                 position.view = UserMessageView(
                     patch_transaction(
@@ -70,12 +86,25 @@ class SequenceNumbering:
                 )
         return changes
 
+    def take(self) -> AssignedNumbers:
+        """The numbers in outgoing sequences that were given since the last call."""
+        assigned, self._assigned = self._assigned, []
+        return AssignedNumbers(self._numbers.sequences, assigned)
+
+
+@attrs.frozen(eq=False)
+class AssignedNumbers:
+    """Numbers in outgoing sequences, which are used once their messages are stored."""
+
+    _sequences: Sequences
+    _assigned: Sequence[_Assigned]
+
     def stored(self) -> None:
         """The messages are stored, and may be sent in order."""
         for stream, assignment, positions in self._assigned:
             stream.committed(assignment, positions)
         if self._assigned:
-            self._numbers.sequences.reserved()
+            self._sequences.reserved()
 
     def withdrawn(self) -> None:
         """The messages were not stored; their numbers stay unused."""

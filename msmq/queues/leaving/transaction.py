@@ -8,7 +8,7 @@ Its commit is one batch of the store; a crash before that is stored aborts it (r
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -84,6 +84,7 @@ class Transaction:
     @ivar began: when it began, seconds since 1970-01-01 UTC.
     @ivar operations: TransactionalOperationCollection, in the order in which they were requested.
     @ivar uncommitted: the messages that it sends, by queue.
+    @ivar moves: how many of the operations are moves.
     """
 
     identifier: UUID
@@ -91,6 +92,7 @@ class Transaction:
     state: TransactionState = TransactionState.ACTIVE
     operations: list[Operation] = attrs.field(factory=list, repr=False)
     uncommitted: dict[Queue, Uncommitted] = attrs.field(factory=dict, init=False, repr=False)
+    moves: int = 0
 
     def add_sent(self, positions: Sequence[MessagePosition]) -> None:
         """Add messages, which are in their queues and are sent when it commits."""
@@ -107,41 +109,22 @@ class Transaction:
         """Whether it can be committed or aborted: it has not ended, and is not being committed."""
         return self.state in (TransactionState.ACTIVE, TransactionState.PREPARED)
 
+    @property
+    def has_moves(self) -> bool:
+        """Whether it moves messages."""
+        return self.moves > 0
+
     def sent(self) -> list[MessagePosition]:
         """The messages that it sends."""
-        return [operation.position for operation in self.operations if isinstance(operation, Enqueue)]
+        return sent_by(self.operations)
 
     def received(self) -> list[MessagePosition]:
         """The messages that it receives, without those whose queue was deleted."""
-        return [
-            operation.position
-            for operation in self.operations
-            if isinstance(operation, Dequeue) and not operation.position.queue.is_deleted
-        ]
-
-    def received_from_deleted(self) -> list[MessagePosition]:
-        """The messages that it receives from queues that were deleted."""
-        return [
-            operation.position
-            for operation in self.operations
-            if isinstance(operation, Dequeue) and operation.position.queue.is_deleted
-        ]
+        return received_by(self.operations)
 
     def moved(self) -> list[Move]:
         """Its moves, without those of messages whose queue was deleted."""
-        return [
-            operation
-            for operation in self.operations
-            if isinstance(operation, Move) and not operation.position.queue.is_deleted
-        ]
-
-    def deleted_sources(self) -> set[Queue]:
-        """The deleted queues from which it was to move messages."""
-        return {
-            operation.position.queue
-            for operation in self.operations
-            if isinstance(operation, Move) and operation.position.queue.is_deleted
-        }
+        return moved_by(self.operations)
 
     def check_active(self) -> None:
         """Check that it accepts operations.
@@ -155,15 +138,69 @@ class Transaction:
             )
 
 
+def sent_by(operations: Iterable[Operation]) -> list[MessagePosition]:
+    """The messages that these operations send."""
+    return [operation.position for operation in operations if isinstance(operation, Enqueue)]
+
+
+def received_by(operations: Iterable[Operation]) -> list[MessagePosition]:
+    """The messages that these operations receive, without those whose queue was deleted."""
+    return [
+        operation.position
+        for operation in operations
+        if isinstance(operation, Dequeue) and not operation.position.queue.is_deleted
+    ]
+
+
+def received_from_deleted(operations: Iterable[Operation]) -> list[MessagePosition]:
+    """The messages that these operations receive from queues that were deleted."""
+    return [
+        operation.position
+        for operation in operations
+        if isinstance(operation, Dequeue) and operation.position.queue.is_deleted
+    ]
+
+
+def moved_by(operations: Iterable[Operation]) -> list[Move]:
+    """The moves among these operations, without those of messages whose queue was deleted."""
+    return [
+        operation
+        for operation in operations
+        if isinstance(operation, Move) and not operation.position.queue.is_deleted
+    ]
+
+
+def deleted_sources(operations: Iterable[Operation]) -> set[Queue]:
+    """The deleted queues from which these operations were to move messages."""
+    return {
+        operation.position.queue
+        for operation in operations
+        if isinstance(operation, Move) and operation.position.queue.is_deleted
+    }
+
+
+def queues_of(operations: Iterable[Operation]) -> set[Queue]:
+    """The queues from which these operations take messages, and to which they move them."""
+    queues: set[Queue] = set()
+    for operation in operations:
+        if isinstance(operation, Enqueue) or operation.position.queue.is_deleted:
+            continue
+        queues.add(operation.position.queue)
+        if isinstance(operation, Move):
+            queues.add(operation.target)
+    return queues
+
+
 @attrs.frozen
 class Commitment:
-    """The changes that commit a transaction.
+    """The changes that commit a transaction, or a part of its operations.
 
     @ivar before: the former state of the transaction.
     @ivar sent: the messages that become available, queue by queue.
     @ivar lost: sent messages whose queue was deleted before the commit.
     @ivar purged: received messages whose queue was purged before the commit.
     @ivar back: messages that are not moved, because the target queue is deleted.
+    @ivar left: the queues from which it takes messages, and to which it moves them.
     """
 
     transaction: Transaction
@@ -175,22 +212,25 @@ class Commitment:
     removal: Removal = attrs.field(repr=False)
     relocation: Relocation = attrs.field(repr=False)
     back: list[MessagePosition] = attrs.field(repr=False)
+    left: set[Queue] = attrs.field(repr=False)
 
 
 @attrs.frozen
 class Abortion:
-    """The results for the messages of an aborted transaction.
+    """The results for the messages of an aborted transaction, or of a part of its operations.
 
     @ivar back: received and moved messages that return to their positions.
     @ivar poisonous: poison messages, which are moved to the subqueue C{poison} instead.
     @ivar changes: their abort counts, whose commit need not be awaited.
     @ivar departures: messages whose queue was purged.
+    @ivar left: as of L{Commitment}.
     """
 
     back: list[MessagePosition] = attrs.field(repr=False)
     poisonous: list[MessagePosition] = attrs.field(repr=False)
     changes: list[Change]
     departures: list[Departure] = attrs.field(repr=False)
+    left: set[Queue] = attrs.field(repr=False)
 
 
 @attrs.define(eq=False)

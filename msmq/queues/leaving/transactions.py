@@ -25,10 +25,17 @@ from msmq.queues.leaving.transaction import (
     Commitment,
     Dequeue,
     Move,
+    Operation,
     Transaction,
     TransactionCollection,
     TransactionState,
     Uncommitted,
+    deleted_sources,
+    moved_by,
+    queues_of,
+    received_by,
+    received_from_deleted,
+    sent_by,
 )
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder, PositionState
@@ -120,6 +127,7 @@ class QueueTransactions:
         check_move(position.queue, target, is_transactional=True)
         position.owner = transaction
         target.users += 1
+        transaction.moves += 1
         transaction.operations.append(Move(position, target))
 
     def lock_and_move(self, transaction: Transaction, position: MessagePosition, target: Queue) -> None:
@@ -142,7 +150,7 @@ class QueueTransactions:
         Their removal has to be stored before the commit: otherwise a crash right after the commit could
         restore them in their old queue, which neither the commit nor the purge or deletion allows.
         """
-        if not transaction.may_end:
+        if not transaction.may_end or not transaction.has_moves:
             return []
         positions = [
             operation.position for operation in transaction.operations if isinstance(operation, Move)
@@ -162,26 +170,54 @@ class QueueTransactions:
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is ending.
         """
+        before = self.begin_commit(transaction)
+        try:
+            return self.commit_part(transaction, transaction.operations, before, numbering, now)
+        except BaseException:
+            transaction.state = before
+            raise
+
+    def begin_commit(self, transaction: Transaction) -> TransactionState:
+        """Begin a commit that is prepared in parts, each with L{commit_part}; returns the former state.
+
+        All changes of the parts are one batch of the store.
+        Then L{msmq.queues.model.QueueManagerModel.part_committed} has to follow for each part, and L{end}; or
+        L{uncommit} for each part.
+
+        @raise MQError: as L{commit}.
+        """
         before = transaction.state
         self.transactions.begin_end(transaction, TransactionState.COMMITTING)
+        return before
+
+    def commit_part(
+        self,
+        transaction: Transaction,
+        operations: Sequence[Operation],
+        before: TransactionState,
+        numbering: SequenceNumbering,
+        now: Moment,
+    ) -> Commitment:
+        """The changes that commit some of the operations.
+
+        A queue may be deleted before they are submitted to the store: see L{without_deleted}.
+
+        @param before: from L{begin_commit}.
+        """
         changes: list[Change] = []
         lost: list[MessagePosition] = []
         sent: dict[Queue, list[MessagePosition]] = {}
-        for position in transaction.sent():
+        for position in sent_by(operations):
             if position.queue.is_deleted:
                 lost.append(position)
             else:
                 sent.setdefault(position.queue, []).append(position)
-        try:
-            for queue, positions in sent.items():
-                if isinstance(queue, OutgoingQueue):
-                    # Others may have committed since; messages are sent in the order of the commits.
-                    for position in positions:
-                        queue.renumber(position, 7 << 56 | self._holdings.sequential.take(1))
-                changes += numbering(queue, positions)
-        except BaseException:
-            transaction.state = before
-            raise
+        for queue, positions in sent.items():
+            if isinstance(queue, OutgoingQueue):
+                # Others may have committed since; messages are sent in the order of the commits.
+                for position in positions:
+                    queue.renumber(position, 7 << 56 | self._holdings.sequential.take(1))
+            changes += numbering(queue, positions)
         for queue, positions in sent.items():
             for position in positions:
                 self._holdings.put(position, changes)
@@ -191,35 +227,34 @@ class QueueTransactions:
                             queue.definition.identifier, position.lookup_id, position.record, position.arrived
                         )
                     )
-        received = transaction.received()
+        left = queues_of(operations)
+        received = received_by(operations)
         purged = [position for position in received if position.state is PositionState.PURGE_PENDING]
         for position in received:
             position.state = PositionState.REMOVING
-        back, unmoved, pairs = self._moves(transaction)
+        back, unmoved, pairs = self._moves(operations)
         removal = self._copying.receive(received, finish_purge(unmoved))
         relocation = Relocation()
         relocate(self._holdings, pairs, relocation)
         changes += removal.changes
         changes += relocation.changes
         # Their queues are being deleted, but the result of the commit says that they were received.
-        changes += removals(transaction.received_from_deleted())
+        changes += removals(received_from_deleted(operations))
         # A pending deletion is stored before the result of the commit is returned.
-        changes += (
-            RemoveMessages(queue.definition.identifier, ()) for queue in transaction.deleted_sources()
-        )
+        changes += (RemoveMessages(queue.definition.identifier, ()) for queue in deleted_sources(operations))
         dead_letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)
         removal = attrs.evolve(removal, copies=[*removal.copies, *dead_letters])
         self._holdings.reserve(changes)
-        return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back)
+        return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back, left)
 
     def _moves(
-        self, transaction: Transaction
+        self, operations: Sequence[Operation]
     ) -> tuple[list[MessagePosition], list[MessagePosition], list[tuple[MessagePosition, Queue]]]:
         """The results of its moves: messages that return, that were purged, and that are moved."""
         back: list[MessagePosition] = []
         purged: list[MessagePosition] = []
         pairs: list[tuple[MessagePosition, Queue]] = []
-        for move in transaction.moved():
+        for move in moved_by(operations):
             if not move.position.is_at_rest:
                 # It was removed, or its removal is pending.
                 continue
@@ -248,6 +283,8 @@ class QueueTransactions:
             if queue.is_deleted:
                 for position in positions:
                     self._holdings.unlink(position)
+        for position in commitment.lost:
+            self._holdings.unlink(position)
         self._copying.withdraw(removal.copies)
         undo_move(self._holdings, commitment.relocation)
         forget_queues(changes, commitment.sent)
@@ -257,30 +294,45 @@ class QueueTransactions:
         taken = (*removal.positions, *unmoved, *(position for position, _ in moves))
         return gone_with_queue(position for position in taken if position.queue.is_deleted)
 
-    def end(self, commitment: Commitment) -> None:
-        """The commit is stored: the transaction has ended."""
-        self._close(commitment.transaction)
-        self.transactions.end(commitment.transaction, TransactionState.COMMITTED)
+    def end(self, transaction: Transaction) -> None:
+        """The commit is stored and has taken effect: the transaction has ended."""
+        self.close(transaction, len(transaction.operations))
+        self.transactions.end(transaction, TransactionState.COMMITTED)
 
     def abort(self, transaction: Transaction, now: Moment) -> Abortion:
         """Abort: sent messages are discarded, received ones return to their queues. [MS-MQDMPR] 3.1.4.5.
 
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
         """
+        self.begin_abort(transaction)
+        abortion = self.abort_part(transaction, len(transaction.operations))
+        self.aborted(transaction)
+        return abortion
+
+    def begin_abort(self, transaction: Transaction) -> None:
+        """Begin an abort in parts: L{abort_part} for each, and then L{aborted}.
+
+        @raise MQError: as L{abort}.
+        """
         self.transactions.begin_end(transaction, TransactionState.ABORTED)
-        for position in transaction.sent():
-            self._holdings.unlink(position)
-        received = transaction.received()
-        held = [*received, *(move.position for move in transaction.moved())]
+
+    def aborted(self, transaction: Transaction) -> None:
+        """The abort has taken effect: the transaction has ended."""
+        self.transactions.end(transaction, TransactionState.ABORTED)
+
+    def abort_part(self, transaction: Transaction, count: int) -> Abortion:
+        """Undo the first C{count} of the operations that are left, and forget them."""
+        operations = transaction.operations[:count]
+        left = queues_of(operations)
+        self._holdings.unlink_all(sent_by(operations))
+        received = received_by(operations)
+        moved = moved_by(operations)
+        held = [*received, *(move.position for move in moved)]
         purged = [position for position in held if position.state is PositionState.PURGE_PENDING]
         back: list[MessagePosition] = []
         poisonous: list[MessagePosition] = []
         changes: list[Change] = []
-        back += (
-            move.position
-            for move in transaction.moved()
-            if move.position.state is PositionState.LOCKED_READER
-        )
+        back += (move.position for move in moved if move.position.state is PositionState.LOCKED_READER)
         for position in received:
             if position.state is not PositionState.LOCKED_READER:
                 continue
@@ -299,9 +351,8 @@ class QueueTransactions:
                     )
                 )
         departures: list[Departure] = finish_purge(purged)
-        self._close(transaction)
-        self.transactions.end(transaction, TransactionState.ABORTED)
-        return Abortion(back, poisonous, changes, departures)
+        self.close(transaction, count)
+        return Abortion(back, poisonous, changes, departures, left)
 
     def poison(self, abortion: Abortion, now: Moment) -> list[Relocation]:
         """Move poison messages to the subqueue C{poison} of their queues, with L{relocate}."""
@@ -326,7 +377,10 @@ class QueueTransactions:
             and not isinstance(queue, OutgoingQueue)
         )
 
-    def _close(self, transaction: Transaction) -> None:
-        for operation in transaction.operations:
-            if isinstance(operation, Move):
-                operation.target.users -= 1
+    def close(self, transaction: Transaction, count: int) -> None:
+        """The first C{count} operations that are left have taken effect, or were undone: forget them."""
+        if transaction.has_moves:
+            for operation in transaction.operations[:count]:
+                if isinstance(operation, Move):
+                    operation.target.users -= 1
+        del transaction.operations[:count]

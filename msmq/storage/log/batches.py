@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -15,6 +14,7 @@ from msmq.persistence.changes import (
     Change,
     MoveMessage,
     PutAborts,
+    PutMessage,
     PutMessages,
     PutState,
     RemoveMessages,
@@ -69,12 +69,20 @@ class WriteBatch:
     def is_large(self) -> bool:
         """Whether it is planned in several steps."""
         size = len(self.changes)
+        if size > PIECE:
+            return True
         for change in self.changes:
-            if isinstance(change, PutMessages):
-                size += len(change.packets)
-            elif isinstance(change, RemoveMessages) and len(change.lookup_ids) > PIECE:
+            size += _weight(change)
+            if size > PIECE:
                 return True
-        return size > PIECE
+        return False
+
+    def packet_bytes(self) -> int:
+        """The bytes of the packets of messages that it stores; it needs at least that much space."""
+        # Lists, since this looks at each of maybe a hundred thousand changes in one iteration of the reactor.
+        single = sum(map(len, [change.packet for change in self.changes if type(change) is PutMessage]))
+        runs = [change.packets for change in self.changes if type(change) is PutMessages]
+        return single + sum(len(packet) for packets in runs for packet in packets)
 
 
 def is_removing(changes: Sequence[Change]) -> bool:
@@ -91,25 +99,29 @@ def is_removing(changes: Sequence[Change]) -> bool:
     return is_any
 
 
-def pieces_of(changes: Sequence[Change]) -> deque[Sequence[Change]]:
-    """Split the changes of a batch into steps of bounded size."""
-    pieces: deque[Sequence[Change]] = deque()
+def pieces_of(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
+    """Split the changes of a batch into steps of bounded size; none is looked at before its step."""
     simple: list[Change] = []
     size = 0
     for change in changes:
         if isinstance(change, RemoveMessages) and len(change.lookup_ids) > PIECE:
             if simple:
-                pieces.append(simple)
+                yield simple
                 simple, size = [], 0
             ids = iter(change.lookup_ids)
             while some := tuple(islice(ids, PIECE)):
-                pieces.append([RemoveMessages(change.queue, some, change.is_express)])
+                yield [RemoveMessages(change.queue, some, change.is_express)]
             continue
         simple.append(change)
-        size += len(change.packets) if isinstance(change, PutMessages) else 1
+        size += _weight(change)
         if size >= PIECE:
-            pieces.append(simple)
+            yield simple
             simple, size = [], 0
     if simple:
-        pieces.append(simple)
-    return pieces
+        yield simple
+
+
+def _weight(change: Change) -> int:
+    if isinstance(change, PutMessages):
+        return len(change.packets)
+    return len(change.lookup_ids) if isinstance(change, RemoveMessages) else 1

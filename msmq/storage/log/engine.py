@@ -7,7 +7,7 @@ longer than some hundred changes do.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,6 +41,10 @@ GROUP_BYTES: Final = 4 * 1024 * 1024
 """Approximate limit on the bytes of a group of more than one batch."""
 GROUP_BATCHES: Final = 1024
 """Limit on the batches of a group."""
+STEP: Final = 500
+"""Changes of small batches that are planned in one iteration of the reactor, and those of one batch more."""
+RECORD_BYTES: Final = 96
+"""Bytes of the table that one change takes, at most for most of them; an estimate for large batches."""
 
 
 class Engine:
@@ -151,24 +155,55 @@ class Engine:
     def _fill(self) -> None:
         """Add pending batches to the group, one step."""
         plan = self._plan
+        planned = 0
         while self._waiting and len(self._group) < GROUP_BATCHES and plan.size < GROUP_BYTES:
             if self._is_alone and self._group:
                 break
+            if planned > STEP:
+                self._soon(self._fill)
+                return
             batch = self._waiting.popleft()
+            planned += len(batch.changes)
             mark = plan.mark()
             if batch.is_large:
-                self._fill_slowly(batch, mark, pieces_of(batch.changes))
+                if self._has_space_for(batch):
+                    self._soon(self._fill_slowly, batch, mark, pieces_of(batch.changes))
                 return
             if self._add(batch, batch.changes, mark) and not self._accept(batch, mark):
                 return
         self._write()
 
-    def _fill_slowly(self, batch: WriteBatch, mark: Mark, pieces: deque[Sequence[Change]]) -> None:
+    def _has_space_for(self, batch: WriteBatch) -> bool:
+        """Whether a large batch may fit into the segment; if not, obtain space before it is planned.
+
+        A plan that does not fit is made in many iterations of the reactor, and rolled back in one.
+        """
+        segment = self.active
+        packets = batch.packet_bytes()
+        if self.position.offset + self._plan.needed + packets <= segment.header.size:
+            return True
+        needed = FIRST + self._plan.needed + packets + RECORD_BYTES * len(batch.changes)
+        if self._accepted:
+            self._waiting.appendleft(batch)
+            self._write()
+            return False
+        if (
+            needed > LARGEST
+            or segment.header.size >= needed
+            or not (self.supply.has_reserve or batch.uses_reserve)
+        ):
+            # It is refused with its exact size, or waits for the reserve, as any other batch.
+            return True
+        self._switch(batch, needed)
+        return False
+
+    def _fill_slowly(self, batch: WriteBatch, mark: Mark, pieces: Iterator[Sequence[Change]]) -> None:
         """Add one piece of a large batch to the group, and the others in later iterations of the reactor."""
-        if not pieces:
+        piece = next(pieces, None)
+        if piece is None:
             if self._accept(batch, mark):
                 self._fill()
-        elif self._add(batch, pieces.popleft(), mark):
+        elif self._add(batch, piece, mark):
             self._soon(self._fill_slowly, batch, mark, pieces)
         else:
             self._fill()
