@@ -194,8 +194,9 @@ class ManagerTestCase(NodesTestCase):
             properties.setdefault("admin_queue", ADMIN)
         messages = [Message(body=body, **properties) for body in bodies]
         done = self.deferred(self.service.send(queue, messages))
-        # Many transactional messages take several iterations of the reactor.
-        self.clock.advance(0)
+        if not done.called:
+            # Many transactional messages take several iterations of the reactor.
+            self.clock.advance(0)
         return self.successResultOf(done)
 
     def seen(self, queue: str) -> list[bytes]:
