@@ -193,11 +193,7 @@ class ManagerTestCase(NodesTestCase):
         if properties.get("acknowledge"):
             properties.setdefault("admin_queue", ADMIN)
         messages = [Message(body=body, **properties) for body in bodies]
-        done = self.deferred(self.service.send(queue, messages))
-        if not done.called:
-            # Many transactional messages take several iterations of the reactor.
-            self.clock.advance(0)
-        return self.successResultOf(done)
+        return self.run_to_end(self.service.send(queue, messages))
 
     def seen(self, queue: str) -> list[bytes]:
         """The bodies of the messages that can be received, which stay in the queue."""

@@ -169,7 +169,11 @@ class NodesTestCase(SynchronousTestCase):
 
     def run_to_end(self, coroutine: Coroutine[Deferred[object], Any, T]) -> T:
         """The result of something that needs no time."""
-        return self.successResultOf(Deferred.fromCoroutine(coroutine))
+        done = Deferred.fromCoroutine(coroutine)
+        if not done.called:
+            # Many transactional messages take several iterations of the reactor.
+            self.clock.advance(0)
+        return self.successResultOf(done)
 
     def queue(self, node: Node, name: str = "orders", **kwargs: Any) -> str:
         """Make a private queue, and give its path."""
@@ -180,11 +184,7 @@ class NodesTestCase(SynchronousTestCase):
     def send(self, node: Node, destination: str, *bodies: bytes, **kwargs: Any) -> None:
         """Send messages with these bodies."""
         messages = [Message(body=body, **kwargs) for body in bodies]
-        done = self.deferred(node.service.send(destination, messages))
-        if not done.called:
-            # Many transactional messages take several iterations of the reactor.
-            self.clock.advance(0)
-        self.successResultOf(done)
+        self.run_to_end(node.service.send(destination, messages))
 
     def take(self, node: Node, path: str, count: int = 1000) -> list[UserMessageView]:
         """Receive the waiting messages permanently."""
