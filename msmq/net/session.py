@@ -385,6 +385,8 @@ class SessionProtocol(SessionHooks):
             case Closed(reason, unacknowledged, error):
                 if reason is CloseReason.REFUSED and error is not None:
                     self._factory.note_refusal(ConnectionRefusal.ADDRESSEE, self.remote_address)
+                elif reason is CloseReason.REFUSED_BY_PEER:
+                    self._factory.note_refusal(ConnectionRefusal.BY_PEER, self.remote_address)
                 if (others := self._factory.peer_line("closed")) is not None:
                     self.log.info(
                         "session with {address} closed: {reason}{detail}{others}",

@@ -38,6 +38,7 @@ class ConnectionRefusal(enum.Enum):
     HANDSHAKES = "max_handshakes"
     SESSIONS = "max_sessions"
     ADDRESSEE = "wrong_queue_manager"
+    BY_PEER = "refused_by_peer"
     CERTIFICATE = "pins"
     POLICY = "session_policy"
 

@@ -117,6 +117,8 @@ class StreamFramer:
         while size - position >= BASE_HEADER_SIZE:
             version, _, flags, signature, packet_size, _ = unpack(data, position)
             if version != VERSION_NUMBER or signature != SIGNATURE or packet_size > MAXIMUM_PACKET_SIZE:
+                if data[position : position + 5] in _HTTP:
+                    raise _malformed("VersionNumber", 0, _NOT_OFFERED)
                 raise self._refuse(version, signature, packet_size)
             end = position + packet_size
             if flags & _INTERNAL:
@@ -158,6 +160,13 @@ class StreamFramer:
         if signature != SIGNATURE:
             return _malformed("Signature", 4, f"{signature:#010x} is not {SIGNATURE:#010x}")
         return _malformed("PacketSize", 8, f"{packet_size} is more than {MAXIMUM_PACKET_SIZE}")
+
+
+_HTTP: Final = (b"POST ", b"HTTP/")
+_NOT_OFFERED: Final = (
+    "an HTTP message instead of a packet: SRMP is a transport that is not offered; send to a format name that"
+    " begins with DIRECT=TCP: or DIRECT=OS:"
+)
 
 
 def _malformed(field: str, offset: int, rule: str) -> RemoteProtocolError:

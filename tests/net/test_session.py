@@ -386,6 +386,17 @@ class SessionFactoryTests(SynchronousTestCase):
         self.assertEqual(factory.refused, {"wrong_queue_manager": 1})
         self.assertEqual(factory.refused_peers[0].address, "192.0.2.1")
 
+    def test_refusals_by_the_peer_are_counted(self) -> None:
+        """A session that the peer refuses, by CS in its answer, counts among the refused connections."""
+        factory = self.make(SessionSettings())
+        protocol = factory.build(is_initiator=True)
+        transport = StringTransportWithDisconnection(peerAddress=IPv4Address("TCP", "192.0.2.7", 1801))
+        transport.protocol = protocol
+        protocol.makeConnection(transport)
+        protocol.dataReceived(establish(factory.identifier, ALPHA, refused=True))
+        self.assertEqual(factory.refused, {"refused_by_peer": 1})
+        self.assertEqual(factory.refused_peers[0].address, "192.0.2.7")
+
     def test_a_session_that_ends_frees_its_descriptor(self) -> None:
         """Opening and closing, in any order, evicts none."""
         factory = self.limited(64)

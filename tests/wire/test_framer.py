@@ -104,6 +104,15 @@ class StreamFramerTests(SynchronousTestCase):
         self.assertEqual(frames, [(user_packet(b"body"), HEADER), (session_ack(HEADER), None)])
         self.assertIsNone(framer.error)
 
+    def test_srmp(self) -> None:
+        """An SRMP message, which comes by HTTP, is refused as a transport that is not offered, by name."""
+        request = b'POST /msmq/private$/orders HTTP/1.1\r\nHost: alpha\r\nSOAPAction: "MSMQMessage"\r\n\r\n'
+        for pieces in ([request], [request[:1], request[1:]], [bytes([byte]) for byte in request]):
+            framer = StreamFramer(measure_user_message)
+            for piece in pieces:
+                framer.feed(piece)
+            self.assertIn("SRMP is a transport that is not offered", str(framer.error))
+
     def test_refuses_a_bad_version(self) -> None:
         """Another VersionNumber ends the stream."""
         self.assert_refuses(b"\x11" + PACKETS[0][1:], "VersionNumber")
