@@ -27,6 +27,7 @@ from msmq.manager.applications.sender import MessageSender
 from msmq.manager.applications.transactions import TransactionListener, Transactions
 from msmq.manager.drains.drains import QueueDrains
 from msmq.manager.events import EventLog
+from msmq.manager.expired_state import ExpiredState
 from msmq.manager.flow_control import FlowControl
 from msmq.manager.log_summaries import RefusalLog
 from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
@@ -348,6 +349,7 @@ class Parts:
             self.holds, self.outgoing_redirects, performer, self.transfer, policy.clone
         )
         self.keyed = KeyedMessages(clock, send_keys)
+        self.expired_state = ExpiredState(performer, self.keyed, self.peers, reactor)
         self.transactions = Transactions(
             performer, outbox, self.departures, self.sequences, self.events, self.keyed, transactions
         )

@@ -84,6 +84,7 @@ class ManagerLifecycle:
         parts.administration.start()
         parts.transfer.bring_online()
         parts.idle_queues.start()
+        parts.expired_state.start()
         parts.drains.start()
         self._repair_descriptors()
 
@@ -113,6 +114,7 @@ class ManagerLifecycle:
         parts.sequences.stop()
         parts.source_journal.stop()
         parts.idle_queues.stop()
+        parts.expired_state.stop()
         parts.deliveries.stop()
         parts.arrival_commits.stop()
         parts.order_acks.stop()

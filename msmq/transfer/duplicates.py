@@ -232,6 +232,11 @@ class DuplicateHistory:
             self._forget_oldest()
         self._start_timer(now)
 
+    @property
+    def has_expired_rows(self) -> bool:
+        """Whether the next batch removes rows from the store."""
+        return bool(self._closed)
+
     def _start_timer(self, now: Moment) -> None:
         # [MS-MQQB] 3.1.2.8 MessageIDHistory Cleanup Timer.
         self._deadline = now.monotonic + self._settings.duplicate_lifetime if self._entries else None

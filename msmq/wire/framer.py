@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from msmq.errors import RemoteProtocolError
 

@@ -13,6 +13,7 @@ from msmq.manager.peers.peer_table import MOST_ADDRESSES, MOST_PEERS, Peers
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.testing.clock import ManualClock
+from msmq.transfer.decisions.peer_decision import MOVED_AFTER
 from tests.builders import ALPHA, BETA, GAMMA
 
 
@@ -33,7 +34,8 @@ class PeersTests(SynchronousTestCase):
     """Peers may claim any identifier, as often as they like."""
 
     def setUp(self) -> None:
-        self.peers = Peers(ALPHA, ManualClock(), TrustedPeers(Unauthenticated.ALLOW), trusts=False)
+        self.clock = ManualClock()
+        self.peers = Peers(ALPHA, self.clock, TrustedPeers(Unauthenticated.ALLOW), trusts=False)
 
     def test_those_without_a_session_go_first(self) -> None:
         """Ten thousand are remembered, and connected ones are never forgotten."""
@@ -49,6 +51,21 @@ class PeersTests(SynchronousTestCase):
             self.peers.closed(other)
         self.assertIs(self.peers.session(BETA), stays)
         self.assertEqual(len(self.peers._peers), MOST_PEERS)
+
+    def test_absent_ones_are_forgotten(self) -> None:
+        """A queue manager that has been absent for an hour is forgotten, a connected one is not."""
+        stays, gone, back = session(BETA), session(GAMMA), session(UUID(int=4))
+        for each in (stays, gone, back):
+            self.peers.opened(each)
+        self.peers.closed(gone)
+        self.peers.closed(back)
+        self.clock.advance(MOVED_AFTER - 1)
+        self.peers.opened(back)
+        self.peers.forget_absent(self.clock.now())
+        self.assertEqual(len(self.peers._peers), 3)
+        self.clock.advance(1)
+        self.peers.forget_absent(self.clock.now())
+        self.assertEqual(set(self.peers._peers), {BETA, UUID(int=4)})
 
     def test_addresses_of_one(self) -> None:
         """The latest sixteen are remembered."""

@@ -12,6 +12,7 @@ from msmq.interfaces.clock import IClock
 from msmq.manager.applications.send_keys import KeyPage, SendKeys, digest_of
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.states import as_changes
+from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.queues.leaving.transaction import Transaction, TransactionState
 from msmq.structures.status import MQError, Status
@@ -127,6 +128,10 @@ class KeyedMessages:
         if claim.page is not None:
             self.keys.stored(claim.page, self._clock.now())
         self._end(claim)
+
+    def expire(self, now: Moment) -> list[Change]:
+        """Remove expired keys; returns the changes to store."""
+        return as_changes(self.keys.expire(now))
 
     def failed(self, claim: KeyReservation) -> None:
         """The messages were not sent."""

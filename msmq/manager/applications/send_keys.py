@@ -149,6 +149,12 @@ class SendKeys:
             closed, self._closed = self._closed[:_CLOSED_AT_ONCE], self._closed[_CLOSED_AT_ONCE:]
         return KeyPage(next(self._numbers), now.unix_seconds, dict(numbers), unstored, tuple(closed))
 
+    def expire(self, now: Moment) -> list[StateChange]:
+        """Remove expired keys; returns the changes to store, some pages at a time."""
+        self._forget(now)
+        closed, self._closed = self._closed[:_CLOSED_AT_ONCE], self._closed[_CLOSED_AT_ONCE:]
+        return [(name, None) for name in closed]
+
     def stored(self, page: KeyPage, now: Moment) -> None:
         """A page is stored, as far as it is durable, and its messages are sent."""
         self._keep(page)

@@ -117,4 +117,7 @@ class ArrivalCommits:
 
     def _expire(self, now: Moment) -> None:
         self.history.duplicates.expire(now)
+        if self.history.duplicates.has_expired_rows and not self._is_storing:
+            # The next arrival would remove them from the store, and may never come.
+            self.store((), now)
         self._timer.set(self.history.duplicates.deadline)

@@ -20,6 +20,7 @@ from msmq.persistence.changes import AppendEvent
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.decisions.peer_decision import (
+    MOVED_AFTER,
     IdentifierFacts,
     StatedIdentifier,
     classify_identifier,
@@ -198,6 +199,16 @@ class Peers:
             idle = (peer.identifier for peer in self._peers.values() if not peer.sessions)
             for identifier in list(islice(idle, excess)):
                 del self._peers[identifier]
+
+    def forget_absent(self, now: Moment) -> None:
+        """Remove peers that were absent for so long that their identifier is free for any address."""
+        absent = [
+            peer.identifier
+            for peer in self._peers.values()
+            if not peer.sessions and now.monotonic - peer.seen >= MOVED_AFTER
+        ]
+        for identifier in absent:
+            del self._peers[identifier]
 
     # Clocks
 
