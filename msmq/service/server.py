@@ -59,6 +59,7 @@ from msmq.service.data_directory.identity import adopt_identity, has_identity, i
 from msmq.service.data_directory.store_conversion import convert_former_store
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.exposure import exposure
+from msmq.service.process.collector import CycleSweeps
 from msmq.service.process.descriptors import descriptor_limit
 from msmq.service.process.log_output import LogOutput
 from msmq.service.process.reactor_turns import ReactorTurns
@@ -301,6 +302,9 @@ class Server(Service):
         )
         turns.start()
         self._undo.append(turns.stop)
+        sweeps = CycleSweeps(self._reactor)
+        sweeps.start()
+        self._undo.append(sweeps.stop)
         descriptors = descriptor_limit()
         if descriptors < SMALL:
             self.log.warn(
