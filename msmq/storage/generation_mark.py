@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -25,22 +26,23 @@ class GenerationMark:
     store: bytes
     number: int
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, write: Callable[[Path, bytes], object] = write_durably) -> None:
         """Write the mark durably.
 
+        @param write: replaces the content of a file durably.
         @raise OSError: it cannot be written.
         """
         text = json.dumps({"store": self.store.hex(), "sequence": self.number})
-        write_durably(path, text.encode() + b"\n")
+        write(path, text.encode() + b"\n")
 
     @classmethod
-    def read(cls, path: Path) -> GenerationMark | None:
+    def read(cls, path: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> GenerationMark | None:
         """Read the mark in a file; C{None} if there is no file.
 
         @raise StorageError: it cannot be read.
         """
         try:
-            found = json.loads(path.read_bytes())
+            found = json.loads(read(path))
             return cls(bytes.fromhex(found["store"]), int(found["sequence"]))
         except FileNotFoundError:
             return None

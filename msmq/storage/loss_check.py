@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar
 
 from twisted.logger import Logger
@@ -16,18 +18,21 @@ class LossCheck:
     """Compares a store with its generation mark.
 
     @param location: the name of the store, for people.
+    @param read: reads the file of the mark.
     @raise StorageError: the mark cannot be read, and no loss is accepted.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, location: str, policy: DamagePolicy) -> None:
+    def __init__(
+        self, location: str, policy: DamagePolicy, read: Callable[[Path], bytes] = Path.read_bytes
+    ) -> None:
         self._place = location
         self._policy = policy
         self._accepted: list[str] = []
         self.mark: GenerationMark | None = None
         try:
-            self.mark = GenerationMark.read(policy.mark)
+            self.mark = GenerationMark.read(policy.mark, read)
         except StorageError as error:
             if not policy.accepts_loss:
                 raise

@@ -11,7 +11,6 @@ from zlib import crc32
 
 import attrs
 
-from msmq.durable import sync
 from msmq.storage.log.core.checkpoint import (
     BODY,
     CheckpointHeader,
@@ -22,6 +21,7 @@ from msmq.storage.log.core.checkpoint import (
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.state import State
 from msmq.storage.log.files import read_exactly, write_unsynced
+from msmq.storage.log.system import LOCAL, LogSystem
 
 NAMES: Final = ("checkpoint-a", "checkpoint-b")
 
@@ -41,7 +41,9 @@ class FoundCheckpoint:
     problem: str | None = None
 
 
-def find_checkpoints(directory: Path, *, is_complete: bool = True) -> list[FoundCheckpoint]:
+def find_checkpoints(
+    directory: Path, *, is_complete: bool = True, system: LogSystem = LOCAL
+) -> list[FoundCheckpoint]:
     """Find the checkpoints of a directory, the newest first.
 
     @param is_complete: whether to read and verify older checkpoints too.
@@ -51,13 +53,13 @@ def find_checkpoints(directory: Path, *, is_complete: bool = True) -> list[Found
     for name in NAMES:
         path = directory / name
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = system.open(path, os.O_RDONLY)
         except FileNotFoundError:
             continue
         try:
-            head = read_exactly(descriptor, 0, BODY)
+            head = read_exactly(descriptor, 0, BODY, system)
         finally:
-            os.close(descriptor)
+            system.close(descriptor)
         if not head.strip(b"\0"):
             # It was being written.
             continue
@@ -67,20 +69,20 @@ def find_checkpoints(directory: Path, *, is_complete: bool = True) -> list[Found
             found.append(FoundCheckpoint(path, None, None, str(error)))
     found.sort(key=lambda one: one.header.number if one.header else -1, reverse=True)
     for index, one in enumerate(found):
-        found[index] = _read(one)
+        found[index] = _read(one, system)
         if found[index].state is not None and not is_complete:
             break
     return found
 
 
-def _read(found: FoundCheckpoint) -> FoundCheckpoint:
+def _read(found: FoundCheckpoint, system: LogSystem) -> FoundCheckpoint:
     if found.header is None:
         return found
-    descriptor = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = system.open(found.path, os.O_RDONLY)
     try:
-        body = read_exactly(descriptor, BODY, found.header.size)
+        body = read_exactly(descriptor, BODY, found.header.size, system)
     finally:
-        os.close(descriptor)
+        system.close(descriptor)
     try:
         return attrs.evolve(found, state=read_body(found.header, body))
     except Malformed as error:
@@ -94,8 +96,9 @@ class CheckpointWriter:
     @param spare: bytes reserved in the file beyond twice its content, for a full disk.
     """
 
-    def __init__(self, path: Path, spare: int) -> None:
+    def __init__(self, path: Path, spare: int, system: LogSystem = LOCAL) -> None:
         self._path = path
+        self._system = system
         self._spare = spare
         self._size = 0
         self._checksum = 0
@@ -118,16 +121,16 @@ class CheckpointWriter:
                 self._problem = error
 
     def _begin(self) -> None:
-        is_new = not self._path.exists()
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        write_unsynced(self._descriptor, [bytes(BODY)], 0)
-        os.fsync(self._descriptor)
+        is_new = not self._system.exists(self._path)
+        self._descriptor = self._system.open(self._path, os.O_RDWR | os.O_CREAT)
+        write_unsynced(self._descriptor, [bytes(BODY)], 0, self._system)
+        self._system.sync_file(self._descriptor)
         if is_new:
-            sync(self._path.parent)
+            self._system.sync(self._path.parent)
 
     def _append(self, tables: list[bytes]) -> None:
         chunks = [chunk(table) for table in tables]
-        write_unsynced(self._descriptor, chunks, BODY + self._size)
+        write_unsynced(self._descriptor, chunks, BODY + self._size, self._system)
         for one in chunks:
             self._checksum = crc32(one, self._checksum)
             self._size += len(one)
@@ -143,20 +146,20 @@ class CheckpointWriter:
             raise self._problem
         end = BODY + self._size
         # Reserved space allows the next checkpoint on a full disk; space beyond that is released.
-        size, kept = os.fstat(self._descriptor).st_size, 2 * end + self._spare
+        size, kept = self._system.size(self._descriptor), 2 * end + self._spare
         if size < kept:
             with suppress(OSError):
-                os.posix_fallocate(self._descriptor, 0, kept)
+                self._system.allocate(self._descriptor, kept)
         elif size > kept + kept // 4:
-            os.ftruncate(self._descriptor, kept)
-        os.fsync(self._descriptor)
+            self._system.truncate(self._descriptor, kept)
+        self._system.sync_file(self._descriptor)
         head = attrs.evolve(header, size=self._size, checksum=self._checksum).to_bytes()
-        write_unsynced(self._descriptor, [head], 0)
-        os.fsync(self._descriptor)
+        write_unsynced(self._descriptor, [head], 0, self._system)
+        self._system.sync_file(self._descriptor)
         return end
 
     def close(self) -> None:
         """Close the file."""
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            self._system.close(self._descriptor)
             self._descriptor = -1

@@ -17,7 +17,7 @@ from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
 from msmq.storage.log.log_check import LogCheck
 from msmq.storage.log.opened_log import OpenedLog
-from msmq.storage.log.workers import Worker
+from msmq.storage.log.system import LogWorker
 
 STEP_TABLES: Final = 2
 """Tables per step, of up to a thousand rows each."""
@@ -38,10 +38,11 @@ class Checkpointing:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, engine: Engine, opened: OpenedLog, upkeep: Worker, mark: Path) -> None:
+    def __init__(self, engine: Engine, opened: OpenedLog, upkeep: LogWorker, mark: Path) -> None:
         self._engine = engine
         self._upkeep = upkeep
         self._mark = mark
+        self._system = opened.system
         self._last = opened.checkpoint
         self._path = opened.checkpoint_path
         self._last_path = opened.checkpoint_path
@@ -68,7 +69,12 @@ class Checkpointing:
             generation: (segment.path, segment.header) for generation, segment in engine.segments.used.items()
         }
         return LogCheck(
-            segments, list(engine.segments.free), self._last_path, self._last.position, engine.position
+            segments,
+            list(engine.segments.free),
+            self._last_path,
+            self._last.position,
+            engine.position,
+            self._system,
         )
 
     @property
@@ -112,7 +118,7 @@ class Checkpointing:
     def write_mark(self) -> None:
         """Write the generation mark."""
         mark = GenerationMark(self._engine.store, self._engine.position.sequence - 1)
-        self._upkeep.do(lambda: mark.write(self._mark), self._marked)
+        self._upkeep.do(lambda: mark.write(self._mark, self._system.write_durably), self._marked)
 
     def _marked(self, outcome: object) -> None:
         if isinstance(outcome, Exception):
@@ -147,7 +153,7 @@ class Checkpointing:
         )
         self._path = path
         self._began_at = engine.counters.bytes
-        self._writer = writer = CheckpointWriter(path, engine.segments.size // 2)
+        self._writer = writer = CheckpointWriter(path, engine.segments.size // 2, self._system)
         self._tables = tables(state)
         self._do(writer.begin)
 

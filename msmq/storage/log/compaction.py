@@ -19,7 +19,7 @@ from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW
 from msmq.storage.log.core.state import KeptQueue, State
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, packet_location
-from msmq.storage.log.workers import Worker
+from msmq.storage.log.system import LogWorker
 
 STEP_ROWS: Final = 500
 """Rows examined per step."""
@@ -144,7 +144,7 @@ class Compaction:
     def __init__(
         self,
         engine: Engine,
-        reading: Worker,
+        reading: LogWorker,
         fetcher: PacketFetcher,
         damaged: Callable[[Damage, int, PacketOwner], object],
     ) -> None:

@@ -27,7 +27,8 @@ from msmq.storage.log.counters import Counters
 from msmq.storage.log.failures import failure
 from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.supply import Begun, SegmentSupply
-from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.system import LogWorker
+from msmq.storage.log.workers import Call
 from msmq.storage.log.writer import (
     EXPRESS_BYTES,
     GroupBytes,
@@ -64,7 +65,7 @@ class Engine:
         opened: OpenedLog,
         soon: Call,
         writer: GroupWriter,
-        writing: Worker,
+        writing: LogWorker,
         policy: WritePolicy,
         supply: SegmentSupply,
         deliver: Callable[[Sequence[Outcome]], object],

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from msmq.durable import sync
 from msmq.interfaces.storage import StorageError
 from msmq.storage.log.core.format import FIRST, SEGMENT_HEADER, Malformed, SegmentHeader, read_segment_header
 from msmq.storage.log.failures import failure
+from msmq.storage.log.system import LOCAL, LogSystem
 
 DSYNC: Final = getattr(os, "RWF_DSYNC", 0)
 """Flag of C{pwritev2} for a synchronous write; 0 if unsupported."""
@@ -30,25 +30,31 @@ _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 _ZEROS: Final = bytes(1 << 20)
 
 
-def lock_directory(directory: Path) -> int:
+def lock_directory(directory: Path, system: LogSystem = LOCAL) -> int:
     """Lock a directory while the descriptor is open, so that two processes never write one log.
 
     @raise StorageError: another process holds the lock, or it cannot be created.
     """
     lock_path = directory / "lock"
     try:
-        descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = system.open(lock_path, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise failure(lock_path, "open", error) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        system.lock(descriptor)
     except OSError as error:
-        os.close(descriptor)
+        system.close(descriptor)
         raise StorageError(f"{directory} is in use by another queue manager; stop it first") from error
     return descriptor
 
 
-def write_synced(descriptor: int, buffers: Sequence[bytes], offset: int, flags: int = DSYNC) -> int:
+def write_synced(
+    descriptor: int,
+    buffers: Sequence[bytes],
+    offset: int,
+    flags: int = DSYNC,
+    system: LogSystem = LOCAL,
+) -> int:
     """Write at an offset; on stable storage when it returns.
 
     @param flags: L{DSYNC}, or 0 to write first and then synchronise.
@@ -59,7 +65,7 @@ def write_synced(descriptor: int, buffers: Sequence[bytes], offset: int, flags: 
         piece = buffers[start : start + VECTORS]
         while piece:
             try:
-                written = os.pwritev(descriptor, piece, offset, flags)
+                written = system.write(descriptor, piece, offset, flags)
             except OSError as error:
                 if not flags or error.errno not in _UNSUPPORTED:
                     raise
@@ -68,11 +74,11 @@ def write_synced(descriptor: int, buffers: Sequence[bytes], offset: int, flags: 
             offset += written
             piece = _rest(piece, written)
     if not flags:
-        os.fdatasync(descriptor)
+        system.sync_content(descriptor)
     return flags
 
 
-def write_unsynced(descriptor: int, buffers: Sequence[bytes], offset: int) -> None:
+def write_unsynced(descriptor: int, buffers: Sequence[bytes], offset: int, system: LogSystem = LOCAL) -> None:
     """Write at an offset, without waiting for the disk.
 
     @raise OSError: it failed.
@@ -80,7 +86,7 @@ def write_unsynced(descriptor: int, buffers: Sequence[bytes], offset: int) -> No
     for start in range(0, len(buffers), VECTORS):
         piece = buffers[start : start + VECTORS]
         while piece:
-            written = os.pwritev(descriptor, piece, offset)
+            written = system.write(descriptor, piece, offset)
             offset += written
             piece = _rest(piece, written)
 
@@ -94,14 +100,14 @@ def _rest(buffers: Sequence[bytes], written: int) -> list[bytes]:
     return []
 
 
-def read_exactly(descriptor: int, offset: int, size: int) -> bytes:
+def read_exactly(descriptor: int, offset: int, size: int, system: LogSystem = LOCAL) -> bytes:
     """Read bytes of a file; fewer at its end.
 
     @raise OSError: it cannot be read.
     """
-    found = os.pread(descriptor, size, offset)
+    found = system.read(descriptor, size, offset)
     while 0 < len(found) < size:
-        more = os.pread(descriptor, size - len(found), offset + len(found))
+        more = system.read(descriptor, size - len(found), offset + len(found))
         if not more:
             break
         found += more
@@ -114,8 +120,9 @@ class FileDescriptors:
     @param flags: how files are opened.
     """
 
-    def __init__(self, flags: int = os.O_RDONLY) -> None:
-        self._flags = flags | os.O_CLOEXEC
+    def __init__(self, flags: int = os.O_RDONLY, system: LogSystem = LOCAL) -> None:
+        self._flags = flags
+        self._system = system
         self._open: OrderedDict[Path, int] = OrderedDict()
 
     def of(self, path: Path) -> int:
@@ -125,21 +132,21 @@ class FileDescriptors:
         """
         descriptor = self._open.get(path)
         if descriptor is None:
-            descriptor = self._open[path] = os.open(path, self._flags)
+            descriptor = self._open[path] = self._system.open(path, self._flags)
             if len(self._open) > OPEN_FILES:
-                os.close(self._open.popitem(last=False)[1])
+                self._system.close(self._open.popitem(last=False)[1])
         self._open.move_to_end(path)
         return descriptor
 
     def forget(self, path: Path) -> None:
         """Close one file."""
         if (descriptor := self._open.pop(path, None)) is not None:
-            os.close(descriptor)
+            self._system.close(descriptor)
 
     def close(self) -> None:
         """Close all of them."""
         while self._open:
-            os.close(self._open.popitem()[1])
+            self._system.close(self._open.popitem()[1])
 
 
 @attrs.frozen
@@ -156,21 +163,21 @@ class FoundSegment:
     problem: str | None = None
 
 
-def find_segments(directory: Path) -> list[FoundSegment]:
+def find_segments(directory: Path, system: LogSystem = LOCAL) -> list[FoundSegment]:
     """Find all segments of a directory, unordered.
 
     @raise OSError: they cannot be read.
     """
     found: list[FoundSegment] = []
-    for path in directory.iterdir():
+    for path in system.list(directory):
         if _NAME.fullmatch(path.name) is None:
             continue
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = system.open(path, os.O_RDONLY)
         try:
-            head = read_exactly(descriptor, 0, SEGMENT_HEADER)
-            size = os.fstat(descriptor).st_size
+            head = read_exactly(descriptor, 0, SEGMENT_HEADER, system)
+            size = system.size(descriptor)
         finally:
-            os.close(descriptor)
+            system.close(descriptor)
         header, problem = None, None
         if head.strip(b"\0"):
             try:
@@ -181,49 +188,50 @@ def find_segments(directory: Path) -> list[FoundSegment]:
     return found
 
 
-def make_segment(directory: Path, number: int, size: int) -> Path:
+def make_segment(directory: Path, number: int, size: int, system: LogSystem = LOCAL) -> Path:
     """Create a file of zeros, durably, its name included.
 
     @raise OSError: it cannot be created; no file is left.
     """
     path = directory / f"segment-{number:06d}"
     partial = directory / "segment.new"
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    system.unlink(partial)
+    descriptor = system.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         # Fails at once if there is no space.
-        os.posix_fallocate(descriptor, 0, size)
+        system.allocate(descriptor, size)
         for offset in range(0, size, len(_ZEROS)):
-            write_unsynced(descriptor, [_ZEROS[: min(len(_ZEROS), size - offset)]], offset)
-        os.fsync(descriptor)
+            write_unsynced(descriptor, [_ZEROS[: min(len(_ZEROS), size - offset)]], offset, system)
+        system.sync_file(descriptor)
         # One large write or read-ahead may be cached as one large page, which Linux writes whole when a part
         # changes: up
         # to a megabyte a group. Pages of 4 KiB are cached instead.
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+        system.advise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        system.advise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
         for offset in range(0, size, len(_ZEROS)):
-            read_exactly(descriptor, offset, len(_ZEROS))
-        os.replace(partial, path)
+            read_exactly(descriptor, offset, len(_ZEROS), system)
+        system.replace(partial, path)
     except OSError:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            system.unlink(partial)
         raise
     finally:
-        os.close(descriptor)
-    sync(directory)
+        system.close(descriptor)
+    system.sync(directory)
     return path
 
 
-def begin_segment(path: Path, header: SegmentHeader, flags: int) -> None:
+def begin_segment(path: Path, header: SegmentHeader, flags: int, system: LogSystem = LOCAL) -> None:
     """Write the header of a segment, durably.
 
     @raise OSError: it cannot be written.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = system.open(path, os.O_RDWR)
     try:
         head = header.to_bytes()
-        write_synced(descriptor, [head + bytes(FIRST - len(head))], 0, flags)
+        write_synced(descriptor, [head + bytes(FIRST - len(head))], 0, flags, system)
     finally:
-        os.close(descriptor)
+        system.close(descriptor)
 
 
 def slot_number(path: Path) -> int:

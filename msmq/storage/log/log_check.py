@@ -16,6 +16,7 @@ from msmq.storage.log.core.format import FIRST, SEGMENT_HEADER, Malformed, Segme
 from msmq.storage.log.core.records import KEY
 from msmq.storage.log.core.scan import Position, next_group, sealed_by
 from msmq.storage.log.files import DSYNC, begin_segment, read_exactly, write_synced
+from msmq.storage.log.system import LOCAL, LogSystem
 
 _PIECE: Final = 1 << 20
 
@@ -49,32 +50,36 @@ class LogCheck:
     checkpoint: Path
     begin: Position
     end: Position
+    system: LogSystem = LOCAL
 
     def run(self) -> list[LogProblem]:
         """Verify it; a damaged segment header is rewritten.
 
         @raise OSError: a file cannot be read, or the header not be written.
         """
+        system = self.system
         found = [
             problem
             for path, header in self.segments.values()
-            if (problem := _repair_header(path, header)) is not None
+            if (problem := _repair_header(path, header, system)) is not None
         ]
-        found += [problem for path in self.free if (problem := _repair_free_segment(path)) is not None]
-        for problem in (_checkpoint_problem(self.checkpoint), self._group_problem()):
+        found += [
+            problem for path in self.free if (problem := _repair_free_segment(path, system)) is not None
+        ]
+        for problem in (_checkpoint_problem(self.checkpoint, system), self._group_problem()):
             if problem is not None:
                 found.append(problem)
         return found
 
     def _group_problem(self) -> LogProblem | None:
         """The first damaged group between the checkpoint and the end."""
-        position = self.begin
+        position, system = self.begin, self.system
         while position.sequence < self.end.sequence:
             path, header = self.segments[position.generation]
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = system.open(path, os.O_RDONLY)
             try:
                 while True:
-                    group = next_group(partial(read_exactly, descriptor), header, position)
+                    group = next_group(partial(read_exactly, descriptor, system=system), header, position)
                     if group is None:
                         problem = f"group {position.sequence} is damaged; checkpoints replace it"
                         return LogProblem(path, position.offset, problem, True)
@@ -84,54 +89,54 @@ class LogCheck:
                     if sealed is not None or position.sequence >= self.end.sequence:
                         break
             finally:
-                os.close(descriptor)
+                system.close(descriptor)
         return None
 
 
-def _repair_header(path: Path, header: SegmentHeader) -> LogProblem | None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _repair_header(path: Path, header: SegmentHeader, system: LogSystem) -> LogProblem | None:
+    descriptor = system.open(path, os.O_RDONLY)
     try:
-        is_intact = read_exactly(descriptor, 0, SEGMENT_HEADER) == header.to_bytes()
+        is_intact = read_exactly(descriptor, 0, SEGMENT_HEADER, system) == header.to_bytes()
     finally:
-        os.close(descriptor)
+        system.close(descriptor)
     if is_intact:
         return None
-    begin_segment(path, header, DSYNC)
+    begin_segment(path, header, DSYNC, system)
     return LogProblem(path, 0, "the header of the segment was damaged, and was written again", False)
 
 
-def _repair_free_segment(path: Path) -> LogProblem | None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+def _repair_free_segment(path: Path, system: LogSystem) -> LogProblem | None:
+    descriptor = system.open(path, os.O_RDWR)
     try:
-        head = read_exactly(descriptor, 0, SEGMENT_HEADER)
+        head = read_exactly(descriptor, 0, SEGMENT_HEADER, system)
         if not head.strip(b"\0"):
             return None
         try:
             read_segment_header(head)
         except Malformed:
-            write_synced(descriptor, [bytes(FIRST)], 0)
+            write_synced(descriptor, [bytes(FIRST)], 0, system=system)
             return LogProblem(path, 0, "the header of a free segment was damaged, and was cleared", False)
     finally:
-        os.close(descriptor)
+        system.close(descriptor)
     return None
 
 
-def _checkpoint_problem(path: Path) -> LogProblem | None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _checkpoint_problem(path: Path, system: LogSystem) -> LogProblem | None:
+    descriptor = system.open(path, os.O_RDONLY)
     try:
         try:
-            header = read_checkpoint_header(read_exactly(descriptor, 0, BODY))
+            header = read_checkpoint_header(read_exactly(descriptor, 0, BODY, system))
         except Malformed as error:
             return LogProblem(path, 0, f"{error}; a new one replaces it", True)
         checksum, offset, end = 0, BODY, BODY + header.size
         while offset < end:
-            piece = read_exactly(descriptor, offset, min(_PIECE, end - offset))
+            piece = read_exactly(descriptor, offset, min(_PIECE, end - offset), system)
             if not piece:
                 break
             checksum = crc32(piece, checksum)
             offset += len(piece)
     finally:
-        os.close(descriptor)
+        system.close(descriptor)
     if offset == end and checksum == header.checksum:
         return None
     return LogProblem(

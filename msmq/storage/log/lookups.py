@@ -18,7 +18,8 @@ from msmq.storage.log.core.records import EVENT_ROW, EXPRESS, HAS_IDENTITY, LOG_
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, PacketLocation, packet_location
 from msmq.storage.log.quarantine import Quarantine
-from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.system import LogWorker
+from msmq.storage.log.workers import Call
 from msmq.storage.log_answer import LOG_BYTES
 
 STEP_ROWS: Final = 300
@@ -26,7 +27,7 @@ STEP_ROWS: Final = 300
 MOST_ROWS: Final = 50_000
 """Entries per page; entries without a packet need memory too."""
 
-Thread: TypeAlias = tuple[Worker, PacketFetcher]
+Thread: TypeAlias = tuple[LogWorker, PacketFetcher]
 
 
 @attrs.frozen

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from msmq.durable import sync
 from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter, FoundCheckpoint, find_checkpoints
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
@@ -29,6 +27,7 @@ from msmq.storage.log.files import (
     read_exactly,
     slot_number,
 )
+from msmq.storage.log.system import LOCAL, LogSystem
 from msmq.storage.loss_check import LossCheck
 
 _OTHER: Final = f"use the version of msmq that has written it, move it away, or {REMEDY}"
@@ -42,6 +41,7 @@ class OpenedLog:
     @ivar position: position of the next group.
     @ivar checkpoint: the newest; C{checkpoint_path} is its file.
     @ivar is_cut: whether an unconfirmed write was cut off.
+    @ivar system: of its files.
     """
 
     directory: Path
@@ -51,29 +51,34 @@ class OpenedLog:
     checkpoint: CheckpointHeader
     checkpoint_path: Path
     is_cut: bool
+    system: LogSystem
 
 
-def open_log(directory: Path, loss: LossCheck, segment_size: int) -> OpenedLog:
+def open_log(directory: Path, loss: LossCheck, segment_size: int, system: LogSystem = LOCAL) -> OpenedLog:
     """Read a log, or create a new one; its directory exists and is locked.
 
     @param loss: detects that it is not the log last used.
     @raise StorageError: it cannot be used; names the file.
     """
     try:
-        for path in directory.glob(f"{EXPRESS_PREFIX}*"):
-            path.unlink()
-        found = find_segments(directory)
-        checkpoints = find_checkpoints(directory, is_complete=False)
+        for path in system.list(directory):
+            if path.name.startswith(EXPRESS_PREFIX):
+                system.unlink(path)
+        found, checkpoints = _find(directory, system)
         if not any(one.header for one in checkpoints):
-            _check_new(directory, found, checkpoints, loss)
-            _make(directory, found, segment_size)
-            found, checkpoints = find_segments(directory), find_checkpoints(directory, is_complete=False)
-        opened, extra = _read(directory, found, checkpoints, loss, segment_size)
+            _check_new(directory, found, checkpoints, loss, system)
+            _make(directory, found, segment_size, system)
+            found, checkpoints = _find(directory, system)
+        opened, extra = _read(directory, found, checkpoints, loss, segment_size, system)
         for path in extra:
-            path.unlink()
+            system.unlink(path)
         return opened
     except (OSError, Malformed) as error:
         raise failure(directory, "open", error) from error
+
+
+def _find(directory: Path, system: LogSystem) -> tuple[list[FoundSegment], list[FoundCheckpoint]]:
+    return find_segments(directory, system), find_checkpoints(directory, is_complete=False, system=system)
 
 
 def check_start(directory: Path, loss: LossCheck, segment_size: int) -> None:
@@ -85,9 +90,9 @@ def check_start(directory: Path, loss: LossCheck, segment_size: int) -> None:
         found = find_segments(directory)
         checkpoints = find_checkpoints(directory, is_complete=False)
         if any(one.header for one in checkpoints):
-            _read(directory, found, checkpoints, loss, segment_size)
+            _read(directory, found, checkpoints, loss, segment_size, LOCAL)
         else:
-            _check_new(directory, found, checkpoints, loss)
+            _check_new(directory, found, checkpoints, loss, LOCAL)
     except (OSError, Malformed) as error:
         raise failure(directory, "open", error) from error
 
@@ -97,6 +102,7 @@ def _check_new(
     found: list[FoundSegment],
     checkpoints: list[FoundCheckpoint],
     loss: LossCheck,
+    system: LogSystem,
 ) -> None:
     """Check that there is no log, or only the remains of an interrupted first start.
 
@@ -107,31 +113,35 @@ def _check_new(
     for segment in found:
         if segment.problem is not None:
             raise StoreDamaged(segment.path, 0, segment.problem)
-        if segment.header is not None and (segment.header.generation > 1 or _has_group(segment)):
+        if segment.header is not None and (segment.header.generation > 1 or _has_group(segment, system)):
             raise StoreIncomplete(f"{directory}: {' and '.join(NAMES)} are missing; restore them, {REMEDY}")
     loss.check_empty()
 
 
-def _has_group(segment: FoundSegment) -> bool:
+def _has_group(segment: FoundSegment, system: LogSystem) -> bool:
     assert segment.header is not None
-    with segment.path.open("rb") as file:
-        return later_group(_reading(file.fileno()), segment.header, Position(offset=0)) is not None
+    descriptors = FileDescriptors(system=system)
+    try:
+        read = _lazy(descriptors, segment.path, system)
+        return later_group(read, segment.header, Position(offset=0)) is not None
+    finally:
+        descriptors.close()
 
 
-def _make(directory: Path, found: list[FoundSegment], size: int) -> None:
+def _make(directory: Path, found: list[FoundSegment], size: int, system: LogSystem) -> None:
     """Create an empty log."""
-    store = os.urandom(16)
+    store = system.random_bytes(16)
     for one in found:
-        one.path.unlink()
-    path = make_segment(directory, 1, size)
-    make_segment(directory, 2, size)
-    begin_segment(path, SegmentHeader(store, 1, size, os.urandom(16)), DSYNC)
-    writer = CheckpointWriter(directory / NAMES[0], size // 2)
+        system.unlink(one.path)
+    path = make_segment(directory, 1, size, system)
+    make_segment(directory, 2, size, system)
+    begin_segment(path, SegmentHeader(store, 1, size, system.random_bytes(16)), DSYNC, system)
+    writer = CheckpointWriter(directory / NAMES[0], size // 2, system)
     writer.begin()
     writer.append(list(tables(State())))
     writer.finish(CheckpointHeader(store, 1, Position(), 1, 0, 0, 0, 0))
     writer.close()
-    sync(directory)
+    system.sync(directory)
 
 
 def _read(
@@ -140,6 +150,7 @@ def _read(
     checkpoints: list[FoundCheckpoint],
     loss: LossCheck,
     segment_size: int,
+    system: LogSystem,
 ) -> tuple[OpenedLog, list[Path]]:
     """Read the log; also returns unneeded files.
 
@@ -151,10 +162,10 @@ def _read(
     checkpoint, state = newest.header, newest.state
     by_generation = _check_segments(found, checkpoint.store, checkpoints)
     loss.check_store(checkpoint.store)
-    descriptors = FileDescriptors()
+    descriptors = FileDescriptors(system=system)
     try:
         sources = {
-            generation: RecoveredSegment(one.path, one.header, one.size, _lazy(descriptors, one.path))
+            generation: RecoveredSegment(one.path, one.header, one.size, _lazy(descriptors, one.path, system))
             for generation, one in by_generation.items()
             if one.header is not None
         }
@@ -170,7 +181,7 @@ def _read(
     finally:
         descriptors.close()
     loss.check(checkpoint.store, position.sequence - 1, "its segments")
-    return OpenedLog(directory, state, segments, position, checkpoint, newest.path, is_cut), extra
+    return OpenedLog(directory, state, segments, position, checkpoint, newest.path, is_cut, system), extra
 
 
 def _check_segments(
@@ -203,13 +214,9 @@ def _check_segments(
     return by_generation
 
 
-def _reading(descriptor: int) -> Read:
-    return lambda offset, size: read_exactly(descriptor, offset, size)
-
-
-def _lazy(descriptors: FileDescriptors, path: Path) -> Read:
+def _lazy(descriptors: FileDescriptors, path: Path, system: LogSystem) -> Read:
     """Reads a file, opened at the first read."""
-    return lambda offset, size: read_exactly(descriptors.of(path), offset, size)
+    return lambda offset, size: read_exactly(descriptors.of(path), offset, size, system)
 
 
 def _live(

@@ -16,6 +16,7 @@ from msmq.storage.log.core.records import EXPRESS, OFFSET_MASK
 from msmq.storage.log.core.segments import Segments
 from msmq.storage.log.failures import failure
 from msmq.storage.log.files import FileDescriptors, read_exactly
+from msmq.storage.log.system import LOCAL, LogSystem
 from msmq.storage.log.writer import express_path
 
 _PAGE: Final = 4096
@@ -57,8 +58,9 @@ def packet_location(
 class PacketFetcher:
     """Reads packets; blocking, used by one thread."""
 
-    def __init__(self) -> None:
-        self._files = FileDescriptors()
+    def __init__(self, system: LogSystem = LOCAL) -> None:
+        self._system = system
+        self._files = FileDescriptors(system=system)
 
     def fetch(self, locations: Sequence[PacketLocation]) -> list[bytes | Damage]:
         """Fetch the packets at these locations, each verified.
@@ -77,7 +79,7 @@ class PacketFetcher:
                 start = location.offset // _PAGE * _PAGE
                 size = -(-(location.offset + location.size) // _PAGE) * _PAGE - start
                 with suppress(OSError):
-                    os.posix_fadvise(self._files.of(location.path), start, size, os.POSIX_FADV_DONTNEED)
+                    self._system.advise(self._files.of(location.path), start, size, os.POSIX_FADV_DONTNEED)
         return self.fetch(locations)
 
     def forget(self, path: Path) -> None:
@@ -90,7 +92,7 @@ class PacketFetcher:
 
     def _fetch(self, location: PacketLocation) -> bytes | Damage:
         try:
-            packet = read_exactly(self._files.of(location.path), location.offset, location.size)
+            packet = read_exactly(self._files.of(location.path), location.offset, location.size, self._system)
         except OSError as error:
             if error.errno != errno.EIO:
                 # Such as too many open files: the packet may be intact.

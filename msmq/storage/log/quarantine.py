@@ -10,7 +10,6 @@ from typing import ClassVar, Final
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from msmq.durable import make_directory, write_durably
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import WriteBatch
 from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
@@ -19,7 +18,7 @@ from msmq.storage.log.core.records import HAS_IDENTITY, MESSAGE_ROW
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
 from msmq.storage.log.packet_fetcher import Damage
-from msmq.storage.log.workers import Worker
+from msmq.storage.log.system import LogSystem, LogWorker
 
 DIRECTORY: Final = "quarantine"
 DAMAGED: Final = "damaged"
@@ -34,7 +33,10 @@ class Quarantine:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, engine: Engine, upkeep: Worker, now: Callable[[], float]) -> None:
+    def __init__(
+        self, engine: Engine, upkeep: LogWorker, now: Callable[[], float], system: LogSystem
+    ) -> None:
+        self._system = system
         self._engine = engine
         self._upkeep = upkeep
         self._now = now
@@ -54,7 +56,9 @@ class Quarantine:
         target = self._engine.directory / DIRECTORY / f"{packet.path.name}-{packet.offset}-{location >> 32}"
         where = f"{packet.path}, offset {packet.offset}: {packet.size} bytes are damaged: {damage.problem}"
         self.log.error("{where}; what is left is in {target}", where=where, target=target)
-        self._upkeep.do(lambda: _keep(target, damage.found), lambda outcome: self._kept(target, outcome))
+        self._upkeep.do(
+            lambda: _keep(target, damage.found, self._system), lambda outcome: self._kept(target, outcome)
+        )
         done: Deferred[None] = Deferred()
         done.addErrback(self._failed)
         work = partial(self._remove, location, owner, where)
@@ -85,6 +89,6 @@ class Quarantine:
         plan.add([AppendEvent(self._now(), identity, DAMAGED, f"{what}; {where}", 0, path)])
 
 
-def _keep(target: Path, content: bytes) -> None:
-    make_directory(target.parent)
-    write_durably(target, content)
+def _keep(target: Path, content: bytes, system: LogSystem) -> None:
+    system.make_directory(target.parent)
+    system.write_durably(target, content)

@@ -18,8 +18,9 @@ from msmq.storage.log.packet_fetcher import PacketFetcher
 from msmq.storage.log.quarantine import Quarantine
 from msmq.storage.log.scrubber import Scrubber
 from msmq.storage.log.supply import SegmentSupply
+from msmq.storage.log.system import LogWorker
 from msmq.storage.log.upkeep import Upkeep
-from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.workers import Call
 from msmq.storage.log.writer import GroupWriter, express_path
 from msmq.storage.reading_thread import Outcome
 
@@ -40,24 +41,25 @@ class RunningLog:
         policy: DamagePolicy,
         call: Call,
         soon: Call,
-        upkeep: Worker,
+        upkeep: LogWorker,
         clock: Callable[[], float],
         reactor: IReactorTime,
         deliver: Callable[[Sequence[Outcome]], object],
         fire: Callable[[], object],
     ) -> None:
-        self._writer = GroupWriter(clock)
-        self._fetcher = PacketFetcher()
-        self._searcher = PacketFetcher()
+        self._system = system = opened.system
+        self._writer = GroupWriter(clock, system)
+        self._fetcher = PacketFetcher(system)
+        self._searcher = PacketFetcher(system)
         self._upkeep_thread = upkeep
-        self._writing = Worker("msmq log writer", call)
-        self._reading = Worker("msmq log packets", call)
-        self._searching = Worker("msmq log searches", call)
-        supply = SegmentSupply(opened.directory, opened.checkpoint.store, opened.segments, upkeep)
+        self._writing = system.worker("msmq log writer", call)
+        self._reading = system.worker("msmq log packets", call)
+        self._searching = system.worker("msmq log searches", call)
+        supply = SegmentSupply(opened.directory, opened.checkpoint.store, opened.segments, upkeep, system)
         self.engine = engine = Engine(
             opened, soon, self._writer, self._writing, WritePolicy(), supply, deliver, fire, self._rest
         )
-        quarantine = Quarantine(engine, upkeep, policy.now)
+        quarantine = Quarantine(engine, upkeep, policy.now, system)
         self.lookups = Lookups(
             engine, soon, (self._reading, self._fetcher), (self._searching, self._searcher), quarantine
         )
@@ -76,7 +78,7 @@ class RunningLog:
         )
         workers = self._writing, self._reading, upkeep
         self._upkeep = Upkeep(
-            engine, self._checkpointing, compaction, soon, workers, self._writer, self._fetcher
+            engine, self._checkpointing, compaction, soon, workers, self._writer, self._fetcher, system
         )
         self._checkpointing.write_mark()
         supply.prepare()
@@ -110,5 +112,5 @@ class RunningLog:
             closed.close()
         for number in self.engine.express_rows:
             with suppress(OSError):
-                express_path(self.engine.directory, number).unlink(missing_ok=True)
+                self._system.unlink(express_path(self.engine.directory, number))
         stopped()

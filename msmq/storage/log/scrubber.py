@@ -19,7 +19,7 @@ from msmq.storage.log.engine import Engine
 from msmq.storage.log.log_check import LogProblem
 from msmq.storage.log.packet_fetcher import Damage, PacketFetcher, packet_location
 from msmq.storage.log.quarantine import DAMAGED, Quarantine
-from msmq.storage.log.workers import Worker
+from msmq.storage.log.system import LogWorker
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.scrub_timer import ScrubTimer
 
@@ -43,9 +43,9 @@ class Scrubber:
     def __init__(
         self,
         engine: Engine,
-        reading: Worker,
+        reading: LogWorker,
         fetcher: PacketFetcher,
-        upkeep: Worker,
+        upkeep: LogWorker,
         checkpointing: Checkpointing,
         quarantine: Quarantine,
         policy: ScrubPolicy,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,7 +18,6 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.durable import make_directory
 from msmq.interfaces.storage import (
     IMessageRuns,
     IMessageStore,
@@ -40,7 +38,8 @@ from msmq.storage.log.failures import failure
 from msmq.storage.log.files import lock_directory
 from msmq.storage.log.opened_log import OpenedLog, open_log
 from msmq.storage.log.running_log import RunningLog
-from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.system import LOCAL, LogSystem, LogWorker
+from msmq.storage.log.workers import Call
 from msmq.storage.loss_check import LossCheck
 from msmq.storage.reading_thread import Outcome, storage_error
 
@@ -73,6 +72,7 @@ class LogMessageStore:
     @param clock: seconds, for measuring how long a write takes.
     @param segment_bytes: the size of a segment; at least 64 KiB.
     @param reactor: the reactor in whose thread the Deferreds fire; by default the running one.
+    @param system: files and threads.
     """
 
     name = "log"
@@ -87,7 +87,9 @@ class LogMessageStore:
         clock: Callable[[], float],
         segment_bytes: int = SEGMENT_BYTES,
         reactor: IReactorFromThreads | None = None,
+        system: LogSystem = LOCAL,
     ) -> None:
+        self._system = system
         self.directory = directory.absolute()
         self._policy = attrs.evolve(policy, mark=policy.mark.absolute())
         self._clock = clock
@@ -97,7 +99,7 @@ class LogMessageStore:
         self._call: Call
         self._soon: Call
         self._running: RunningLog | None = None
-        self._upkeep: Worker
+        self._upkeep: LogWorker
         self._lock = -1
         self._outcomes: deque[Outcome] = deque()
         self._is_firing = False
@@ -117,7 +119,7 @@ class LogMessageStore:
         self._call = reactor.callFromThread
         # Avoids the reactor's wake-up pipe, which costs a write, a read and a poll per batch.
         self._soon = partial(IReactorTime(reactor).callLater, 0)
-        self._upkeep = Worker("msmq log upkeep", self._call)
+        self._upkeep = self._system.worker("msmq log upkeep", self._call)
         done: Deferred[Snapshot] = Deferred()
         self._upkeep.do(self._open, partial(self._opened, done))
         return done
@@ -141,7 +143,7 @@ class LogMessageStore:
     def files(self) -> Sequence[Path]:
         """See L{IStoreFiles.files}."""
         try:
-            return list(self.directory.iterdir())
+            return self._system.list(self.directory)
         except OSError:
             return []
 
@@ -196,16 +198,16 @@ class LogMessageStore:
     def _open(self) -> _Opened:
         """Read the log; blocks."""
         try:
-            make_directory(self.directory, parents=False)
-            lock = lock_directory(self.directory)
+            self._system.make_directory(self.directory, parents=False)
+            lock = lock_directory(self.directory, self._system)
         except OSError as error:
             raise failure(self.directory, "open", error) from error
         try:
-            loss = LossCheck(str(self.directory), self._policy)
-            opened = open_log(self.directory, loss, self._segment_bytes)
+            loss = LossCheck(str(self.directory), self._policy, self._system.read_all)
+            opened = open_log(self.directory, loss, self._segment_bytes, self._system)
             snapshot = opened.state.snapshot()
         except Exception as error:
-            os.close(lock)
+            self._system.close(lock)
             raise failure(self.directory, "open", error) from error
         self._lock = lock
         return opened, snapshot, loss
@@ -279,7 +281,7 @@ class LogMessageStore:
         self._upkeep.stop()
         self._running = None
         with suppress(OSError):
-            os.close(self._lock)
+            self._system.close(self._lock)
         self._lock = -1
         self._phase = _Phase.CLOSED
         self._fire_closing()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -10,7 +9,7 @@ from typing import Final, TypeAlias
 from msmq.storage.log.core.format import SegmentHeader
 from msmq.storage.log.core.segments import Segments
 from msmq.storage.log.files import make_segment
-from msmq.storage.log.workers import Worker
+from msmq.storage.log.system import LogSystem, LogWorker
 from msmq.storage.log.writer import next_segment
 
 RESERVED: Final = 2
@@ -33,7 +32,10 @@ class SegmentSupply:
     @ivar is_short: whether the last attempt to create a file failed.
     """
 
-    def __init__(self, directory: Path, store: bytes, segments: Segments, upkeep: Worker) -> None:
+    def __init__(
+        self, directory: Path, store: bytes, segments: Segments, upkeep: LogWorker, system: LogSystem
+    ) -> None:
+        self._system = system
         self.is_short = False
         self._directory = directory
         self._store = store
@@ -75,7 +77,7 @@ class SegmentSupply:
                 self._segments.free.append(outcome)
             done(outcome)
 
-        self._upkeep.do(lambda: make_segment(self._directory, slot, size), made)
+        self._upkeep.do(lambda: make_segment(self._directory, slot, size, self._system), made)
 
     def begin(
         self, size: int, *, uses_reserve: bool, flags: int, done: Callable[[Begun | Exception], object]
@@ -97,7 +99,7 @@ class SegmentSupply:
         path = None
         if size == segments.size and len(segments.free) > (0 if uses_reserve else RESERVED):
             path = segments.free.pop(0)
-        header = SegmentHeader(self._store, segments.take_generation(), size, os.urandom(16))
+        header = SegmentHeader(self._store, segments.take_generation(), size, self._system.random_bytes(16))
         slot = segments.take_slot() if path is None else 0
 
         def written(outcome: Path | Exception) -> None:
@@ -110,7 +112,9 @@ class SegmentSupply:
                 self.is_short = True
             done(outcome)
 
-        self._upkeep.do(lambda: next_segment(self._directory, path, slot, header, flags), written)
+        self._upkeep.do(
+            lambda: next_segment(self._directory, path, slot, header, flags, self._system), written
+        )
 
     def keep(self, begun: Begun) -> None:
         """Keep a begun segment for later, since the log could not switch to it."""

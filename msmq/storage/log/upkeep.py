@@ -13,7 +13,8 @@ from msmq.storage.log.core.records import LOG_ROW, PLACE
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.packet_fetcher import PacketFetcher
-from msmq.storage.log.workers import Call, Worker
+from msmq.storage.log.system import LogSystem, LogWorker
+from msmq.storage.log.workers import Call
 from msmq.storage.log.writer import GroupWriter, express_path
 
 STEP_ROWS: Final = 1000
@@ -29,10 +30,12 @@ class Upkeep:
         checkpointing: Checkpointing,
         compaction: Compaction,
         soon: Call,
-        workers: tuple[Worker, Worker, Worker],
+        workers: tuple[LogWorker, LogWorker, LogWorker],
         writer: GroupWriter,
         fetcher: PacketFetcher,
+        system: LogSystem,
     ) -> None:
+        self._system = system
         self._engine = engine
         self._checkpointing = checkpointing
         self._compaction = compaction
@@ -93,7 +96,7 @@ class Upkeep:
         """Delete a file, after the pending work of its users."""
         self._writing.do(lambda: self._writer.forget(path), lambda _: None)
         self._reading.do(lambda: self._fetcher.forget(path), lambda _: None)
-        self._upkeep.do(lambda: path.unlink(missing_ok=True), lambda _: None)
+        self._upkeep.do(lambda: self._system.unlink(path), lambda _: None)
 
 
 def _places(kept: KeptQueue) -> Iterator[tuple[int, int]]:

@@ -22,6 +22,7 @@ from msmq.storage.log.files import (
     write_unsynced,
 )
 from msmq.storage.log.opened_log import EXPRESS_PREFIX
+from msmq.storage.log.system import LOCAL, LogSystem
 
 EXPRESS_BYTES: Final = 16 * 1024 * 1024
 """Size at which a new file for express packets begins."""
@@ -76,10 +77,11 @@ class GroupWriter:
     @ivar flags: the flags that C{pwritev2} supports here.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], system: LogSystem = LOCAL) -> None:
         self._clock = clock
-        self._files = FileDescriptors(os.O_RDWR)
-        self._express = FileDescriptors(os.O_RDWR | os.O_CREAT)
+        self._system = system
+        self._files = FileDescriptors(os.O_RDWR, system)
+        self._express = FileDescriptors(os.O_RDWR | os.O_CREAT, system)
         self.flags = DSYNC
 
     def write(self, group: GroupBytes) -> float:
@@ -90,15 +92,17 @@ class GroupWriter:
         """
         began = self._clock()
         if group.express:
-            write_unsynced(self._express.of(group.express_path), group.express, group.express_offset)
+            write_unsynced(
+                self._express.of(group.express_path), group.express, group.express_offset, self._system
+            )
         if group.buffers:
             descriptor = self._files.of(group.path)
             try:
-                self.flags = write_synced(descriptor, group.buffers, group.offset, self.flags)
+                self.flags = write_synced(descriptor, group.buffers, group.offset, self.flags, self._system)
             except OSError:
                 # A batch that was reported as failed must not reappear at the next start.
                 with suppress(OSError):
-                    write_synced(descriptor, [bytes(BLOCK)], group.offset, self.flags)
+                    write_synced(descriptor, [bytes(BLOCK)], group.offset, self.flags, self._system)
                 raise
         return self._clock() - began
 
@@ -113,15 +117,17 @@ class GroupWriter:
         self._express.forget(path)
 
 
-def next_segment(directory: Path, path: Path | None, slot: int, header: SegmentHeader, flags: int) -> Path:
+def next_segment(
+    directory: Path, path: Path | None, slot: int, header: SegmentHeader, flags: int, system: LogSystem
+) -> Path:
     """Begin the next segment; blocking.
 
     @param path: the file; C{None} for a new one, of this slot.
     @raise OSError: it cannot be created, or written.
     """
     if path is None:
-        path = make_segment(directory, slot, header.size)
-    begin_segment(path, header, flags)
+        path = make_segment(directory, slot, header.size, system)
+    begin_segment(path, header, flags, system)
     return path
 
 
