@@ -1,0 +1,29 @@
+"""Checker of recorded histories: what applications did with queue managers, and what they may conclude.
+
+It imports nothing of C{msmq}, so that an error of the product cannot be an error of its judge.
+
+A history is a file of JSON lines, in the order of time.
+An operation begins with a line C{{"operation": 7, "at": 1.5, "kind": ..., ...}}, and ends with
+C{{"operation": 7, "at": 1.6, "result": ...}}; one without an end was interrupted, and its result is unknown.
+Every time is in seconds of one clock.
+
+kind C{send}: C{sender}, C{queue}, C{messages} (pairs of label and digest, in order), C{transactional},
+C{recoverable}, C{limits} (C{"reach"} and C{"receive"}, if its messages may expire). Result C{done}: taken;
+C{refused}: not taken.
+
+kind C{receive}: C{queue}. A line C{{"operation": 8, "at": ..., "shown": [...]}} has the messages that the
+application saw. Result C{done}: removed; C{returned}: given back; C{refused}: nothing was shown.
+
+kind C{purge}: C{queue}, or C{null} for messages that wait to be sent; kind C{delete}: C{queue}.
+
+kind C{kill}: C{node}.
+
+kind C{acknowledgement}: C{label} and C{class}: an acknowledgement was read from an administration queue.
+kind C{dead_letter}: C{label}, C{class}: a copy was read from a dead-letter queue.
+kind C{fate}: C{label}, C{fate}, C{arrived}, C{node}: the event log of a queue manager reports that the message was
+removed; from its queue, or before it reached it. The fate C{damaged} with the label C{null} is one of a
+message that could not be read any more.
+
+kind C{end}: everything was received, from every queue. C{incomplete} (a list of queues) names those for which
+that is not so.
+"""

@@ -1,0 +1,57 @@
+"""The checker: all rules over one history."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tests.history_checker import rules
+from tests.history_checker.operations import Operation, read_history
+from tests.history_checker.outcomes import Outcomes, read_outcomes
+
+
+@dataclass
+class Verdict:
+    """The violations, and how much was checked."""
+
+    violations: list[str]
+    summary: dict[str, int]
+
+    def __str__(self) -> str:
+        figures = ", ".join(f"{count} {what}" for what, count in self.summary.items())
+        return "\n".join([*self.violations, f"{figures}; {len(self.violations)} violations"])
+
+
+def check_history(lines: Iterable[str]) -> Verdict:
+    """Check a history.
+
+    @param lines: JSON lines.
+    @raise NoHistory: it is not one.
+    """
+    operations = read_history(lines)
+    outcomes = read_outcomes(operations)
+    violations = [
+        *rules.phantoms(outcomes),
+        *rules.doubled(outcomes),
+        *rules.reordered(outcomes, operations),
+        *rules.early(outcomes),
+        *rules.wrong_fates(outcomes, operations),
+    ]
+    ends = [operation for operation in operations if operation.kind == "end"]
+    if ends:
+        violations += rules.lost(outcomes, ends[-1].facts.get("incomplete", ()))
+    return Verdict(violations, _summary(operations, outcomes))
+
+
+def _summary(operations: list[Operation], outcomes: Outcomes) -> dict[str, int]:
+    kinds = Counter(operation.kind for operation in operations)
+    messages = outcomes.messages.values()
+    return {
+        "operations": len(operations),
+        "messages": len(messages),
+        "received": sum(bool(message.received) for message in messages),
+        "removed otherwise": sum(bool(message.fates) for message in messages),
+        "kills": kinds["kill"],
+        "of unknown result": sum(operation.result == "unknown" for operation in operations),
+    }

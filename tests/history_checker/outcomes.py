@@ -1,0 +1,135 @@
+"""What a history says about each message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.history_checker.operations import NoHistory, Operation
+
+EARLY_DAMAGE = "damaged"
+"""The fate of a message whose bytes were damaged on the disk."""
+
+
+@dataclass
+class Message:
+    """One message that was sent.
+
+    @ivar index: its position in the operation that sent it.
+    @ivar shown: the operations that showed it, with the time.
+    @ivar fates: the fates of the event logs, whether it had arrived by then, and at which queue manager.
+    @ivar acknowledgements: their classes, with the time at which they were read.
+    """
+
+    label: str
+    digest: str
+    sending: Operation
+    index: int
+    shown: list[tuple[float, Operation]] = field(default_factory=list)
+    fates: list[tuple[str, bool, str]] = field(default_factory=list)
+    acknowledgements: list[tuple[str, float]] = field(default_factory=list)
+    dead_letters: list[str] = field(default_factory=list)
+
+    @property
+    def queue(self) -> str:
+        """Where it was sent."""
+        return str(self.sending.facts["queue"])
+
+    @property
+    def limits(self) -> list[str]:
+        """By which times it may expire."""
+        return list(self.sending.facts.get("limits", ()))
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it survives a kill."""
+        return bool(self.sending.facts.get("recoverable") or self.is_ordered)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it is transactional."""
+        return bool(self.sending.facts.get("transactional"))
+
+    @property
+    def received(self) -> list[Operation]:
+        """The operations that removed it."""
+        return [operation for _, operation in self.shown if operation.result == "done"]
+
+    @property
+    def maybe_received(self) -> list[Operation]:
+        """Those of which nobody knows whether they did."""
+        return [operation for _, operation in self.shown if operation.result == "unknown"]
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether it is known to have been in its queue."""
+        return bool(self.shown) or any(arrived for _, arrived, _ in self.fates)
+
+
+@dataclass
+class Outcomes:
+    """All messages of a history.
+
+    @ivar phantoms: violations: messages that nobody had sent when they were seen.
+    """
+
+    messages: dict[str, Message]
+    phantoms: list[str]
+    unnamed_damages: int = 0
+
+
+def read_outcomes(operations: Iterable[Operation]) -> Outcomes:
+    """Gather what is said about each message.
+
+    @raise NoHistory: two messages have the same label.
+    """
+    operations = list(operations)
+    messages: dict[str, Message] = {}
+    for operation in operations:
+        if operation.kind == "send":
+            for index, (label, digest) in enumerate(operation.facts["messages"]):
+                if label in messages:
+                    raise NoHistory(f"operation {operation.number}: {label} was sent before")
+                messages[label] = Message(label, digest, operation, index)
+    outcomes = Outcomes(messages, [])
+    for operation in operations:
+        _note(outcomes, operation)
+    return outcomes
+
+
+def _note(outcomes: Outcomes, operation: Operation) -> None:
+    facts = operation.facts
+    if operation.kind == "receive":
+        for time, shown in operation.shown:
+            for label, digest in shown:
+                _shown(outcomes, operation, time, label, digest)
+        return
+    if operation.kind not in ("acknowledgement", "dead_letter", "fate"):
+        return
+    if operation.kind == "fate" and facts["label"] is None:
+        outcomes.unnamed_damages += facts["fate"] == EARLY_DAMAGE
+        return
+    message = outcomes.messages.get(facts["label"])
+    if message is None or message.sending.start > operation.start:
+        outcomes.phantoms.append(f"{facts['label']}: {operation.kind} of a message that was not sent")
+    elif operation.kind == "acknowledgement":
+        message.acknowledgements.append((facts["class"], operation.start))
+    elif operation.kind == "dead_letter":
+        message.dead_letters.append(facts["class"])
+    else:
+        message.fates.append((facts["fate"], bool(facts["arrived"]), facts["node"]))
+
+
+def _shown(outcomes: Outcomes, operation: Operation, time: float, label: str, digest: str) -> None:
+    message = outcomes.messages.get(label)
+    where = operation.facts["queue"]
+    if message is None:
+        outcomes.phantoms.append(f"{label}: in {where}, but was not sent")
+        return
+    message.shown.append((time, operation))
+    if message.sending.start > time:
+        outcomes.phantoms.append(f"{label}: in {where} before it was sent")
+    if message.digest != digest:
+        outcomes.phantoms.append(f"{label}: in {where} with another body")
+    if message.queue != where:
+        outcomes.phantoms.append(f"{label}: in {where}, but was sent to {message.queue}")

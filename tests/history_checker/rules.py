@@ -1,0 +1,154 @@
+"""The rules: what may not be so in the history of one message, or of one stream."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from tests.history_checker.operations import Operation
+from tests.history_checker.outcomes import EARLY_DAMAGE, Message, Outcomes
+
+REACHED, RECEIVED = "reached", "received"
+REACH_LIMIT, RECEIVE_LIMIT = "reach timeout", "receive timeout"
+PURGED, DELETED = "purged", "deleted"
+
+_NEEDS_LIMIT = {REACH_LIMIT: "reach", RECEIVE_LIMIT: "receive"}
+
+
+def phantoms(outcomes: Outcomes) -> Iterator[str]:
+    """Messages are as they were sent, where they were sent, and not before."""
+    yield from (f"phantom: {text}" for text in outcomes.phantoms)
+    for message in outcomes.messages.values():
+        if message.sending.result == "refused" and (message.shown or message.fates):
+            yield f"phantom: {message.label}: its send was refused"
+
+
+def doubled(outcomes: Outcomes) -> Iterator[str]:
+    """A message is received once, and not seen again."""
+    for message in outcomes.messages.values():
+        if not message.is_kept:
+            continue
+        received = message.received
+        if len(received) > 1:
+            numbers = [operation.number for operation in received]
+            yield f"doubled: {message.label}: received by operations {numbers}"
+            continue
+        for time, operation in message.shown:
+            if received and operation is not received[0] and operation.start > received[0].end:
+                yield f"doubled: {message.label}: received, and seen again at {time:.6f}"
+        for kind, count in Counter(kind for kind, _ in message.acknowledgements).items():
+            # Each queue manager at which a copy expired says so.
+            if count > max(1, sum(fate == kind for fate, _, _ in message.fates)):
+                yield f"doubled: {message.label}: {count} acknowledgements {kind}"
+
+
+def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
+    """A message that was taken is received, or has a fate; of a transaction all are, or none."""
+    missing: list[Message] = []
+    left = set(incomplete)
+    halves: dict[int, list[Message]] = defaultdict(list)
+    for message in outcomes.messages.values():
+        if not message.is_kept or message.queue in left:
+            continue
+        has_outcome = bool(message.received or message.maybe_received or message.fates)
+        if message.sending.result == "done" and not has_outcome:
+            missing.append(message)
+        if message.sending.result == "unknown" and message.is_ordered:
+            halves[message.sending.number].append(message)
+    if len(missing) > outcomes.unnamed_damages:
+        for message in missing:
+            seen = f", last seen by operation {message.shown[-1][1].number}" if message.shown else ""
+            yield f"lost: {message.label}: taken by operation {message.sending.number}{seen}"
+    for number, messages in halves.items():
+        known = [bool(each.shown or each.fates) for each in messages]
+        if any(known) and not all(known) and not outcomes.unnamed_damages:
+            yield f"lost: half of the messages of operation {number}"
+
+
+def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str]:
+    """Transactional messages of one sender to one queue are seen in the order in which they were sent."""
+    blind = [
+        operation
+        for operation in receives
+        if operation.kind == "receive" and operation.result == "unknown" and not operation.shown
+    ]
+    streams: dict[tuple[str, str], list[Message]] = defaultdict(list)
+    for message in outcomes.messages.values():
+        if message.is_ordered and message.shown:
+            streams[message.sending.facts["sender"], message.queue].append(message)
+    for (sender, queue), messages in streams.items():
+        holders = [operation for operation in blind if operation.facts["queue"] == queue]
+        messages.sort(key=lambda each: min(time for time, _ in each.shown))
+        latest: Message | None = None
+        for message in messages:
+            if latest is not None and _is_before(message, latest):
+                time, operation = latest.shown[0]
+                first = min(message.shown, key=lambda each: each[0])[1]
+                # Another reader may have had it, and died before it saw it.
+                excused = any(each.start <= time <= each.end for each in holders)
+                if (first is operation or first.start > time) and not excused:
+                    yield (
+                        f"reordered: {sender} to {queue}: {latest.label} was seen at {time:.6f}, before"
+                        f" {message.label}"
+                    )
+            if latest is None or not _is_before(message, latest):
+                latest = message
+
+
+def _is_before(one: Message, other: Message) -> bool:
+    """Whether one was certainly sent before the other."""
+    if one.sending is other.sending:
+        return one.index < other.index
+    return one.sending.end < other.sending.start
+
+
+def early(outcomes: Outcomes) -> Iterator[str]:
+    """No acknowledgement comes before what it acknowledges."""
+    for message in outcomes.messages.values():
+        for kind, time in message.acknowledgements:
+            if kind == REACHED and message.is_kept and not message.has_arrived:
+                yield f"early acknowledgement: {message.label}: it never was in {message.queue}"
+            if kind == RECEIVED:
+                received = [*message.received, *message.maybe_received]
+                if not received:
+                    yield f"early acknowledgement: {message.label}: it was not received"
+                elif min(operation.start for operation in received) > time:
+                    yield f"early acknowledgement: {message.label}: it was not yet received"
+
+
+def wrong_fates(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
+    """A message has one fate, for which there is a reason, and its sender is told no other."""
+    removals: dict[str | None, float] = {}
+    for operation in operations:
+        if operation.kind in ("purge", "delete"):
+            removals.setdefault(operation.facts["queue"], operation.start)
+    for message in outcomes.messages.values():
+        if message.is_kept:
+            yield from (f"wrong fate: {message.label}: {text}" for text in _wrong(message, removals))
+
+
+def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]:
+    for (fate, node), count in Counter((fate, node) for fate, _, node in message.fates).items():
+        # A gate remembers nothing of a message, and refuses it again when it is sent again.
+        if count > 1 and node in (message.sending.facts["sender"], message.queue.split()[0]):
+            yield f"{fate} at {node}, {count} times"
+    fates = [fate for fate, _, _ in message.fates]
+    for fate in fates:
+        if _NEEDS_LIMIT.get(fate, "reach") not in message.limits and fate in _NEEDS_LIMIT:
+            yield f"{fate}, but it has no such limit"
+        if fate in (PURGED, DELETED) and message.queue not in removals and None not in removals:
+            yield f"{fate}, but nobody purged {message.queue}"
+    received = bool(message.received)
+    arrived = [fate for fate, has_arrived, _ in message.fates if has_arrived and fate != EARLY_DAMAGE]
+    if received and arrived:
+        yield f"received, and {arrived[0]} in its queue"
+    # One that expires or is purged on its way may have arrived, since the answer may have been lost.
+    if "reach" not in message.limits and None not in removals:
+        if len(set(fates)) + received > 1:
+            yield f"{', '.join(['received'] * received + fates)}: more than one"
+        if received:
+            refused = {kind for kind, _ in message.acknowledgements} - {REACHED, RECEIVED}
+            if refused:
+                yield f"received, and its sender was told {', '.join(sorted(refused))}"
+            if message.is_ordered and message.dead_letters:
+                yield f"received, and a dead letter: {message.dead_letters[0]}"

@@ -1,0 +1,74 @@
+"""What is left at the end of a run, as a history has it: fates, acknowledgements and dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from msmq.structures.packet.message_class import MessageClass
+from tests.simulation.applications import ADMIN, drain, path_of
+
+if TYPE_CHECKING:
+    from tests.simulation.host import Host
+    from tests.simulation.world import World
+
+DEADLETTER = ".\\system$;deadletter"
+DEADXACT = ".\\system$;deadxact"
+JOURNAL = ".\\system$;journal"
+
+CLASSES: Final = {
+    MessageClass.ACK_REACH_QUEUE: "reached",
+    MessageClass.ACK_RECEIVE: "received",
+    MessageClass.NACK_REACH_QUEUE_TIMEOUT: "reach timeout",
+    MessageClass.NACK_RECEIVE_TIMEOUT: "receive timeout",
+    MessageClass.NACK_Q_PURGED: "purged",
+    MessageClass.NACK_DELETED: "purged",
+    MessageClass.NACK_Q_DELETED: "deleted",
+}
+FATES: Final = {"expired", "purged", "deleted", "rejected", "refused", "damaged"}
+"""The events of a message that is removed without being received."""
+ARRIVED: Final = 0xC000
+"""The first class of messages that had arrived in their queue."""
+
+
+async def note_endings(world: World) -> None:
+    """Note what the queues of the system and the event logs have."""
+    record, applications = world.recorder, world.applications
+    for host in world.hosts:
+        for view in await drain(host, path_of(ADMIN)):
+            number = view.application_tag
+            applications.identify(number, int.from_bytes(view.correlation_id[16:], "little"))
+            record.note("acknowledgement", label=f"{number}", **{"class": name_of(view.message_class)})
+        for queue in (DEADLETTER, DEADXACT):
+            for view in await drain(host, queue):
+                applications.look(view)
+                record.note(
+                    "dead_letter", label=f"{view.application_tag}", **{"class": name_of(view.message_class)}
+                )
+        for view in await drain(host, JOURNAL):
+            applications.look(view)
+    for host in world.hosts:
+        await _note_fates(world, host)
+
+
+async def _note_fates(world: World, host: Host) -> None:
+    labels = world.applications.labels()
+    for stored in await host.service.store.read_events(0, 1_000_000):
+        event = stored.event
+        if event.event not in FATES:
+            continue
+        label = labels.get(event.identity)
+        if event.event == "damaged":
+            world.recorder.note("fate", label=label, fate="damaged", arrived=True, node=host.name)
+        elif label is not None:
+            arrived = event.message_class >= ARRIVED
+            fate = name_of(event.message_class)
+            world.recorder.note("fate", label=label, fate=fate, arrived=arrived, node=host.name)
+
+
+def name_of(message_class: int) -> str:
+    """The name of a class in a history."""
+    try:
+        known = MessageClass(message_class)
+    except ValueError:
+        return f"{message_class:#06x}"
+    return CLASSES.get(known, known.name.lower())

@@ -1,0 +1,219 @@
+"""One host of a simulated estate: a queue manager on its record log, and its disk over all its lives."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import attrs
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from msmq.interfaces.storage import StorageError
+from msmq.membership.local import HostIdentity
+from msmq.net.dialling_session_factory import DiallingSessionFactory
+from msmq.net.resolver import HostNotFound, NextHopAddress
+from msmq.queues.model import QueueManagerModel
+from msmq.queues.queue_names import one_of
+from msmq.settings import SessionSettings
+from msmq.storage.damage import DamagePolicy
+from msmq.storage.log import LogMessageStore
+from msmq.storage.scrub_policy import ScrubPolicy
+from msmq.structures.status import MQError
+from msmq.transfer.source_journaling import SourceJournaling
+from tests.nodes.services import make_service
+from tests.shares import SHARES
+from tests.simulation.clock import HostClock, HostReactor
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.system import SimulatedSystem
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+SEGMENT_BYTES: Final = 64 * 1024
+SCRUBBING: Final = ScrubPolicy(1024 * 1024, interval=0.5, delay=60.0, pause=500.0)
+AGAIN: Final = 2.0
+"""Seconds after which a host that could not start tries again."""
+
+
+class Host:
+    """A queue manager.
+
+    @ivar life: the number of its present life; what belongs to an earlier one is over.
+    @ivar is_up: it is open and accepts sessions.
+    @ivar is_rotten: a bit on its disk was changed.
+    """
+
+    def __init__(self, world: World, number: int, name: str, address: str, guid: UUID) -> None:
+        plan = world.plan
+        self.world = world
+        self.number, self.name, self.address, self.guid = number, name, address, guid
+        self.clock = HostClock(world.clock, *plan.skewed[number])
+        self.chance = Random(f"{plan.seed} {name}")
+        self.disk = SimulatedDisk(Random(f"{plan.seed} {name} disk"))
+        self.path = Path("/", name)
+        self.life = 0
+        self.is_up = False
+        self.is_rotten = False
+        self.rot: list[tuple[Any, int, int]] = []
+        self.errors: list[str] = []
+        self.window = plan.window
+        self.start()
+
+    # Life
+
+    def start(self) -> None:
+        """Begin a life."""
+        world = self.world
+        self.life += 1
+        self.host = host = world.network.host(self.address)
+        self.system = SimulatedSystem(self.disk, host, lambda: self.lose_power(self._likelihood))
+        self._likelihood = 0.5
+        store = LogMessageStore(
+            self.path / "log",
+            DamagePolicy(self.path / "mark", False, self.clock.wall, SCRUBBING),
+            clock=self.system.measured,
+            segment_bytes=SEGMENT_BYTES,
+            reactor=HostReactor(host),
+            system=self.system,
+        )
+        self.model = QueueManagerModel(
+            self.guid,
+            computer_names=[self.name],
+            is_own_address=one_of([self.address]),
+            packet_memory=world.plan.memory,
+            now=self.clock.now(),
+        )
+        settings = self.settings()
+        self.sessions = DiallingSessionFactory(
+            self.guid, reactor=host, clock=self.clock, shares=SHARES, lookup=self._lookup, settings=settings
+        )
+        self.service = make_service(
+            self.model,
+            store,
+            self.sessions,
+            host,
+            self.clock,
+            HostIdentity(self.name, qualified_computer_name=f"{self.name.lower()}.example.com"),
+            new_identifier=self.new_identifier,
+            session=settings,
+            source_journaling=SourceJournaling.HANDOVER,
+            **world.enterprise_of(self),
+        )
+        self.begin(self._open())
+
+    async def _open(self) -> None:
+        life = self.life
+        try:
+            await self.service.open()
+        except StorageError as error:
+            if life == self.life:
+                self._refused_to_open(str(error))
+            return
+        if life != self.life:
+            return
+        self.service.startService()
+        self.host.server_endpoint(1801).listen(self.sessions)
+        self.is_up = True
+
+    def _refused_to_open(self, error: str) -> None:
+        if self.rot:
+            # What an operator does: the files of before the damage.
+            for file, offset, bit in self.rot:
+                file.content[offset] ^= bit
+            self.rot.clear()
+        elif not self.system.failing and not self.disk.is_full:
+            self.errors.append(f"{self.name} does not start: {error}")
+            return
+        self.host.callLater(AGAIN, self.world.restart_dead, self, self.life)
+
+    def new_identifier(self) -> UUID:
+        """An identifier of this host's own chance."""
+        return UUID(int=self.chance.getrandbits(128), version=4)
+
+    def settings(self) -> SessionSettings:
+        """As the plan has them, and a reload."""
+        plan = self.world.plan
+        return SessionSettings(
+            window_size=self.window,
+            session_retry=plan.retry,
+            session_retry_maximum=4 * plan.retry,
+            resend_short=plan.resend,
+            resend_medium=plan.resend * 2,
+            resend_long=plan.resend * 3,
+            resend_final=plan.resend * 3,
+            trust_identifiers=plan.shape != "direct",
+        )
+
+    async def _lookup(self, name: str) -> Sequence[NextHopAddress]:
+        address = self.world.addresses.get(name.upper().removesuffix(".EXAMPLE.COM"), name)
+        if address not in self.world.addresses.values():
+            raise HostNotFound(f"{name}: unknown host")
+        return [NextHopAddress(address, 1801, self.host.client_endpoint(address, 1801))]
+
+    def arm(self, kind: str, count: int, likelihood: float) -> None:
+        """Have the power cut after so many calls of the system."""
+        self._likelihood = likelihood
+        self.system.cut_after = count
+
+    def lose_power(self, likelihood: float) -> None:
+        """End this life now; what is not synchronised is lost with this likelihood."""
+        if self.host.is_dead:
+            return
+        self.is_up = False
+        self.life += 1
+        self.world.killed(self)
+        self.world.network.crash(self.address)
+        self.disk.lose_power(likelihood)
+
+    async def stop(self) -> None:
+        """Stop in order; then it has to be started again."""
+        if self.is_up:
+            self.is_up = False
+            life = self.life
+            await self.service.stopService()
+            if life == self.life:
+                self.life += 1
+                self.world.network.crash(self.address)
+
+    # Work
+
+    def begin(self, work: Coroutine[Deferred[Any], Any, Any]) -> None:
+        """Start something of which nobody waits for the end; errors that are no refusal are violations."""
+        Deferred.fromCoroutine(work).addErrback(self._failed, self.life)
+
+    def _failed(self, failure: Failure, life: int) -> None:
+        if life == self.life and not failure.check(MQError):
+            self.errors.append(f"{self.name}: {failure.getTraceback()[-1500:]}")
+
+    @property
+    def waiting(self) -> int:
+        """Messages that have not left, or wait for their FinalAcks."""
+        awaiting = self.service.model.collection.awaiting.message_count
+        return awaiting + sum(int(queue.messages) for queue in self.service.inspection.outgoing())
+
+    def rotten_bit(self) -> None:
+        """Change one bit of a written part of a segment."""
+        files = [file for _, file in self.disk.files("segment-0") if any(file.content[:4096])]
+        if not files or self.rot:
+            return
+        file = self.disk.chance.choice(files)
+        used = len(bytes(file.content).rstrip(b"\0"))
+        offset, bit = self.disk.chance.randrange(used), 1 << self.disk.chance.randrange(8)
+        file.content[offset] ^= bit
+        self.rot.append((file, offset, bit))
+        self.is_rotten = True
+
+
+@attrs.frozen
+class Address:
+    """Where a queue is: its host and name."""
+
+    host: str
+    queue: str
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.queue}"

@@ -1,0 +1,178 @@
+"""Plans of runs: everything that a seed decides before the run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+Arguments: TypeAlias = tuple[Any, ...]
+
+DIRECT: Final = "direct"
+"""Queue managers that know each other by their addresses."""
+ROUTED: Final = "routed"
+"""Two sites with a gate and a member each, and messages from member to member."""
+
+DAMAGE: Final = ("full", "rot")
+"""Faults after which less is promised, so that most plans have none of them."""
+
+
+@attrs.frozen
+class Step:
+    """One step.
+
+    @ivar at: the second of the run.
+    """
+
+    at: float
+    kind: str
+    arguments: Arguments
+
+
+@attrs.frozen
+class Plan:
+    """One run.
+
+    @ivar hosts: how many queue managers.
+    @ivar steps: in the order of their times.
+    @ivar skewed: by host, the rate of its monotonic clock and the error of its wall clock.
+    """
+
+    seed: int
+    shape: str
+    hosts: int
+    delay: float
+    chunk: int | None
+    window: int
+    retry: float
+    resend: float
+    memory: int | None
+    handover: bool
+    skewed: Sequence[tuple[float, float]]
+    steps: Sequence[Step]
+
+    def keep(self, numbers: Sequence[int]) -> Plan:
+        """The same plan with some of its steps."""
+        return attrs.evolve(self, steps=[self.steps[number] for number in numbers])
+
+
+def draw_plan(seed: int) -> Plan:
+    """The plan of a seed."""
+    chance = Random(f"msmq {seed}")
+    shape = ROUTED if chance.random() < 0.25 else DIRECT
+    hosts = 4 if shape == ROUTED else chance.choice((2, 2, 3))
+    is_skewed = chance.random() < 0.3
+    calm = [kind for kind in _KINDS if kind not in DAMAGE]
+    kinds = list(_KINDS) if chance.random() < 0.15 else calm
+    # Some kinds more, some never: plans that differ more than the mean of all.
+    weights = [_KINDS[kind][0] * chance.choice((0, 1, 1, 3)) for kind in kinds]
+    weights[kinds.index("send")] = max(weights[kinds.index("send")], 8)
+    at = 0.0
+    steps = []
+    for _ in range(chance.randrange(4, 28)):
+        at += chance.choice((0.0, 0.001, 0.02, 0.3, 2.0)) * chance.random()
+        [kind] = chance.choices(kinds, weights)
+        steps.append(Step(round(at, 6), kind, _KINDS[kind][1](chance, hosts)))
+    return Plan(
+        seed=seed,
+        shape=shape,
+        hosts=hosts,
+        delay=chance.choice((0.0, 0.002, 0.05)),
+        chunk=chance.choice((None, None, 100, 1400)),
+        window=chance.choice((1, 4, 64)),
+        retry=chance.choice((0.2, 1.0, 5.0)),
+        resend=chance.choice((1.0, 5.0, 30.0)),
+        memory=chance.choice((0, 600, None)),
+        handover=chance.random() < 0.7,
+        skewed=[
+            (chance.uniform(0.98, 1.02), chance.choice((0, 0, -400, 7, 86400))) if is_skewed else (1.0, 0)
+            for _ in range(hosts)
+        ],
+        steps=steps,
+    )
+
+
+def _pair(chance: Random, hosts: int) -> Arguments:
+    sender = chance.randrange(hosts)
+    return sender, (sender + chance.randrange(1, hosts)) % hosts
+
+
+def _send(chance: Random, hosts: int) -> Arguments:
+    queue = chance.choice(("payments", "payments", "letters", "missing"))
+    reach, received = (chance.choice((None, None, None, None, 1, 5, 40)) for _ in range(2))
+    count = chance.choice((1, 2, 5, 9, 30))
+    return *_pair(chance, hosts), queue, count, reach, received, chance.random() < 0.2
+
+
+def _receive(chance: Random, hosts: int) -> Arguments:
+    queue = chance.choice(("payments", "payments", "letters"))
+    result = chance.choice(("confirm", "confirm", "confirm", "release", "transaction", "abort"))
+    return (
+        chance.randrange(hosts),
+        queue,
+        chance.choice((1, 3, 10)),
+        chance.choice((0.0, 3.0)),
+        result,
+        chance.choice((0.0, 0.0, 0.01, 2.0)),
+    )
+
+
+def _host(chance: Random, hosts: int) -> Arguments:
+    return (chance.randrange(hosts),)
+
+
+def _queue(chance: Random, hosts: int) -> Arguments:
+    return chance.randrange(hosts), chance.choice(("payments", "letters"))
+
+
+def _period(chance: Random, hosts: int) -> Arguments:
+    return chance.randrange(hosts), round(chance.choice((0.01, 0.5, 3.0, 20.0)) * chance.random(), 6)
+
+
+def _between(chance: Random, hosts: int) -> Arguments:
+    return *_pair(chance, hosts), round(chance.choice((0.05, 2.0, 30.0)) * chance.random(), 6)
+
+
+def _kill(chance: Random, hosts: int) -> Arguments:
+    return (
+        chance.randrange(hosts),
+        # After how many calls of the system, or events of the host; 0 is now.
+        chance.choice(("calls", "events")),
+        chance.choice((0, 1, 2, 3, 5, 8, 20)),
+        # What unsynchronised writes become: kept by a kill, and lost in part by a power cut.
+        chance.choice((0.0, 0.0, 0.5, 0.9, 1.0)),
+        round(chance.choice((0.0, 0.5, 10.0)) * chance.random(), 6),
+    )
+
+
+def _jump(chance: Random, hosts: int) -> Arguments:
+    return chance.randrange(hosts), chance.choice((-3600, -30, -1, 1, 30, 3600))
+
+
+_KINDS: Final[dict[str, tuple[int, Any]]] = {
+    "send": (30, _send),
+    "receive": (14, _receive),
+    "cut": (3, _pair),
+    "partition": (3, _between),
+    "half": (2, _between),
+    "slow network": (2, _between),
+    "kill": (6, _kill),
+    "restart": (2, _host),
+    "disk errors": (3, _period),
+    "slow disk": (2, _period),
+    "full": (4, _period),
+    "rot": (3, _host),
+    "jump": (1, _jump),
+    "purge": (1, _queue),
+    "pause": (1, lambda chance, hosts: (*_queue(chance, hosts), round(chance.random() * 5, 6))),
+    "hold": (1, _period),
+    "delete": (1, _queue),
+    "reload": (1, lambda chance, hosts: (chance.randrange(hosts), chance.choice((1, 3, 16, 64)))),
+    "purge outgoing": (1, _host),
+    "close sessions": (1, _host),
+    "retry": (1, _host),
+    "directory": (1, _period),
+}
+"""By kind: how often it comes, and what decides its arguments."""
