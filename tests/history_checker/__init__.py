@@ -20,9 +20,9 @@ kind C{kill}: C{node}.
 
 kind C{acknowledgement}: C{label} and C{class}: an acknowledgement was read from an administration queue.
 kind C{dead_letter}: C{label}, C{class}: a copy was read from a dead-letter queue.
-kind C{fate}: C{label}, C{fate}, C{arrived}, C{node}: the event log of a queue manager reports that the message was
-removed; from its queue, or before it reached it. The fate C{damaged} with the label C{null} is one of a
-message that could not be read any more.
+kind C{fate}: C{label}, C{fate}, C{arrived}, C{node}: the event log of a queue manager reports that the
+message was removed; from its queue, or before it reached it.
+The fate C{damaged} with the label C{null} is one of a message that could not be read any more.
 
 kind C{end}: everything was received, from every queue. C{incomplete} (a list of queues) names those for which
 that is not so.

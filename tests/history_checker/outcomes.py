@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ class Message:
 
     @ivar index: its position in the operation that sent it.
     @ivar shown: the operations that showed it, with the time.
+    @ivar first_seen: when it was seen at first, and its position among what was seen then.
     @ivar fates: the fates of the event logs, whether it had arrived by then, and at which queue manager.
     @ivar acknowledgements: their classes, with the time at which they were read.
     """
@@ -26,6 +28,7 @@ class Message:
     sending: Operation
     index: int
     shown: list[tuple[float, Operation]] = field(default_factory=list)
+    first_seen: tuple[float, int] = (math.inf, 0)
     fates: list[tuple[str, bool, str]] = field(default_factory=list)
     acknowledgements: list[tuple[str, float]] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
@@ -101,8 +104,8 @@ def _note(outcomes: Outcomes, operation: Operation) -> None:
     facts = operation.facts
     if operation.kind == "receive":
         for time, shown in operation.shown:
-            for label, digest in shown:
-                _shown(outcomes, operation, time, label, digest)
+            for place, (label, digest) in enumerate(shown):
+                _shown(outcomes, operation, (time, place), label, digest)
         return
     if operation.kind not in ("acknowledgement", "dead_letter", "fate"):
         return
@@ -120,14 +123,15 @@ def _note(outcomes: Outcomes, operation: Operation) -> None:
         message.fates.append((facts["fate"], bool(facts["arrived"]), facts["node"]))
 
 
-def _shown(outcomes: Outcomes, operation: Operation, time: float, label: str, digest: str) -> None:
+def _shown(outcomes: Outcomes, operation: Operation, at: tuple[float, int], label: str, digest: str) -> None:
     message = outcomes.messages.get(label)
     where = operation.facts["queue"]
     if message is None:
         outcomes.phantoms.append(f"{label}: in {where}, but was not sent")
         return
-    message.shown.append((time, operation))
-    if message.sending.start > time:
+    message.shown.append((at[0], operation))
+    message.first_seen = min(message.first_seen, at)
+    if message.sending.start > at[0]:
         outcomes.phantoms.append(f"{label}: in {where} before it was sent")
     if message.digest != digest:
         outcomes.phantoms.append(f"{label}: in {where} with another body")

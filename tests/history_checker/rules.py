@@ -78,7 +78,7 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
             streams[message.sending.facts["sender"], message.queue].append(message)
     for (sender, queue), messages in streams.items():
         holders = [operation for operation in blind if operation.facts["queue"] == queue]
-        messages.sort(key=lambda each: min(time for time, _ in each.shown))
+        messages.sort(key=lambda each: each.first_seen)
         latest: Message | None = None
         for message in messages:
             if latest is not None and _is_before(message, latest):

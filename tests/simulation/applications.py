@@ -146,7 +146,7 @@ class Applications:
                 return
             self._shown(operation, reservation)
             result = "returned"
-            await _pause(host, held)
+            await pause(host, held)
             if is_kept:
                 await reservation.confirm()
                 result = "done"
@@ -171,7 +171,7 @@ class Applications:
                     return
                 self._shown(operation, reservation)
                 result = "returned"
-                await _pause(host, held)
+                await pause(host, held)
                 if not is_kept:
                     raise _Aborted
             result = "done"
@@ -222,7 +222,8 @@ async def drain(host: Host, path: str) -> list[UserMessageView]:
     return views
 
 
-async def _pause(host: Host, seconds: float) -> None:
+async def pause(host: Host, seconds: float) -> None:
+    """Wait; without an end if the host loses its power."""
     if seconds:
         passed: Deferred[None] = Deferred()
         host.host.callLater(seconds, passed.callback, None)

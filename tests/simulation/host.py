@@ -169,6 +169,11 @@ class Host:
         self.world.network.crash(self.address)
         self.disk.lose_power(likelihood)
 
+    def end_life(self, life: int, likelihood: float) -> None:
+        """Lose power, unless this life is over already."""
+        if life == self.life:
+            self.lose_power(likelihood)
+
     async def stop(self) -> None:
         """Stop in order; then it has to be started again."""
         if self.is_up:

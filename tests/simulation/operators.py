@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msmq.structures.status import MQError
@@ -86,7 +87,7 @@ def _kill(world: World, number: int, kind: str, count: int, likelihood: float, s
         host.arm(kind, count, likelihood)
     else:
         life = host.life
-        world.after_events(count, lambda: host.life == life and host.lose_power(likelihood))
+        world.after_events(count, partial(host.end_life, life, likelihood))
 
 
 def _restart(world: World, number: int) -> None:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import gc
 import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.logger import LogLevel, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from msmq.directory.memory import MemoryDirectory
+from msmq.structures.status import MQError
 from msmq.testing.network import Network
 from msmq.testing.streams import Conditions
 from tests.history_checker.checker import check_history
 from tests.history_checker.recorder import Recorder
-from tests.simulation.applications import ADMIN, PAYMENTS, QUEUES, Applications, path_of
+from tests.simulation.applications import ADMIN, PAYMENTS, QUEUES, Applications, path_of, pause
 from tests.simulation.clock import EventClock, HostClock
 from tests.simulation.endings import note_endings
 from tests.simulation.enterprise import make_enterprise
@@ -34,6 +37,8 @@ STARTED: Final = 30.0
 """Seconds within which everything has started."""
 QUIET: Final = 4000.0
 """Seconds after the last fault within which everything has arrived."""
+ATTEMPTS: Final = 100
+"""Seconds within which a deletion that failed on its disk has been repeated."""
 EVENTS: Final = 400_000
 """Calls of a run after which something is taken to go in a circle."""
 
@@ -126,11 +131,8 @@ class World:
 
     def run(self) -> Result:
         """Live through the plan."""
-        globalLogPublisher.addObserver(self.observe)
-        try:
+        with self.observed():
             self._live()
-        finally:
-            globalLogPublisher.removeObserver(self.observe)
         for host in self.hosts:
             self.violations += host.errors
         self.violations += [f"exception in a call: {error!r}" for error in self.clock.failures]
@@ -166,14 +168,25 @@ class World:
             self.recorder.note("end")
 
     async def _create_queues(self) -> None:
+        """Have every queue, and none paused, also where a deletion or a creation is still under way."""
         for host in self.hosts:
-            known = {queue.path.lower() for queue in host.service.inspection.queues()}
-            for queue in (*QUEUES, ADMIN):
-                path = path_of(queue)
-                if not any(path[1:] in each for each in known):
-                    await host.service.create_queue(path, transactional=queue == PAYMENTS)
-                await host.service.resume_queue(path)
-            await host.service.resume_all_outgoing()
+            for attempt in range(ATTEMPTS):
+                try:
+                    await self._create_queues_of(host)
+                    break
+                except MQError:
+                    if attempt == ATTEMPTS - 1:
+                        raise
+                    await pause(host, 1.0)
+
+    async def _create_queues_of(self, host: Host) -> None:
+        known = {queue.path.lower() for queue in host.service.inspection.queues()}
+        for queue in (*QUEUES, ADMIN):
+            path = path_of(queue)
+            if not any(path[2:] in each for each in known):
+                await host.service.create_queue(path, transactional=queue == PAYMENTS)
+            await host.service.resume_queue(path)
+        await host.service.resume_all_outgoing()
 
     def _wait(self, work: Any, seconds: float) -> None:
         """Let time pass until something has ended."""
@@ -206,7 +219,7 @@ class World:
             down = [host.name for host in self.hosts if not host.is_up]
             self.violations.append(f"not up again: {', '.join(down)}")
             return
-        self._wait(self._create_queues(), 60.0)
+        self._wait(self._create_queues(), 300.0)
 
     def _settle(self) -> bool:
         """Receive everything until nothing is on its way; whether that was reached."""
@@ -235,12 +248,22 @@ class World:
     def _is_filled(self, host: Host) -> bool:
         return any(host.service.inspection.queue(path_of(queue)).messages for queue in QUEUES)
 
-    def observe(self, event: Any) -> None:
-        """An error that the product logs as unexpected is a violation."""
-        if event.get("log_level") is LogLevel.critical:
-            failure = event.get("log_failure")
-            text = failure.getTraceback()[-1500:] if failure is not None else event.get("log_format")
-            self.violations.append(f"logged: {text}")
+    @contextmanager
+    def observed(self) -> Iterator[None]:
+        """While this lasts, an error that the product logs as unexpected is a violation."""
+
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            if event.get("log_level") is LogLevel.critical:
+                failure = event.get("log_failure")
+                text = failure.getTraceback()[-1500:] if failure is not None else event.get("log_format")
+                self.violations.append(f"logged: {text}")
+
+        globalLogPublisher.addObserver(observe)
+        try:
+            yield
+        finally:
+            globalLogPublisher.removeObserver(observe)
 
     def forget(self) -> None:
         """Drop everything that the run made."""
@@ -274,12 +297,9 @@ def run_plan(plan: Plan) -> Result:
     try:
         world = World(plan)
         result = world.run()
-        globalLogPublisher.addObserver(world.observe)
-        try:
+        with world.observed():
             world.forget()
             gc.collect()
-        finally:
-            globalLogPublisher.removeObserver(world.observe)
     finally:
         sys.unraisablehook = hook
         gc.enable()

@@ -1,0 +1,89 @@
+"""Estates of queue managers under every fault: what was promised has come about, for any seed.
+
+C{MSMQ_SIMULATE} is the number of seeds where it shall be another than usual, and C{MSMQ_SIMULATE_FIRST} the
+first.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import attrs
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.simulation.plan import Plan, Step, draw_plan
+from tests.simulation.shrinking import shrink
+from tests.simulation.world import Result, run_plan
+
+RUNS = int(os.environ.get("MSMQ_SIMULATE", "300"))
+FIRST = int(os.environ.get("MSMQ_SIMULATE_FIRST", "0"))
+PROJECT = Path(__file__).resolve().parent.parent.parent
+
+
+class AnyFaultsTests(SynchronousTestCase):
+    """Seeds, one after the other."""
+
+    def test_all_promises_are_kept(self) -> None:
+        """Nothing accepted is lost or doubled, streams stay in order, and every message has one fate."""
+        for seed in range(FIRST, FIRST + RUNS):
+            plan = draw_plan(seed)
+            violations = run_plan(plan).violations
+            if violations:
+                shortest, command = shrink(plan)
+                self.fail("\n".join([f"seed {seed}", command, *(shortest or violations)[:10]]))
+
+
+class DeterminismTests(SynchronousTestCase):
+    """The same seed is the same run, to the byte."""
+
+    def test_in_other_processes(self) -> None:
+        """Whatever the order of hashes is, and whatever has run before."""
+        for seed in (20, 57):
+            run_plan(draw_plan(seed + 1))
+            digests = {run_plan(draw_plan(seed)).digest}
+            for hashes in ("1", "4711"):
+                command = [sys.executable, "-m", "tests.simulation", "--seed", f"{seed}", "--digest"]
+                environment = {**os.environ, "PYTHONHASHSEED": hashes}
+                found = subprocess.run(
+                    command, env=environment, cwd=PROJECT, capture_output=True, text=True, check=True
+                )
+                digests.add(found.stdout.strip())
+            self.assertEqual(len(digests), 1, (seed, digests))
+
+    def test_other_seeds_are_other_runs(self) -> None:
+        """A digest says something about the run."""
+        self.assertEqual(len({run_plan(draw_plan(seed)).digest for seed in (1, 2, 3)}), 3)
+
+
+class ShrinkingTests(SynchronousTestCase):
+    """What is printed of a run that fails."""
+
+    def test_shortest_plan(self) -> None:
+        """The command has only the steps without which the violation does not come."""
+        steps = [Step(float(number), "send", (number,)) for number in range(12)]
+        plan = attrs.evolve(draw_plan(7), steps=steps)
+        violations, command = shrink(plan, partial(_fails_with, {3, 8}))
+        self.assertEqual(command, "python -m tests.simulation --seed 7 --keep 3,8")
+        self.assertEqual(violations, ["lost: 3"])
+
+    def test_other_violations_do_not_count(self) -> None:
+        """A plan that fails in another way is not a shorter one."""
+        plan = attrs.evolve(draw_plan(7), steps=[Step(0.0, "send", (number,)) for number in range(2)])
+
+        def run(tried: Plan) -> Result:
+            return _result(["lost: 1" if len(tried.steps) == 2 else "doubled: 1"])
+
+        self.assertEqual(shrink(plan, run), (["lost: 1"], "python -m tests.simulation --seed 7 --keep 0,1"))
+
+
+def _fails_with(numbers: set[int], plan: Plan) -> Result:
+    has = {step.arguments[0] for step in plan.steps}
+    return _result(["lost: 3"] if numbers <= has else [])
+
+
+def _result(violations: list[str]) -> Result:
+    return Result(violations, "", 0.0, 0, 0, 0, [])
