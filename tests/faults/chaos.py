@@ -25,6 +25,8 @@ from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.faults.disturbed_network import Disturbance, DisturbedNetwork
 from tests.faults.exactly_once import Ledger, Parcel
+from tests.history_checker.checker import check_history
+from tests.history_checker.recorder import Recorder
 from tests.servers.prepared import PreparedProcess
 
 PATIENCE = 90.0
@@ -53,6 +55,10 @@ class Plan:
 
     kills: int
     disturbances: int
+
+
+class UnknownReceipt(MQError):
+    """A confirmation was cut off: its messages are removed, or not."""
 
 
 class Server:
@@ -109,7 +115,9 @@ class Chaos:
 
     def __init__(self, plan: Plan, directory: Path, addresses: tuple[str, str]) -> None:
         self.plan = plan
-        self.ledger = Ledger()
+        self.history = directory / "history.jsonl"
+        self._lines = self.history.open("w", encoding="utf-8")
+        self.ledger = Ledger(Recorder(self._lines.write, time.monotonic))
         self.done: Counter[str] = Counter()
         self.network = DisturbedNetwork()
         here, there = addresses
@@ -123,8 +131,9 @@ class Chaos:
         self._is_sent = [threading.Event() for _ in self.servers]
 
     def run(self) -> list[str]:
-        """Run all steps; returns the violations."""
+        """Run all steps; returns the violations of the history."""
         with ExitStack() as stack:
+            stack.enter_context(self._lines)
             stack.callback(self.network.close)
             for server in self.servers:
                 stack.callback(server.kill)
@@ -146,7 +155,11 @@ class Chaos:
             self._stop.set()
             for thread in threads:
                 thread.join()
-        return self.ledger.judge()
+            self.ledger.ended()
+        with self.history.open(encoding="utf-8") as lines:
+            verdict = check_history(lines)
+        self.done.update({f"{what} in the history": count for what, count in verdict.summary.items()})
+        return [*self.ledger.faults, *verdict.violations]
 
     def _queues(self, number: int) -> list[str]:
         """Those of one server."""
@@ -182,7 +195,7 @@ class Chaos:
                 queue = chance.choice(orders) if is_transaction else _LETTERS
                 serial += 1
                 parcels.append(Parcel(f"{other.name} {queue}", f"{serial:07}"))
-            sending = self.ledger.begin(parcels, is_transaction=is_transaction)
+            sending = self.ledger.begin(self.servers[number].name, parcels, is_transaction=is_transaction)
             try:
                 for _ in client.send(_records(parcels, other.address), one_transaction=is_transaction):
                     pass
@@ -214,10 +227,11 @@ class Chaos:
                 self._stop.wait(0.02)
 
     def _receive_from(self, number: int, queue: str, chance: Random) -> int:
-        server = self.servers[number]
+        server, ledger = self.servers[number], self.ledger
         name = f"{server.name} {queue}"
-        labels: list[str] = []
+        seen: list[tuple[str, bytes]] = []
         count = 0
+        reading = ledger.reading(name)
         try:
             with server.client.receive(
                 f".\\private$\\{queue}",
@@ -228,36 +242,52 @@ class Chaos:
                 for item in stream:
                     match item:
                         case Delivered(properties, body):
-                            labels.append(properties["label"])
-                            if body != Parcel(name, labels[-1]).body:
-                                self.ledger.faults.append(f"{labels[-1]} in {name} has another body")
+                            seen.append((properties["label"], body))
                         case Receipt():
-                            self.ledger.found(name, labels)
+                            ledger.shown(reading, name, seen)
                             if chance.random() < 0.1:
                                 self.done["aborts"] += 1
+                                ledger.returned(reading)
                                 break
-                            self._take(name, labels, item)
-                            count += len(labels)
-                            labels = []
+                            self._take(reading, name, [label for label, _ in seen], item)
+                            count += len(seen)
+                            seen, reading = [], ledger.reading(name)
+            is_returned = bool(seen)
+            if not seen:
+                ledger.failed(reading)
         except MQError as error:
+            is_returned = bool(seen)
             if error.status is not Status.MQ_ERROR_IO_TIMEOUT:
+                # One of unknown result has no end, and one that was cut off had its messages returned.
+                if not isinstance(error, UnknownReceipt):
+                    self._cut_off(reading, name, seen)
                 raise
-            if not labels and not count:
-                self.ledger.found(name, [])
-        if labels:
+            if not seen and not count:
+                ledger.nothing(reading, name)
+            else:
+                self._cut_off(reading, name, seen)
+        if is_returned:
             # Whoever receives while another holds the first messages is given the next ones.
             while server.client.transactions() and not self._stop.is_set():
                 self._stop.wait(0.002)
         return count
 
-    def _take(self, name: str, labels: list[str], receipt: Receipt) -> None:
+    def _cut_off(self, reading: int, name: str, seen: list[tuple[str, bytes]]) -> None:
+        """A reader ends without a receipt."""
+        if seen:
+            self.ledger.shown(reading, name, seen)
+            self.ledger.returned(reading)
+        else:
+            self.ledger.failed(reading)
+
+    def _take(self, reading: int, name: str, labels: list[str], receipt: Receipt) -> None:
         try:
             receipt.confirm()
-        except MQError:
+        except MQError as error:
             self.done["doubtful receipts"] += 1
             self.ledger.doubt(name, labels)
-            raise
-        self.ledger.receive(name, labels)
+            raise UnknownReceipt(error.status, str(error)) from error
+        self.ledger.received(reading, name, labels)
 
     # What happens to the servers
 
@@ -290,16 +320,19 @@ class Chaos:
         chance = self._chance
         victims = list(self.servers) if chance.random() < 0.15 else [chance.choice(self.servers)]
         for victim in victims:
-            victim.kill()
-            self.done[f"kills of {victim.name}"] += 1
+            self._kill_one(victim)
         self._stop.wait(chance.uniform(0.0, 0.3))
         for victim in victims:
             if chance.random() < 0.25:
                 victim.begin()
                 self._stop.wait(chance.uniform(0.0, 1.5))
-                victim.kill()
-                self.done[f"kills of {victim.name}"] += 1
+                self._kill_one(victim)
             victim.start()
+
+    def _kill_one(self, victim: Server) -> None:
+        victim.kill()
+        self.ledger.killed(victim.name)
+        self.done[f"kills of {victim.name}"] += 1
 
     def _calm_down(self) -> None:
         """Wait until everything has arrived and been acknowledged."""

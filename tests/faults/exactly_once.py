@@ -1,21 +1,30 @@
-"""Ledger of sent and received messages, and its verification."""
+"""Progress of a campaign: what was sent and received, recorded as a history for L{tests.history_checker}."""
 
 from __future__ import annotations
 
 import threading
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 
 import attrs
 
+from tests.history_checker.recorder import Recorder, digest
+
 
 @attrs.frozen
 class Parcel:
-    """One message; no other has its label in the same queue."""
+    """One message; no other has its label in the same queue.
+
+    @ivar queue: the name of its queue manager, and that of the queue.
+    """
 
     queue: str
     label: str
+
+    @property
+    def name(self) -> str:
+        """Its label in the history."""
+        return f"{self.queue} {self.label}"
 
     @property
     def body(self) -> bytes:
@@ -27,22 +36,27 @@ class Parcel:
 class Sending:
     """Messages that were sent at once, all or none if it was a transaction.
 
+    @ivar operations: its operations in the history, one for each queue.
     @ivar is_confirmed: the send was confirmed; otherwise they may have been sent.
     """
 
     parcels: Sequence[Parcel]
-    is_transaction: bool
+    operations: Sequence[int]
     is_confirmed: bool = False
 
 
 class Ledger:
-    """Everything that was sent, in its order, and everything that was received, in its order."""
+    """Everything that was sent and received, as a history, and how far it is.
 
-    def __init__(self) -> None:
+    @ivar faults: what a campaign has to report beside the violations of its history.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._record = recorder
         self._lock = threading.Lock()
-        self.sendings: list[Sending] = []
-        self.received: dict[str, list[str]] = {}
-        self._doubtful: dict[str, list[str]] = {}
+        self._sendings: list[Sending] = []
+        self._received: set[str] = set()
+        self._doubtful: dict[str, set[str]] = {}
         self.confirmed = 0
         self.arrived = 0
         self.faults: list[str] = []
@@ -50,82 +64,93 @@ class Ledger:
     @property
     def doubts(self) -> int:
         """Sends without a confirmation or a refusal."""
-        return sum(not sending.is_confirmed for sending in self.sendings)
+        return sum(not sending.is_confirmed for sending in self._sendings)
 
-    def begin(self, parcels: Sequence[Parcel], *, is_transaction: bool) -> Sending:
+    def begin(self, sender: str, parcels: Sequence[Parcel], *, is_transaction: bool) -> Sending:
         """Something is about to be sent."""
-        sending = Sending(parcels, is_transaction)
+        queues = dict.fromkeys(parcel.queue for parcel in parcels)
+        facts = {"transaction": parcels[0].name} if is_transaction else {}
+        operations = [
+            self._record.begin(
+                "send",
+                sender=sender,
+                queue=queue,
+                messages=[(one.name, digest(one.body)) for one in parcels if one.queue == queue],
+                transactional=is_transaction,
+                recoverable=True,
+                **facts,
+            )
+            for queue in queues
+        ]
+        sending = Sending(parcels, operations)
         with self._lock:
-            self.sendings.append(sending)
+            self._sendings.append(sending)
         return sending
 
     def confirm(self, sending: Sending) -> None:
         """It was taken."""
+        for operation in sending.operations:
+            self._record.end(operation, "done")
         with self._lock:
             sending.is_confirmed = True
             self.confirmed += len(sending.parcels)
 
-    def found(self, queue: str, labels: Sequence[str]) -> None:
-        """Settle whether the last receipt was accepted, by the messages at the head of a queue."""
-        with self._lock:
-            doubtful = self._doubtful.pop(queue, [])
-            if not labels or list(labels[: len(doubtful)]) != doubtful[: len(labels)]:
-                self._receive(queue, doubtful)
+    def reading(self, queue: str) -> int:
+        """A reader begins; gives its operation."""
+        return self._record.begin("receive", queue=queue)
 
-    def receive(self, queue: str, labels: Sequence[str]) -> None:
-        """These are received permanently."""
+    def shown(self, operation: int, queue: str, messages: Sequence[tuple[str, bytes]]) -> None:
+        """A reader saw these messages, by label: those of which it was in doubt are there, or not."""
+        self._record.shown(operation, [(f"{queue} {label}", digest(body)) for label, body in messages])
         with self._lock:
-            self._receive(queue, labels)
+            doubtful = self._doubtful.pop(queue, set())
+            gone = doubtful - {f"{queue} {label}" for label, _ in messages}
+            self._count(gone)
+
+    def received(self, operation: int, queue: str, labels: Sequence[str]) -> None:
+        """A reader removed what it saw."""
+        self._record.end(operation, "done")
+        with self._lock:
+            self._count({f"{queue} {label}" for label in labels})
+
+    def returned(self, operation: int) -> None:
+        """A reader gave back what it saw."""
+        self._record.end(operation, "returned")
+
+    def failed(self, operation: int) -> None:
+        """A reader was interrupted before it saw anything, and may have held messages."""
+        self._record.end(operation, "failed")
+
+    def nothing(self, operation: int, queue: str) -> None:
+        """A reader saw that a queue is empty."""
+        self._record.end(operation, "refused")
+        with self._lock:
+            self._count(self._doubtful.pop(queue, set()))
 
     def doubt(self, queue: str, labels: Sequence[str]) -> None:
-        """These may be received, or not; what is found next in the queue will tell."""
+        """What a reader saw may be removed, or not; its operation has no end."""
         with self._lock:
-            self._doubtful[queue] = list(labels)
+            self._doubtful[queue] = {f"{queue} {label}" for label in labels}
 
-    def _receive(self, queue: str, labels: Sequence[str]) -> None:
-        self.received.setdefault(queue, []).extend(labels)
-        self.arrived += len(labels)
+    def killed(self, name: str) -> None:
+        """A queue manager was killed."""
+        self._record.note("kill", node=name)
+
+    def ended(self) -> None:
+        """Everything was received."""
+        self._record.note("end")
+
+    def _count(self, names: set[str]) -> None:
+        self.arrived += len(names - self._received)
+        self._received |= names
 
     @property
     def is_complete(self) -> bool:
         """Whether everything that was confirmed has been received."""
         with self._lock:
-            if self._doubtful:
-                return False
-            sets = {queue: set(labels) for queue, labels in self.received.items()}
-            return all(
-                parcel.label in sets.get(parcel.queue, ())
-                for sending in self.sendings
+            return not self._doubtful and all(
+                parcel.name in self._received
+                for sending in self._sendings
                 if sending.is_confirmed
                 for parcel in sending.parcels
             )
-
-    def judge(self) -> list[str]:
-        """All violations."""
-        faults = list(self.faults)
-        expected: dict[str, list[str]] = {}
-        sets = {queue: set(labels) for queue, labels in self.received.items()}
-        in_order: set[str] = set()
-        for sending in self.sendings:
-            present = [parcel for parcel in sending.parcels if parcel.label in sets.get(parcel.queue, ())]
-            for parcel in present:
-                expected.setdefault(parcel.queue, []).append(parcel.label)
-            if sending.is_transaction:
-                in_order.update(parcel.queue for parcel in sending.parcels)
-            missing = [parcel for parcel in sending.parcels if parcel not in present]
-            if missing and sending.is_confirmed:
-                faults.append(f"{len(missing)} of {len(sending.parcels)} are missing, {missing[0]} the first")
-            elif missing and present and sending.is_transaction:
-                faults.append(f"a transaction arrived in part: {present} without {missing}")
-        for queue, labels in self.received.items():
-            of_queue = expected.get(queue, [])
-            times = Counter(labels)
-            faults += [
-                f"{label} in {queue} arrived {often} times" for label, often in times.items() if often > 1
-            ]
-            faults += [f"{label} in {queue} was never sent" for label in times.keys() - set(of_queue)]
-            if queue in in_order and list(times) != of_queue:
-                pairs = zip(times, of_queue, strict=False)
-                wrong = next((f"{one} in the place of {other}" for one, other in pairs if one != other), "")
-                faults.append(f"{queue} is out of order: {wrong}")
-        return faults

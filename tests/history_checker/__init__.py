@@ -8,11 +8,12 @@ C{{"operation": 7, "at": 1.6, "result": ...}}; one without an end was interrupte
 Every time is in seconds of one clock.
 
 kind C{send}: C{sender}, C{queue}, C{messages} (pairs of label and digest, in order), C{transactional},
-C{recoverable}, C{limits} (C{"reach"} and C{"receive"}, if its messages may expire). Result C{done}: taken;
-C{refused}: not taken.
+C{recoverable}, C{limits} (C{"reach"} and C{"receive"}, if its messages may expire), C{transaction} (the same
+for all sends of one transaction, if it has several). Result C{done}: taken; C{refused}: not taken.
 
 kind C{receive}: C{queue}. A line C{{"operation": 8, "at": ..., "shown": [...]}} has the messages that the
-application saw. Result C{done}: removed; C{returned}: given back; C{refused}: nothing was shown.
+application saw. Result C{done}: removed; C{returned}: given back; C{refused}: there was nothing; C{failed}:
+interrupted before anything was shown.
 
 kind C{purge}: C{queue}, or C{null} for messages that wait to be sent; kind C{delete}: C{queue}.
 

@@ -46,7 +46,7 @@ def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
     """A message that was taken is received, or has a fate; of a transaction all are, or none."""
     missing: list[Message] = []
     left = set(incomplete)
-    halves: dict[int, list[Message]] = defaultdict(list)
+    halves: dict[object, list[Message]] = defaultdict(list)
     for message in outcomes.messages.values():
         if not message.is_kept or message.queue in left:
             continue
@@ -54,15 +54,15 @@ def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
         if message.sending.result == "done" and not has_outcome:
             missing.append(message)
         if message.sending.result == "unknown" and message.is_ordered:
-            halves[message.sending.number].append(message)
+            halves[message.sending.facts.get("transaction", message.sending.number)].append(message)
     if len(missing) > outcomes.unnamed_damages:
         for message in missing:
             seen = f", last seen by operation {message.shown[-1][1].number}" if message.shown else ""
             yield f"lost: {message.label}: taken by operation {message.sending.number}{seen}"
-    for number, messages in halves.items():
+    for messages in halves.values():
         known = [bool(each.shown or each.fates) for each in messages]
         if any(known) and not all(known) and not outcomes.unnamed_damages:
-            yield f"lost: half of the messages of operation {number}"
+            yield f"lost: half of the messages of operation {messages[0].sending.number}"
 
 
 def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
     blind = [
         operation
         for operation in receives
-        if operation.kind == "receive" and operation.result == "unknown" and not operation.shown
+        if operation.kind == "receive" and operation.result in ("unknown", "failed") and not operation.shown
     ]
     streams: dict[tuple[str, str], list[Message]] = defaultdict(list)
     for message in outcomes.messages.values():

@@ -111,6 +111,13 @@ class CheckerTests(SynchronousTestCase):
         self.history.receive("1")
         self.assert_found("lost: half")
 
+    def test_half_of_a_transaction_to_two_queues(self) -> None:
+        """A transaction of unknown result of which one queue has its part."""
+        self.history.send("1", result=None, transaction="t")
+        self.history.send("2", result=None, transaction="t", queue="BETA letters")
+        self.history.receive("1")
+        self.assert_found("lost: half")
+
     def test_incomplete_queue(self) -> None:
         """What may still be in a queue is not lost; without an end nothing is."""
         self.history.send("1")
@@ -169,6 +176,12 @@ class CheckerTests(SynchronousTestCase):
         self.history.send("2")
         self.history.receive("2")
         self.history.receive("1")
+        self.history.send("5")
+        failed = self.history.record.begin("receive", queue=ORDERS)
+        self.history.send("6")
+        self.history.receive("6")
+        self.history.record.end(failed, "failed")
+        self.history.receive("5")
         self.history.send("3", "4")
         self.history.receive("3", result="returned")
         self.history.receive("4")
