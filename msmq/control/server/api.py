@@ -10,7 +10,6 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.iweb import IRequest
-from werkzeug.exceptions import HTTPException
 
 from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import (
@@ -30,7 +29,7 @@ from msmq.control.server.resources.bridges import BridgeResources
 from msmq.control.server.resources.browsing import BrowsingResources
 from msmq.control.server.resources.certificates import CertificateResources
 from msmq.control.server.resources.configuration import ConfigurationResources
-from msmq.control.server.resources.context import ResourceContext, ResourceFamily, add_resources
+from msmq.control.server.resources.context import ResourceContext, ResourceFamily, make_tree
 from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
 from msmq.control.server.resources.description import DescriptionResources
@@ -90,11 +89,7 @@ def make_api(
         ShadowResources(context, shadows),
     ]
     families.append(DescriptionResources(families, _describe))
-    tree = Klein()
-    add_resources(tree, families, RoleCheck(clock).admit)
-    tree.handle_errors(HTTPException)(_unknown)
-    tree.handle_errors(Exception)(_refused)
-    return tree
+    return make_tree(families, RoleCheck(clock).admit, _unknown, _refused)
 
 
 def _describe(families: Iterable[ResourceFamily]) -> object:

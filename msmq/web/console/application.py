@@ -16,11 +16,10 @@ from twisted.web.http import CACHED
 from twisted.web.iweb import IRequest
 from twisted.web.resource import IResource
 from twisted.web.server import Request
-from werkzeug.exceptions import HTTPException
 
 from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
-from msmq.control.server.resources.context import ResourceFamily, add_resources
+from msmq.control.server.resources.context import ResourceFamily, make_tree
 from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
@@ -91,8 +90,6 @@ def make_console(
         LoginPage(context),
         ConsoleAssets(),
     ]
-    tree = Klein()
-    add_resources(tree, families, partial(_admit, access))
 
     def unknown(request: IRequest, failure: Failure) -> bytes:
         assert isinstance(request, WebRequest)
@@ -113,9 +110,7 @@ def make_console(
             error = internal_error()
         return context.refused(request, error)
 
-    tree.handle_errors(HTTPException)(unknown)
-    tree.handle_errors(Exception)(refused)
-    resource: IResource = tree.resource()
+    resource: IResource = make_tree(families, partial(_admit, access), unknown, refused).resource()
     return resource
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import attrs
 from klein import Klein
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 from twisted.web.iweb import IRequest
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Map, Rule, RuleFactory
 
 from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.server.http.disconnection import shielded
@@ -88,23 +92,103 @@ Admit = Callable[[IRequest, str], None]
 """Decides on a request for a route, given as it is declared; raises L{MQError} to refuse it."""
 
 
-def add_resources(tree: Klein, families: Iterable[ResourceFamily], admit: Admit) -> None:
-    """Add the routes of these objects to one tree, which has the only error handlers.
+ErrorHandler = Callable[[IRequest, Failure], Any]
+
+
+class RouteTree:
+    """The routes of several objects as one tree.
+
+    The routes of these classes are compiled once in a process, and each tree is bound to its own objects.
+
+    @ivar app: the routes, bound to this object.
+    """
+
+    app: Klein
+
+    def __init__(
+        self, families: Iterable[ResourceFamily], admit: Admit, unknown: ErrorHandler, failed: ErrorHandler
+    ) -> None:
+        self._apps = {type(family): family.app for family in families}
+        self._admit = admit
+        self._unknown = unknown
+        self._failed = failed
+
+    def answer(self, family: type, endpoint: str, route: str, request: IRequest, names: Any) -> Any:
+        """Call the handler of a route if its caller is admitted."""
+        self._admit(request, route)
+        return self._apps[family].execute_endpoint(endpoint, request, **names)
+
+    def refuse_unknown(self, request: IRequest, failure: Failure) -> Any:
+        """Answer a request without a route."""
+        return self._unknown(request, failure)
+
+    def refuse(self, request: IRequest, failure: Failure) -> Any:
+        """Answer a failed request."""
+        return self._failed(request, failure)
+
+
+def make_tree(
+    families: Sequence[ResourceFamily], admit: Admit, unknown: ErrorHandler, failed: ErrorHandler
+) -> Klein:
+    """Join the routes of these objects in one tree, which has the only error handlers.
 
     @param admit: is asked before the handler of a route.
+    @param unknown: answers a request for an unknown path, or with a method that its path does not have.
+    @param failed: answers any other failure.
     """
+    tree = _tree_of(tuple(type(family) for family in families))
+    return tree(families, admit, unknown, failed).app
+
+
+class _MatchedRule(Rule):
+    """A route of which no URL is built.
+
+    Werkzeug compiles code that builds URLs for each route, which takes longer than all else at the start of a
+    server; no public setting omits it.
+    """
+
+    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:
+        return _no_url
+
+
+def _no_url(*_: object, **__: object) -> tuple[str, str]:
+    raise NotImplementedError("no URLs are built from the routes")
+
+
+class _Routes(Map):
+    """The map of a tree, which receives Klein's rules."""
+
+    def add(self, rulefactory: RuleFactory) -> None:
+        """See C{werkzeug.routing.Map.add}."""
+        for rule in rulefactory.get_rules(self):
+            super().add(_MatchedRule(rule.rule, endpoint=rule.endpoint, methods=rule.methods))
+
+
+class _Tree(Klein):
+    """An application with the map of a tree; Klein's constructor takes none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._url_map = _Routes()
+
+
+@cache
+def _tree_of(families: tuple[type, ...]) -> type[RouteTree]:
+    app = _Tree()
     for family in families:
-        app = family.app
-        for rule in app.url_map.iter_rules():
-            name = f"{type(family).__name__}.{rule.endpoint}"
-            tree.route(rule.rule, methods=rule.methods, endpoint=name)(
-                _handler(app, rule.endpoint, rule.rule, admit)
+        # Of the class, whose routes are bound to no object.
+        for rule in family.app.url_map.iter_rules():  # type: ignore[attr-defined]
+            name = f"{family.__name__}.{rule.endpoint}"
+            app.route(rule.rule, methods=rule.methods, endpoint=name)(
+                _handler(family, rule.endpoint, rule.rule)
             )
+    app.handle_errors(HTTPException)(RouteTree.refuse_unknown)
+    app.handle_errors(Exception)(RouteTree.refuse)
+    return type("BoundRouteTree", (RouteTree,), {"app": app})
 
 
-def _handler(app: Klein, endpoint: str, route: str, admit: Admit) -> Callable[..., Any]:
-    def handle(request: IRequest, **names: Any) -> Any:
-        admit(request, route)
-        return app.execute_endpoint(endpoint, request, **names)
+def _handler(family: type, endpoint: str, route: str) -> Callable[..., Any]:
+    def handle(tree: RouteTree, request: IRequest, **names: Any) -> Any:
+        return tree.answer(family, endpoint, route, request, names)
 
     return handle
