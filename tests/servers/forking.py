@@ -5,8 +5,10 @@ L{tests.servers.prepared} starts it, and says which requests there are.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
+import io
 import marshal
 import os
 import runpy
@@ -14,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +25,13 @@ from typing import Final
 
 LARGEST: Final = 0x20000
 """Bytes of a request: arguments and environment."""
+
+_SEGMENT: Final = 1 << 20
+"""Bytes of a segment of a server's record log; the default is 16 MiB.
+
+A new log has five segments, so that a full disk stops no removal; in a file system in memory the kernel fills
+them with zeros for longer than all else takes at the start.
+"""
 
 _PR_SET_PTRACER: Final = 0x59616D61
 _PR_SET_PTRACER_ANY: Final = ctypes.c_ulong(-1)
@@ -47,6 +57,8 @@ def _prepare_server() -> None:
     placeholder = sys.modules[name] = twisted.internet.reactor = ModuleType(name)  # type: ignore[assignment]
     for needed in ("twisted.scripts.twistd", "twisted.internet.epollreactor", "msmq.service.tap"):
         import_module(needed)
+    store = import_module("msmq.storage.log.store").LogMessageStore
+    store.__init__.__kwdefaults__["segment_bytes"] = _SEGMENT
     del sys.modules[name], twisted.internet.reactor
     keepers = {
         module
@@ -216,6 +228,34 @@ def _run(arguments: Sequence[str]) -> None:
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
+def _run_to_the_end(arguments: Sequence[str]) -> None:
+    """Run the program and end the process, without the end of the interpreter.
+
+    The interpreter would destroy all that was imported; each page that forks share would be copied, which
+    takes longer than most programs. It does so only after an exception, which it prints.
+    """
+    try:
+        _run(arguments)
+    except SystemExit as exiting:
+        status = exiting.code
+    else:
+        status = None
+    if status is not None and not isinstance(status, int):
+        print(status, file=sys.stderr)
+        status = 1
+    # The steps of the interpreter before it destroys modules; there is no public name for them.
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    # Some objects report something when they are collected, such as a coroutine that was never awaited.
+    gc.collect()
+    for found in gc.get_objects():
+        if type(found) in (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper) and not found.closed:
+            found.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit((status or 0) & 0xFF)
+
+
 def main() -> None:
     """Prepare, and fork until the process of the tests ends."""
     program, requests, listener = sys.argv[1:]
@@ -229,7 +269,7 @@ def main() -> None:
     forks = _Forks(socket.socket(fileno=int(requests)), socket.socket(fileno=int(listener)))
     if arguments := forks.serve():
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _run(arguments)
+        _run_to_the_end(arguments)
 
 
 if __name__ == "__main__":
