@@ -21,20 +21,26 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Final, NoReturn
 
 LARGEST: Final = 0x20000
 """Bytes of a request: arguments and environment."""
 
 _SEGMENT: Final = 1 << 20
-"""Bytes of a segment of a server's record log; the default is 16 MiB.
-
-A new log has five segments, so that a full disk stops no removal; in a file system in memory the kernel fills
-them with zeros for longer than all else takes at the start.
-"""
+"""Bytes of a segment of a record log."""
 
 _PR_SET_PTRACER: Final = 0x59616D61
 _PR_SET_PTRACER_ANY: Final = ctypes.c_ulong(-1)
+
+
+def make_segments_small() -> None:
+    """Make the segments of record logs smaller than the default of 16 MiB.
+
+    A new log has five segments, so that a full disk stops no removal; in a file system in memory the kernel
+    fills them with zeros for longer than all else takes at the start of a server.
+    """
+    store = import_module("msmq.storage.log.store").LogMessageStore
+    store.__init__.__kwdefaults__["segment_bytes"] = _SEGMENT
 
 
 def _prepare_command() -> None:
@@ -57,8 +63,7 @@ def _prepare_server() -> None:
     placeholder = sys.modules[name] = twisted.internet.reactor = ModuleType(name)  # type: ignore[assignment]
     for needed in ("twisted.scripts.twistd", "twisted.internet.epollreactor", "msmq.service.tap"):
         import_module(needed)
-    store = import_module("msmq.storage.log.store").LogMessageStore
-    store.__init__.__kwdefaults__["segment_bytes"] = _SEGMENT
+    make_segments_small()
     del sys.modules[name], twisted.internet.reactor
     keepers = {
         module
@@ -243,7 +248,12 @@ def _run_to_the_end(arguments: Sequence[str]) -> None:
     if status is not None and not isinstance(status, int):
         print(status, file=sys.stderr)
         status = 1
-    # The steps of the interpreter before it destroys modules; there is no public name for them.
+    end_process((status or 0) & 0xFF)
+
+
+def end_process(status: int) -> NoReturn:
+    """What the interpreter does at its end, but for the destruction of modules."""
+    # There is no public name for the next two steps.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     # Some objects report something when they are collected, such as a coroutine that was never awaited.
@@ -253,7 +263,7 @@ def _run_to_the_end(arguments: Sequence[str]) -> None:
             found.flush()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit((status or 0) & 0xFF)
+    os._exit(status)
 
 
 def main() -> None:

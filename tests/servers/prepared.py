@@ -41,7 +41,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 _ONE_AT_A_TIME: Final = Lock()
 """Of requests, since several threads of a test may start processes."""
 
-_WITHOUT_THREADS: Final = {
+WITHOUT_THREADS: Final = {
     "OPENBLAS_NUM_THREADS": "1",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
@@ -209,7 +209,7 @@ class _Interpreter:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd=PROJECT,
-                env={**os.environ, **_WITHOUT_THREADS},
+                env={**os.environ, **WITHOUT_THREADS},
             )
 
     def start(
