@@ -23,6 +23,7 @@ from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import Acknowledgement, acknowledgement
 from msmq.queues.arriving.admission import Admission, EnqueueRefusal, EnqueueStatus
 from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.message_run import templates_of
 from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.queue import Queue
@@ -201,7 +202,7 @@ class Outbox:
         await self._performer.commit(changes)
         self._performer.model.stored(changes)
 
-    def check(self, messages: Iterable[Message], targets: Iterable[SendTarget]) -> None:
+    def check(self, messages: Sequence[Message], targets: Iterable[SendTarget]) -> None:
         """Check that these queues accept such messages.
 
         @raise MQError: MQ_ERROR_TRANSACTION_USAGE for a kind of message that the queue does not accept;
@@ -216,7 +217,7 @@ class Outbox:
         targets = list(targets)
         own = [target.queue.definition for target in targets if target.is_local]
         direct = [target.name for target in targets if target.has_no_key]
-        for message in messages:
+        for message in templates_of(messages):
             if not is_durable and message.is_recoverable:
                 raise MQError(
                     Status.MQ_ERROR_UNSUPPORTED_OPERATION,
@@ -266,13 +267,21 @@ class Outbox:
         sent_time = self._performer.clock.now().unix_seconds
         arrivals: list[tuple[Queue, UserMessageView]] = []
         signer = self._signer
+        are_signed = signer.sends_sender or any(
+            message.authentication_level or message.sender_identifier_type
+            for message in templates_of(messages)
+        )
         for target in targets:
-            view = target.builder.view
-            for number, message in enumerate(messages, first):
-                packet = view(message, number, sent_time)
-                if message.authentication_level or message.sender_identifier_type or signer.sends_sender:
-                    packet = signer.secure(packet, message, target.is_local)
-                arrivals.append((target.queue, packet))
+            queue = target.queue
+            packets = target.builder.views(messages, first, sent_time)
+            if are_signed:
+                packets = [
+                    signer.secure(packet, message, target.is_local)
+                    if message.authentication_level or message.sender_identifier_type or signer.sends_sender
+                    else packet
+                    for packet, message in zip(packets, messages, strict=True)
+                ]
+            arrivals += [(queue, packet) for packet in packets]
         return first, arrivals
 
     def answers(self) -> AcknowledgementBatch:

@@ -252,10 +252,33 @@ class Queue:
     def make_available(self, positions: Collection[MessagePosition]) -> None:
         """Make these positions of this queue available to readers. [MS-MQDMPR] 3.1.7.2.2."""
         available = PositionState.AVAILABLE
-        levels = self._levels
         for position in positions:
             position.state = available
             position.owner = None
+        if not self._append(positions):
+            self._insert(positions)
+        if self.ends:
+            self._number(positions)
+        if self.peekable is not None:
+            self._hide(positions)
+
+    def _append(self, positions: Collection[MessagePosition]) -> bool:
+        """Append positions behind all others of their priority, if they are ordered and fit its chunk."""
+        numbers = [position.lookup_id for position in positions]
+        if len(numbers) < 2 or numbers[0] >> 56 != numbers[-1] >> 56 or numbers != sorted(numbers):
+            return False
+        level = self._levels[numbers[0] >> 56]
+        if level is None:
+            return False
+        last = level.last
+        if not last or last[-1].lookup_id > numbers[0] or len(last) + len(numbers) > CHUNK_LENGTH:
+            return False
+        last.extend(positions)
+        return True
+
+    def _insert(self, positions: Iterable[MessagePosition]) -> None:
+        levels = self._levels
+        for position in positions:
             lookup_id = position.lookup_id
             level = levels[lookup_id >> 56]
             if level is None:
@@ -265,10 +288,6 @@ class Queue:
                 last.append(position)
             else:
                 level.add(position)
-        if self.ends:
-            self._number(positions)
-        if self.peekable is not None:
-            self._hide(positions)
 
     def take(self, count: int, owner: Hashable) -> list[MessagePosition]:
         """Lock the first C{count} available positions, or as many as there are, for C{owner}."""

@@ -214,10 +214,8 @@ def apply_session_header(core: SessionCore, header: SessionHeader, now: Moment) 
     had_room = core.room > 0
     acknowledged: list[OutgoingMessage] = []
     core.acknowledged_count += newly
-    for _ in range(newly):
-        message = core.in_flight.popleft()
-        if not message.is_recoverable:
-            acknowledged.append(message)
+    counted = [core.in_flight.popleft() for _ in range(newly)]
+    acknowledged += [message for message in counted if not message.is_recoverable]
     acknowledged.extend(_named(core, header))
     if acknowledged:
         _acknowledge(core, acknowledged)

@@ -16,7 +16,7 @@ from msmq.session.acknowledgements import (
 from msmq.session.effects import CloseReason, Deliver
 from msmq.session.state import SessionCore
 from msmq.structures.packet.session_header import SessionHeader
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, have_one_shape, views_of
 from msmq.wire.framer import Frame
 
 
@@ -63,15 +63,28 @@ def receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> 
     core.session_active = True
     first_recoverable = core.recoverable_message_received_count + 1
     messages: list[UserMessageView] = []
-    take = messages.append
     failure: Rejected | None = None
+    if not [header for _, header in frames if header is not None]:
+        try:
+            messages = views_of([packet for packet, _ in frames], core.received_shape)
+        except RemoteProtocolError:
+            # One by one, to deliver those before the malformed one.
+            pass
+        else:
+            core.received_shape = messages[-1].shape
+            if have_one_shape(messages):
+                recoverable = len(messages) if core.received_shape.is_recoverable else 0
+            else:
+                recoverable = sum([message.is_recoverable for message in messages])
+            core.recoverable_message_received_count += recoverable
+            frames = ()
     for packet, session_header in frames:
         try:
             message = UserMessageView(packet)
         except RemoteProtocolError as error:
             failure = Rejected(CloseReason.MALFORMED_PACKET, error)
             break
-        take(message)
+        messages.append(message)
         if message.is_recoverable:
             core.recoverable_message_received_count += 1
         if session_header is not None:
@@ -83,7 +96,6 @@ def receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> 
                 failure = Rejected(CloseReason.COUNT_MISMATCH)
             _hand_on(core, messages, first_recoverable, now)
             messages = []
-            take = messages.append
             first_recoverable = core.recoverable_message_received_count + 1
             if failure is not None:
                 raise failure

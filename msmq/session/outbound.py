@@ -27,23 +27,17 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
     carrier = messages[0] if is_worth_carrying(core, now) else None
     if carrier is not None and is_for_order_queue(carrier.packet):
         carrier = None
-    chunks = []
-    recoverable_before = core.recoverable_message_sent_count
-    for message in messages:
-        packet = message.packet
-        core.message_sent_count += 1
-        if message.is_recoverable:
-            core.recoverable_message_sent_count += 1
-            size = len(packet)
-            core.recoverable_in_flight[core.recoverable_message_sent_count & 0xFFFF] = message, size
-            core.unnamed_bytes += size
-        if message is carrier:
-            packet = patch_session_header(packet, acknowledgement_for_carrier(core, now))
-            carrier = None
-        chunks.append(packet)
+    chunks = [message.packet for message in messages]
+    if carrier is None:
+        _number(core, messages, chunks)
+    else:
+        # Its header states the counts of its own time.
+        _number(core, messages[:1], chunks[:1])
+        carried = acknowledgement_for_carrier(core, now)
+        _number(core, messages[1:], chunks[1:])
+        chunks[0] = patch_session_header(chunks[0], carried)
     core.in_flight.extend(messages)
     core.counts.sent.user_message += len(messages)
-    core.counts.recoverable_sent += core.recoverable_message_sent_count - recoverable_before
     core.session_active = True
     if core.timers.running(Timer.ACK_WAIT) is None:
         factor = core.settings.direct_ack_wait_factor if core.is_direct else 1
@@ -51,3 +45,21 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
         # What came before the timer ran says nothing about the peer during it.
         core.received_ack = False
     core.effects.append(Transmit(chunks))
+
+
+def _number(core: SessionCore, messages: Sequence[OutgoingMessage], packets: Sequence[bytes]) -> None:
+    """Count messages as sent, and number the recoverable ones. [MS-MQQB] 3.1.7.1.3."""
+    core.message_sent_count += len(messages)
+    kept = [
+        (message, len(packet))
+        for message, packet in zip(messages, packets, strict=True)
+        if message.is_recoverable
+    ]
+    if not kept:
+        return
+    first = core.recoverable_message_sent_count + 1
+    numbers = [number & 0xFFFF for number in range(first, first + len(kept))]
+    core.recoverable_in_flight.update(zip(numbers, kept, strict=True))
+    core.recoverable_message_sent_count += len(kept)
+    core.unnamed_bytes += sum([size for _, size in kept])
+    core.counts.recoverable_sent += len(kept)

@@ -15,6 +15,7 @@ from msmq.session.packet_counts import TrafficCounts
 from msmq.session.timers import Timers
 from msmq.settings import SessionSettings
 from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.packet_shape import PacketShape
 
 MOST_UNNAMED: Final = 0x8000
 """Recoverable messages whose numbers are unambiguous: half the 16-bit range (reading 36)."""
@@ -128,6 +129,9 @@ class SessionCore:
 
     unnamed_bytes: int = 0
     """Bytes of those messages."""
+
+    received_shape: PacketShape | None = None
+    """That of the last user message that was received, which the next one is likely to have."""
 
     message_received_count: int = 0
     recoverable_message_received_count: int = 0

@@ -14,6 +14,7 @@ from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.outbox import Outbox
 from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.message_run import templates_of
 from msmq.queues.leaving.transaction import Transaction
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
@@ -151,7 +152,7 @@ class MessageSender:
         @raise MQError: as L{send}.
         """
         self._outbox.check(messages, targets)
-        kinds = {message.transactional for message in messages}
+        kinds = {message.transactional for message in templates_of(messages)}
         if transaction is not None and False in kinds:
             raise MQError(
                 Status.MQ_ERROR_TRANSACTION_USAGE, "only transactional messages are sent in a transaction"

@@ -24,6 +24,7 @@ from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.queue_access_decision import QueueAccessDecision, decide_access
 from msmq.manager.securing.security_descriptors import protected_queue
 from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.message_run import MessageRun, templates_of
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted
 from msmq.structures.identifiers import MessageIdentifier
@@ -122,9 +123,13 @@ class RestrictedQueueManager:
         for target in targets:
             if target.is_local:
                 await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
-        for name in {name for message in messages for name in _answers(message)}:
+        for name in {name for message in templates_of(messages) for name in _answers(message)}:
             await self._may_write(name)
-        signed = [self._signed(message) for message in messages]
+        signed: Sequence[Message]
+        if isinstance(messages, MessageRun):
+            signed = MessageRun(self._signed(messages.template), messages.bodies)
+        else:
+            signed = [self._signed(message) for message in messages]
         return await self._service.send(destination, signed, transaction=transaction)
 
     async def reserve(

@@ -14,7 +14,7 @@ from msmq.persistence.changes import AppendLog, Change, PutMessage, PutMessages,
 from msmq.queues.holdings import Holdings, room_in
 from msmq.queues.leaving.deadlines import due_time, time_limit
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.position import PacketHolder
+from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.message_class import MessageClass
@@ -110,6 +110,8 @@ def admit(
 
     @param first: the SequentialID of the first; the others follow.
     """
+    if len(arrivals) > 1 and (run := _admit_run(arrivals, first, holdings, now)) is not None:
+        return run
     storage = holdings.storage
     admission = Admission()
     changes, groups, mortal = admission.changes, admission.groups, admission.mortal
@@ -209,6 +211,58 @@ def admit(
         room -= size
     if run:
         changes.append(_put(identifier, following, run, arrived, run_due, run_event_only))
+    return admission
+
+
+def _admit_run(
+    arrivals: Sequence[tuple[Queue, UserMessageView]], first: int, holdings: Holdings, now: Moment
+) -> Admission | None:
+    """Enqueue messages for one queue that have one shape, none of which is refused or journaled.
+
+    That is nearly everything that arrives together; C{None} for all else, of which nothing has changed then.
+    """
+    queue, head = arrivals[0]
+    shape = head.shape
+    views = [view for target, view in arrivals if target is queue and view.shape is shape]
+    count, size, storage = len(views), shape.size, holdings.storage
+    total = count * size
+    if (
+        count < len(arrivals)
+        or shape.flags & _TH_JP
+        or queue.definition.log
+        or total > min(storage.free, room_in(queue))
+        or (not shape.is_recoverable and total > storage.express_room)
+        or enqueue_status(queue, head, storage.free, total, now)
+    ):
+        return None
+    admission = Admission()
+    due = None if head.packet[time_limit(queue)] == FOREVER else due_time(queue, head)
+    lookup_id = 7 - (shape.base_flags & _PR) << 56 | first
+    kept, event_only, arrived = PacketHolder.MEMORY, False, now.wall
+    if shape.is_recoverable:
+        kept, event_only = PacketHolder.STORE, not (shape.acknowledge or shape.flags & _TH_JN)
+        holdings.keep_queue(queue, admission.changes)
+        packets = [view.packet for view in views]
+        identifier = queue.definition.identifier
+        for start in range(0, count, RUN):
+            some = packets[start : start + RUN]
+            following = lookup_id + start + len(some)
+            admission.changes.append(_put(identifier, following, some, arrived, due, event_only))
+    else:
+        storage.express += total
+    state = PositionState.ARRIVING
+    positions = [
+        MessagePosition(
+            queue, number, view, size, arrived, state, None, kept, due, 0, 0, False, 0, event_only
+        )
+        for number, view in enumerate(views, lookup_id)
+    ]
+    queue.positions.update(zip(range(lookup_id, lookup_id + count), positions, strict=True))
+    admission.groups[queue] = positions
+    if due is not None:
+        admission.mortal += positions
+    queue.total_bytes += total
+    storage.used += total
     return admission
 
 

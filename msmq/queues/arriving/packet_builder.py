@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from struct import Struct
 from struct import error as StructError
 from typing import Final, TypeAlias
@@ -12,6 +13,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.arriving.message_run import MessageRun, with_body
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
@@ -24,7 +26,7 @@ from msmq.structures.names.queue_names import (
     QueueName,
     QueueNameKind,
 )
-from msmq.structures.packet.base_header import TIME_TO_REACH_QUEUE, BaseHeader
+from msmq.structures.packet.base_header import INFINITE, TIME_TO_REACH_QUEUE, BaseHeader
 from msmq.structures.packet.debug_header import DebugHeader
 from msmq.structures.packet.kept_packet import kept_headers
 from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
@@ -34,9 +36,10 @@ from msmq.structures.packet.multi_queue_format_header import (
     MQFDirectQueueFormatName,
     MultiQueueFormatHeader,
 )
+from msmq.structures.packet.packet_shape import PacketShape
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_header import UserHeader
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import NEVER, UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.writer import Writer
@@ -44,6 +47,8 @@ from msmq.wire.writer import Writer
 _Key: TypeAlias = tuple[FormatName | None, FormatName | None, UUID | None, bool]
 
 _SENDABLE: Final = frozenset({DirectProtocol.TCP, DirectProtocol.OS})
+_NUMBER: Final = Struct("<I")
+_MESSAGE_ID: Final = slice(56, 60)
 _PADDING: Final = (b"", bytes(3), bytes(2), bytes(1))
 _TRACE_FLAGS: Final = BaseHeader.TR | BaseHeader.DH
 _UNNUMBERED: Final = TransactionHeader(TxSequenceID(0, 0), 1)
@@ -200,23 +205,58 @@ class PacketBuilder:
         packet = b"".join((head, label, extension, body, _PADDING[unpadded & 3], debug, destinations))
         if flags & _JN and message.dead_letter_queue:
             packet += kept_headers(message.dead_letter_queue)
-        return UserMessageView.known(
-            packet,
-            base_flags=base_flags,
-            flags=flags,
-            is_recoverable=is_recoverable,
-            acknowledge=acknowledge & 0x0F,
-            source_queue_manager=self._source_bytes,
-            queue_manager_address=self._host_bytes,
-            sent_time=sent_time,
-            time_to_reach_queue=time_to_reach_queue,
-            message_class=message.message_class,
-            body_size=body_size,
-            extension_size=extension_size,
-            label_length=label_size >> 1,
-            names_end=names.names_end,
-            properties=layout.size - _PROPERTIES_SIZE,
-        )
+        shape = PacketShape()
+        shape.before = None
+        shape.size = len(packet)
+        shape.base_flags = base_flags
+        shape.flags = flags
+        shape.is_recoverable = is_recoverable
+        shape.is_transactional = transactional
+        shape.acknowledge = acknowledge & 0x0F
+        shape.source_queue_manager = self._source_bytes
+        shape.queue_manager_address = self._host_bytes
+        shape.sent_time = sent_time
+        shape.reach_limit = NEVER if time_to_reach_queue == INFINITE else sent_time + time_to_reach_queue + 1
+        shape.message_class = message.message_class
+        shape.body_size = body_size
+        shape.extension_size = extension_size
+        shape.label_length = label_size >> 1
+        shape.names_end = names.names_end
+        shape.properties = layout.size - _PROPERTIES_SIZE
+        shape.body_start = layout.size + label_size + extension_size
+        return UserMessageView.shaped(packet, shape)
+
+    def views(self, messages: Sequence[Message], first: int, sent_time: int) -> list[UserMessageView]:
+        """The packets of several messages with consecutive MessageIDs, as L{view} makes each.
+
+        Consecutive ones that differ in their bodies alone, of which the sizes are equal, share their bytes
+        and their shape.
+        """
+        if isinstance(messages, MessageRun):
+            bodies: Sequence[bytes] = messages.bodies
+            templates: Iterable[Message] = repeat(messages.template, len(bodies))
+        else:
+            bodies, templates = [message.body for message in messages], messages
+        views: list[UserMessageView] = []
+        add, join, number_bytes, make = views.append, b"".join, _NUMBER.pack, UserMessageView.__new__
+        last: Message | None = None
+        size = -1
+        begin = middle = end = b""
+        shape: PacketShape | None = None
+        for number, (message, body) in enumerate(zip(templates, bodies, strict=True), first):
+            if message is not last or len(body) != size:
+                whole = message if message.body is body else with_body(message, body)
+                view = self.view(whole, number, sent_time)
+                last, size = message, len(body)
+                packet, shape = view.packet, view.shape
+                begin, middle = packet[: _MESSAGE_ID.start], packet[_MESSAGE_ID.stop : shape.body_start]
+                end = packet[shape.body_start + size :]
+            else:
+                view = make(UserMessageView)
+                view.packet = join((begin, number_bytes(number), middle, body, end))
+                view.shape = shape  # type: ignore[assignment]
+            add(view)
+        return views
 
     def _names(self, message: Message) -> _Names:
         admin = message.admin_queue if message.acknowledge else None

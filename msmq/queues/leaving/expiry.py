@@ -37,9 +37,20 @@ class Expiry:
         self, positions: Iterable[MessagePosition], now: Moment
     ) -> tuple[list[MessagePosition], list[Departure]]:
         """The messages that have not expired, now scheduled, and the departures of the others."""
+        wall = now.wall
+        if isinstance(positions, list) and positions:
+            # Nearly all that arrive together expire together.
+            due, queue = positions[0].due, positions[0].queue
+            if (
+                due is not None
+                and due > wall
+                and not queue.is_deleted
+                and not [each for each in positions if each.due != due or each.queue is not queue]
+            ):
+                self._messages.of(due).update(dict.fromkeys(positions))
+                return positions, []
         late: list[MessagePosition] = []
         fresh: list[MessagePosition] = []
-        wall = now.wall
         last: int | None = None
         same_second: dict[Expiring, None] = {}
         for position in positions:

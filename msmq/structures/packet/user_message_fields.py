@@ -14,6 +14,7 @@ from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.debug_header import DebugHeader
 from msmq.structures.packet.kept_packet import dead_letter_queue_of, packet_of
 from msmq.structures.packet.multi_queue_format_header import MultiQueueFormatHeader
+from msmq.structures.packet.packet_shape import PacketShape
 from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
 from msmq.structures.packet.soap_header import SoapHeader
 from msmq.structures.packet.transaction_header import TransactionHeader
@@ -45,10 +46,7 @@ class UserMessageFields:
     is_transactional: bool
     packet: bytes
     source_queue_manager: bytes
-    _extension_size: int
-    _label_length: int
-    _names_end: int
-    _properties: int
+    shape: PacketShape
 
     # BaseHeader
 
@@ -155,7 +153,7 @@ class UserMessageFields:
         """ConnectorType, opaque."""
         if not self.flags & UserHeader.CQ:
             return None
-        return guid_from_bytes(self.packet[self._names_end - 16 : self._names_end])
+        return guid_from_bytes(self.packet[self.shape.names_end - 16 : self.shape.names_end])
 
     @property
     def user_header(self) -> UserHeader:
@@ -172,44 +170,44 @@ class UserMessageFields:
     @property
     def transaction(self) -> TransactionHeader | None:
         """The whole TransactionHeader."""
-        return TransactionHeader.read(self._reader(self._names_end)) if self.is_transactional else None
+        return TransactionHeader.read(self._reader(self.shape.names_end)) if self.is_transactional else None
 
     @property
     def tx_sequence_id(self) -> TxSequenceID | None:
         """The sequence of a transactional message."""
         if not self.is_transactional:
             return None
-        return TxSequenceID(self._u32(self._names_end + 4), self._u32(self._names_end + 8))
+        return TxSequenceID(self._u32(self.shape.names_end + 4), self._u32(self.shape.names_end + 8))
 
     @property
     def tx_sequence_number(self) -> int:
         """Its number in the sequence; 0 if the message is not transactional."""
-        return self._u32(self._names_end + 12) if self.is_transactional else 0
+        return self._u32(self.shape.names_end + 12) if self.is_transactional else 0
 
     @property
     def previous_tx_sequence_number(self) -> int:
         """The number of the previous message, 0 if there is none or the message is not transactional."""
-        return self._u32(self._names_end + 16) if self.is_transactional else 0
+        return self._u32(self.shape.names_end + 16) if self.is_transactional else 0
 
     @property
     def transaction_offset(self) -> int:
         """Offset of the TransactionHeader, if there is one."""
-        return self._names_end
+        return self.shape.names_end
 
     @property
     def properties_offset(self) -> int:
         """Offset of the MessagePropertiesHeader."""
-        return self._properties
+        return self.shape.properties
 
     @property
     def is_first(self) -> bool:
         """Whether it is marked as the first message of its transaction."""
-        return self.is_transactional and self.packet[self._names_end] & TransactionHeader.FM != 0
+        return self.is_transactional and self.packet[self.shape.names_end] & TransactionHeader.FM != 0
 
     @property
     def is_last(self) -> bool:
         """Whether it is marked as the last message of its transaction."""
-        return self.is_transactional and self.packet[self._names_end] & TransactionHeader.LM != 0
+        return self.is_transactional and self.packet[self.shape.names_end] & TransactionHeader.LM != 0
 
     # SecurityHeader
 
@@ -243,9 +241,9 @@ class UserMessageFields:
     def security_offset(self) -> int:
         """Offset of the SecurityHeader, if there is one."""
         if not self.is_transactional:
-            return self._names_end
+            return self.shape.names_end
         # Flags.FA: an identifier of 16 bytes follows.
-        return self._names_end + (36 if self.packet[self._names_end] & 1 else 20)
+        return self.shape.names_end + (36 if self.packet[self.shape.names_end] & 1 else 20)
 
     @property
     def authentication_level(self) -> AuthenticationLevel:
@@ -274,67 +272,70 @@ class UserMessageFields:
     @property
     def correlation_id(self) -> bytes:
         """20 bytes; in an acknowledgement the identifier of the message that it is about."""
-        return self.packet[self._properties + 4 : self._properties + 24]
+        return self.packet[self.shape.properties + 4 : self.shape.properties + 24]
 
     @property
     def body_type(self) -> int:
         """BodyType."""
-        return self._u32(self._properties + 24)
+        return self._u32(self.shape.properties + 24)
 
     @property
     def application_tag(self) -> int:
         """ApplicationTag, opaque."""
-        return self._u32(self._properties + 28)
+        return self._u32(self.shape.properties + 28)
 
     @property
     def allocation_body_size(self) -> int:
         """AllocationBodySize, in bytes."""
-        return self._u32(self._properties + 36)
+        return self._u32(self.shape.properties + 36)
 
     @property
     def privacy_level(self) -> int:
         """PrivacyLevel, as received."""
-        return self._u32(self._properties + 40)
+        return self._u32(self.shape.properties + 40)
 
     @property
     def asks_for_privacy(self) -> bool:
         """Whether PrivacyLevel is one of the document's and not 0; evaluated for every sent message."""
-        return self.packet[self._properties + 40] != 0
+        return self.packet[self.shape.properties + 40] != 0
 
     @property
     def hash_algorithm(self) -> int:
         """HashAlgorithm, as received."""
-        return self._u32(self._properties + 44)
+        return self._u32(self.shape.properties + 44)
 
     @property
     def encryption_algorithm(self) -> int:
         """EncryptionAlgorithm, as received."""
-        return self._u32(self._properties + 48)
+        return self._u32(self.shape.properties + 48)
 
     @property
     def label(self) -> str:
         """The label, without its NUL."""
-        if not self._label_length:
+        if not self.shape.label_length:
             return ""
-        start = self._properties + 56
-        return self.packet[start : start + 2 * self._label_length - 2].decode("utf-16-le", "surrogatepass")
+        start = self.shape.properties + 56
+        return self.packet[start : start + 2 * self.shape.label_length - 2].decode(
+            "utf-16-le", "surrogatepass"
+        )
 
     @property
     def extension(self) -> bytes:
         """ExtensionData."""
-        start = self._properties + 56 + 2 * self._label_length
-        return self.packet[start : start + self._extension_size]
+        start = self.shape.properties + 56 + 2 * self.shape.label_length
+        return self.packet[start : start + self.shape.extension_size]
 
     @property
     def extension_size(self) -> int:
         """Bytes of ExtensionData."""
-        return self._extension_size
+        return self.shape.extension_size
 
     @property
     def body(self) -> memoryview:
         """MessageBody, without a copy; it is encrypted if the SecurityHeader says so."""
-        start = self._properties + 56 + 2 * self._label_length + self._extension_size
-        return memoryview(self.packet)[start : start + self.body_size]
+        shape = self.shape
+        start = shape.body_start
+        return memoryview(self.packet)[start : start + shape.body_size]
 
     def common_bytes(self) -> bytes | None:
         """The bytes that messages with the same properties share: all but number, time, transaction and body.
@@ -342,16 +343,16 @@ class UserMessageFields:
         The sizes of the body differ with it. C{None} for a message with a SecurityHeader, or with a long
         extension.
         """
-        if self.flags & 0x00080000 or self._extension_size > 256:
+        if self.flags & 0x00080000 or self.shape.extension_size > 256:
             return None
         packet = self.packet
-        properties = self._properties
-        start = properties + 56 + 2 * self._label_length + self._extension_size
+        properties = self.shape.properties
+        start = properties + 56 + 2 * self.shape.label_length + self.shape.extension_size
         return b"".join(
             (
                 packet[2:4],
                 packet[16:52],
-                packet[60 : self._names_end],
+                packet[60 : self.shape.names_end],
                 packet[properties : properties + 32],
                 packet[properties + 40 : start],
                 # What is behind the body without its padding, of which there are up to three bytes.
@@ -391,8 +392,7 @@ class UserMessageFields:
 
     @property
     def _properties_end(self) -> int:
-        end = self._properties + 56 + 2 * self._label_length + self._extension_size + self.body_size
-        return end + 3 & ~3
+        return self.shape.body_start + self.shape.body_size + 3 & ~3
 
     def _after_debug(self) -> Reader:
         reader = self._reader(self._properties_end)

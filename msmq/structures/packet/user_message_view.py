@@ -9,13 +9,15 @@ accept it or raise the error.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from struct import Struct
 from typing import Final
 
 from msmq.errors import RemoteProtocolError
 from msmq.structures.packet.base_header import INFINITE, BaseHeader
 from msmq.structures.packet.kept_packet import without_kept_headers
+from msmq.structures.packet.packet_shape import PacketShape
 from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_header import UserHeader
@@ -40,11 +42,13 @@ from msmq.wire.reader import Reader
 __all__ = [
     "UserMessageView",
     "have_one_destination",
+    "have_one_shape",
     "measure_user_message",
     "patch_hop_count",
     "patch_sequence",
     "patch_session_header",
     "patch_time_to_reach_queue",
+    "views_of",
 ]
 
 # VersionNumber, BaseHeader.Flags, Signature, PacketSize, TimeToReachQueue, SourceQueueManager,
@@ -65,13 +69,14 @@ class UserMessageView(UserMessageFields):
 
     It is the message that [MS-MQQB] 3.1.7.10 and [MS-MQDMPR] 3.1.7.1.31 deserialize a packet to.
 
-    The constructor locates every header and validates the packet; afterwards fields are read from the bytes,
-    and values are not cached.
+    The constructor locates every header and validates the packet; afterwards fields are read from its shape
+    or the bytes, and values are not cached.
 
     @param packet: exactly PacketSize bytes with Flags.SH clear, as the framer returns them; in a store also
         its local headers (L{msmq.structures.packet.kept_packet}).
     @raise RemoteProtocolError: the packet is malformed.
     @ivar packet: the bytes.
+    @ivar shape: the fields that it may share with other packets, among them all of the following.
     @ivar size: their number.
     @ivar base_flags: BaseHeader.Flags.
     @ivar flags: UserHeader.Flags.
@@ -89,43 +94,27 @@ class UserMessageView(UserMessageFields):
     @ivar body_size: bytes of the body.
     """
 
-    __slots__ = (
-        "_extension_size",
-        "_label_length",
-        "_names_end",
-        "_properties",
-        "acknowledge",
-        "base_flags",
-        "body_size",
-        "flags",
-        "is_recoverable",
-        "is_transactional",
-        "message_class",
-        "packet",
-        "queue_manager_address",
-        "reach_limit",
-        "sent_time",
-        "size",
-        "source_queue_manager",
-    )
+    __slots__ = ("packet", "shape")
 
-    acknowledge: int
-    base_flags: int
-    body_size: int
-    flags: int
-    is_recoverable: bool
-    is_transactional: bool
-    message_class: int
     packet: bytes
-    queue_manager_address: bytes
-    reach_limit: float
-    sent_time: int
-    size: int
-    source_queue_manager: bytes
-    _extension_size: int
-    _label_length: int
-    _names_end: int
-    _properties: int
+    shape: PacketShape
+
+    acknowledge: int = property(attrgetter("shape.acknowledge"))  # type: ignore[assignment]
+    base_flags: int = property(attrgetter("shape.base_flags"))  # type: ignore[assignment]
+    body_size: int = property(attrgetter("shape.body_size"))  # type: ignore[assignment]
+    flags: int = property(attrgetter("shape.flags"))  # type: ignore[assignment]
+    is_recoverable: bool = property(attrgetter("shape.is_recoverable"))  # type: ignore[assignment]
+    is_transactional: bool = property(attrgetter("shape.is_transactional"))  # type: ignore[assignment]
+    message_class: int = property(attrgetter("shape.message_class"))  # type: ignore[assignment]
+    queue_manager_address: bytes = property(  # type: ignore[assignment]
+        attrgetter("shape.queue_manager_address")
+    )
+    reach_limit: float = property(attrgetter("shape.reach_limit"))  # type: ignore[assignment]
+    sent_time: int = property(attrgetter("shape.sent_time"))  # type: ignore[assignment]
+    size: int = property(attrgetter("shape.size"))  # type: ignore[assignment]
+    source_queue_manager: bytes = property(  # type: ignore[assignment]
+        attrgetter("shape.source_queue_manager")
+    )
 
     def __init__(self, packet: bytes) -> None:
         self.packet = packet
@@ -155,7 +144,7 @@ class UserMessageView(UserMessageFields):
                 raise Unusual
             if flags & 0x0047E000:  # AQ, RQ, CQ
                 position = after_other_names(packet, position, flags)
-            self._names_end = position
+            names_end = position
             if flags & 0x00180000:  # TH, SH
                 position = after_transaction_and_security(packet, position, flags)
             wanted, label_length, message_class, body_size, extension_size = _SIZES(packet, position)
@@ -172,66 +161,35 @@ class UserMessageView(UserMessageFields):
         except (Unusual, struct.error, IndexError):
             self._read_strictly()
             return
-        self.size = size
-        self.base_flags = base_flags
-        self.flags = flags
-        self.is_recoverable = flags & 0x20 != 0
-        self.is_transactional = flags & 0x00100000 != 0
-        self.source_queue_manager = source
-        self.queue_manager_address = address
-        self.sent_time = sent_time
-        self.reach_limit = NEVER if time_to_reach == INFINITE else sent_time + time_to_reach + 1
-        self.acknowledge = wanted & 0x0F
-        self.message_class = message_class
-        self.body_size = body_size
-        self._properties = position
-        self._label_length = label_length
-        self._extension_size = extension_size
+        self.shape = shape = PacketShape()
+        shape.size = size
+        shape.base_flags = base_flags
+        shape.flags = flags
+        shape.is_recoverable = flags & 0x20 != 0
+        shape.is_transactional = flags & 0x00100000 != 0
+        shape.source_queue_manager = source
+        shape.queue_manager_address = address
+        shape.sent_time = sent_time
+        shape.reach_limit = NEVER if time_to_reach == INFINITE else sent_time + time_to_reach + 1
+        shape.acknowledge = wanted & 0x0F
+        shape.message_class = message_class
+        shape.body_size = body_size
+        shape.properties = position
+        shape.label_length = label_length
+        shape.extension_size = extension_size
+        shape.names_end = names_end
+        shape.body_start = position + 56 + 2 * label_length + extension_size
+        if base_flags & 0x0120 or flags & 0x10880000:  # DH, TR; HH, MQ, SH
+            shape.before = None
+        else:
+            shape.share(packet)
 
     @classmethod
-    def known(
-        cls,
-        packet: bytes,
-        *,
-        base_flags: int,
-        flags: int,
-        is_recoverable: bool,
-        acknowledge: int,
-        source_queue_manager: bytes,
-        queue_manager_address: bytes,
-        sent_time: int,
-        time_to_reach_queue: int,
-        message_class: int,
-        body_size: int,
-        extension_size: int,
-        label_length: int,
-        names_end: int,
-        properties: int,
-    ) -> UserMessageView:
-        """A view of a packet that was built locally, with known offsets and without validation.
-
-        @param label_length: characters of the label, its NUL included.
-        @param names_end: where the UserHeader ends.
-        @param properties: where the MessagePropertiesHeader begins.
-        """
+    def shaped(cls, packet: bytes, shape: PacketShape) -> UserMessageView:
+        """A view of a packet that is known to have this shape, without validation."""
         view = cls.__new__(cls)
         view.packet = packet
-        view.size = len(packet)
-        view.base_flags = base_flags
-        view.flags = flags
-        view.is_recoverable = is_recoverable
-        view.is_transactional = flags & 0x00100000 != 0
-        view.source_queue_manager = source_queue_manager
-        view.queue_manager_address = queue_manager_address
-        view.sent_time = sent_time
-        view.reach_limit = NEVER if time_to_reach_queue == INFINITE else sent_time + time_to_reach_queue + 1
-        view.acknowledge = acknowledge
-        view.message_class = message_class
-        view.body_size = body_size
-        view._extension_size = extension_size
-        view._label_length = label_length
-        view._names_end = names_end
-        view._properties = properties
+        view.shape = shape
         return view
 
     def _read_strictly(self) -> None:
@@ -239,11 +197,10 @@ class UserMessageView(UserMessageFields):
         record = self.packet
         packet = without_kept_headers(record)
         if packet is not None:
-            view = UserMessageView(packet)
-            for name in self.__slots__:
-                setattr(self, name, getattr(view, name))
-            self.packet = record
-            self.size = len(record)
+            shape = UserMessageView(packet).shape
+            shape.before = None
+            shape.size = len(record)
+            self.shape = shape
             return
         message = UserMessage.from_bytes(self.packet)
         if message.base.has_session_header:
@@ -257,28 +214,70 @@ class UserMessageView(UserMessageFields):
         reader = Reader(self.packet)
         reader.skip(BaseHeader.SIZE, BaseHeader.NAME)
         user = UserHeader.read(reader)
-        self._names_end = reader.position
+        self.shape = shape = PacketShape()
+        shape.before = None
+        shape.names_end = reader.position
         if user.has_transaction_header:
             TransactionHeader.read(reader)
         if user.has_security_header:
             SecurityHeader.read(reader)
-        self._properties = reader.position
-        _, self.base_flags, _, self.size, time_to_reach, source, address, sent_time, self.flags, _ = (
+        shape.properties = reader.position
+        _, shape.base_flags, _, shape.size, time_to_reach, source, address, sent_time, shape.flags, _ = (
             _BEGINNING(self.packet)
         )
-        wanted, self._label_length, self.message_class, self.body_size, self._extension_size = _SIZES(
-            self.packet, self._properties
+        wanted, shape.label_length, shape.message_class, shape.body_size, shape.extension_size = _SIZES(
+            self.packet, shape.properties
         )
-        self.is_recoverable = user.is_recoverable
-        self.is_transactional = user.has_transaction_header
-        self.source_queue_manager = source
-        self.queue_manager_address = address
-        self.sent_time = sent_time
-        self.reach_limit = NEVER if time_to_reach == INFINITE else sent_time + time_to_reach + 1
-        self.acknowledge = wanted & 0x0F
+        shape.is_recoverable = user.is_recoverable
+        shape.is_transactional = user.has_transaction_header
+        shape.source_queue_manager = source
+        shape.queue_manager_address = address
+        shape.sent_time = sent_time
+        shape.reach_limit = NEVER if time_to_reach == INFINITE else sent_time + time_to_reach + 1
+        shape.acknowledge = wanted & 0x0F
+        shape.body_start = shape.properties + 56 + 2 * shape.label_length + shape.extension_size
 
     def __repr__(self) -> str:
         return f"<UserMessageView {self.identifier}, {self.size} bytes>"
+
+
+def views_of(packets: Iterable[bytes], shape: PacketShape | None = None) -> list[UserMessageView]:
+    """The views of packets that arrived together, most of which have one shape.
+
+    @param shape: of a packet before them.
+    @raise RemoteProtocolError: one is malformed.
+    """
+    views: list[UserMessageView] = []
+    add = views.append
+    make = UserMessageView.__new__
+    before = names = b""
+    size = end = 0
+    is_simple = False
+    for packet in packets:
+        if is_simple and packet[:56] == before and packet[60:end] == names and len(packet) == size:
+            view = make(UserMessageView)
+            view.packet = packet
+            view.shape = shape  # type: ignore[assignment]
+        elif shape is not None and shape.before is not None and shape.fits(packet):
+            view = UserMessageView.shaped(packet, shape)
+            before, names, size = shape.before, shape.names, shape.size
+            end = 60 + len(names)
+            is_simple = not shape.is_transactional
+        else:
+            view = UserMessageView(packet)
+            shape = view.shape
+            is_simple = False
+        add(view)
+    return views
+
+
+def have_one_shape(messages: Sequence[UserMessageView]) -> bool:
+    """Whether messages share one L{PacketShape}; of equal ones that were read apart they may be false.
+
+    Then what holds for the header of one holds for all, except for what L{PacketShape} lists.
+    """
+    shape = messages[0].shape
+    return not [message for message in messages if message.shape is not shape]
 
 
 def have_one_destination(messages: Sequence[UserMessageView]) -> bool:
@@ -287,8 +286,10 @@ def have_one_destination(messages: Sequence[UserMessageView]) -> bool:
     All rules that depend on these alone give one answer for all of them. It is a matter of a comparison of
     bytes for each message; false says nothing.
     """
+    if have_one_shape(messages):
+        return True
     first = messages[0]
-    end = first._names_end
+    end = first.shape.names_end
     return (
         len({message.packet[_FLAGS_AT:end] for message in messages}) == 1
         and len({message.queue_manager_address for message in messages}) == 1

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.arriving.message_run import MessageRun
 from msmq.queues.arriving.packet_builder import PacketBuilder, build_packet, list_of_destinations
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.format_name import (
@@ -36,12 +37,16 @@ from msmq.structures.packet.multi_queue_format_header import (
     MQFDirectQueueFormatName,
     MultiQueueFormatHeader,
 )
+from msmq.structures.packet.packet_shape import PacketShape
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA, GAMMA, NULL
+
+FIELDS = set(PacketShape.__slots__) - {"before", "names", "rest"}
+"""The fields of a packet among the attributes of its shape."""
 
 DIRECT = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\orders")
 EXPECTED_DESTINATIONS: dict[FormatName, tuple[QueueNameKind, QueueName, UUID]] = {
@@ -208,8 +213,28 @@ class EquivalenceTests(SynchronousTestCase):
         )
         made = builder.view(message, 1, 2)
         read = UserMessageView(made.packet)
-        for name in UserMessageView.__slots__:
-            self.assertEqual(getattr(made, name), getattr(read, name), name)
+        self.assertEqual(made.packet, read.packet)
+        for name in FIELDS:
+            self.assertEqual(getattr(made.shape, name), getattr(read.shape, name), name)
+
+    @given(
+        messages(),
+        st.lists(st.binary(max_size=40), min_size=1, max_size=6),
+        st.sampled_from((b"", list_of_destinations((DIRECT, PublicFormatName(GAMMA))))),
+    )
+    def test_run(self, message: Message, bodies: list[bytes], destinations: bytes) -> None:
+        """The packets of a run are those of its messages, one by one."""
+        builder = PacketBuilder(DIRECT, source=ALPHA, destinations=destinations)
+        run = MessageRun(message, bodies)
+        views = builder.views(run, 7, 2)
+        alone = [builder.view(one, number, 2) for number, one in enumerate(run, 7)]
+        self.assertEqual([view.packet for view in views], [view.packet for view in alone])
+        self.assertEqual([view.size for view in views], [len(view.packet) for view in views])
+        again = builder.views([message] * len(bodies), 7, 2)
+        self.assertEqual(
+            [view.packet for view in again],
+            [builder.build(message, message_id=number, sent_time=2) for number in range(7, 7 + len(bodies))],
+        )
 
     @given(st.lists(messages(), max_size=6))
     def test_one_builder_for_many(self, sent: list[Message]) -> None:

@@ -14,6 +14,7 @@ from msmq.control.protocol.runs import LONGEST, RUN, MalformedRun, bodies_of, ch
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.messages.properties import flag, number, read_key, read_properties, text
 from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.message_run import MessageRun, templates_of
 from msmq.structures.status import MQError
 
 _OVERHEAD: Final = 64
@@ -35,7 +36,7 @@ class SendSlice:
     @property
     def is_transactional(self) -> bool:
         """Whether any of the messages is."""
-        return any(message.transactional for message in self.messages)
+        return any(message.transactional for message in templates_of(self.messages))
 
 
 @attrs.frozen
@@ -47,6 +48,7 @@ class _Header:
     extension_size: int
     run: int | Sequence[int] | None
     arguments: dict[str, Any]
+    template: Message
 
 
 class SliceBuilder:
@@ -79,25 +81,26 @@ class SliceBuilder:
         limits = self._limits
         destination, found = self._messages(records[0])
         self._destination = named = destination
-        messages: list[Message] = []
+        parts: list[Sequence[Message]] = []
         keys: list[str | None] = []
-        size = costs = 0
+        size = costs = count = 0
         while named == destination:
             record = records.popleft()
             costs += cost(record)
             size += len(record.body)
-            messages += found
+            parts.append(found)
+            count += len(found)
             keys += [self._key] * len(found)
-            if not records or len(messages) >= limits.slice_messages or size >= limits.slice_bytes:
+            if not records or count >= limits.slice_messages or size >= limits.slice_bytes:
                 break
             try:
                 named, found = self._messages(records[0])
             except MQError:
                 break
         has_keys = any(key is not None for key in keys)
-        return SendSlice(destination, messages, costs, keys if has_keys else None)
+        return SendSlice(destination, _joined(parts), costs, keys if has_keys else None)
 
-    def _messages(self, record: StreamRecord) -> tuple[str, list[Message]]:
+    def _messages(self, record: StreamRecord) -> tuple[str, Sequence[Message]]:
         # Consecutive records share an equal header, which is parsed once.
         last = self._last
         if last is None or last.header is not record.header:
@@ -105,15 +108,14 @@ class SliceBuilder:
         destination = self._destination if last.destination is None else last.destination
         if destination is None:
             raise invalid("the first record of a stream must have a destination")
-        arguments = last.arguments
         if last.run is not None:
             try:
-                return destination, [
-                    Message(body=body, **arguments) for body in bodies_of(last.run, record.body)
-                ]
+                return destination, MessageRun(last.template, bodies_of(last.run, record.body))
             except MalformedRun as error:
                 raise invalid(str(error)) from error
-        return destination, [_message(record, last.extension_size, arguments)]
+        if not last.extension_size:
+            return destination, MessageRun(last.template, [record.body])
+        return destination, [_message(record, last.extension_size, last.arguments)]
 
     def _read(self, header: Mapping[str, Any]) -> _Header:
         properties = dict(header)
@@ -132,12 +134,23 @@ class SliceBuilder:
         arguments = read_properties(
             properties, is_recoverable=self._key is not None and self._keeps_recoverable
         )
-        return _Header(header, destination, extension_size, run, arguments)
+        return _Header(header, destination, extension_size, run, arguments, Message(**arguments))
+
+
+def _joined(parts: Sequence[Sequence[Message]]) -> Sequence[Message]:
+    """All of them, as one run if they have the same properties."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    if isinstance(first, MessageRun):
+        template = first.template
+        runs = [part for part in parts if isinstance(part, MessageRun) and part.template is template]
+        if len(runs) == len(parts):
+            return MessageRun(template, [body for run in runs for body in run.bodies])
+    return [message for part in parts for message in part]
 
 
 def _message(record: StreamRecord, extension_size: int, arguments: Mapping[str, Any]) -> Message:
-    if extension_size == 0:
-        return Message(body=record.body, **arguments)
     body_size = len(record.body) - extension_size
     if body_size < 0:
         raise invalid(f"extension_size is {extension_size} in a record of {len(record.body)} bytes")

@@ -154,6 +154,9 @@ class GroupPlan(GroupContent):
         rows = MessageRows()
         if kept is not None:
             rows = kept.express if change.is_express else kept.messages
+        if kept is not None and not change.is_express and len(change.lookup_ids) > 1:
+            self._remove_many(kept, change.lookup_ids)
+            return
         undo, dead = self.undo, self.dead
         gone = array("Q")
         for lookup_id in change.lookup_ids:
@@ -164,6 +167,18 @@ class GroupPlan(GroupContent):
             elif not 0 <= lookup_id <= LAST_LOOKUP_ID:
                 raise outside(lookup_id)
         if kept is not None and gone and not change.is_express:
+            self.write(records.messages_gone_record(kept.number, gone))
+
+    def _remove_many(self, kept: KeptQueue, lookup_ids: Sequence[int]) -> None:
+        """Remove messages of the log together, of which most are consecutive."""
+        for lookup_id in (min(lookup_ids), max(lookup_ids)):
+            if not 0 <= lookup_id <= LAST_LOOKUP_ID:
+                raise outside(lookup_id)
+        messages = kept.messages
+        gone, rows = messages.take(array("Q", lookup_ids))
+        if gone:
+            self.undo.append((lambda _: messages.restore(gone, rows), None, None))
+            self.dead += _PLACES.iter_unpack(rows)
             self.write(records.messages_gone_record(kept.number, gone))
 
     def _remove_unread(self, change: RemoveUnread) -> None:
