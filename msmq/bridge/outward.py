@@ -21,7 +21,9 @@ LONGEST_HEADERS: Final = 0x10000
 """Limit on the headers of a message, in bytes; all of them share one frame."""
 
 _PERSISTENT: Final = {"express": 1, "recoverable": 2}
-_HEADER: Final = "header."
+HEADER: Final = "header."
+"""Prefix of the name of a header in a rule."""
+
 _SETTABLE: Final = (
     "content_type",
     "content_encoding",
@@ -32,15 +34,10 @@ _SETTABLE: Final = (
     "app_id",
     "priority",
 )
-"""Properties that a rule may set."""
+"""Properties that a rule may set, if the family of the broker has them."""
 
 _TEXT_BODY: Final = {8: "text/plain; charset=utf-16le", 31: "text/plain; charset=utf-16le", 30: "text/plain"}
 """Content types of the string types of ActiveXMessageFormatter."""
-
-
-def settable(name: str) -> bool:
-    """Whether a rule may set a property of AMQP of this name."""
-    return name in _SETTABLE or (name.startswith(_HEADER) and len(name) > len(_HEADER))
 
 
 def map_outward(
@@ -157,10 +154,10 @@ def _with_rules(properties: AmqpProperties, rules: OutwardRules, record: dict[st
     headers = dict(properties.headers)
     chosen: dict[str, Any] = {}
     for name, expression in rules.properties.items():
-        if name.startswith(_HEADER):
+        if name.startswith(HEADER):
             value = expression.value(record)
             if value is not None:
-                headers[name.removeprefix(_HEADER)] = value
+                headers[name.removeprefix(HEADER)] = value
         elif name == "priority":
             value = expression.value(record)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= SHORT_TEXT:

@@ -1,75 +1,71 @@
-"""Addresses of RabbitMQ in C{from} and C{to} of a route: C{amqp://HOST/VHOST?exchange=...}."""
+"""Addresses of brokers in C{from} and C{to} of a route: C{SCHEME://HOST:PORT,HOST:PORT/PATH?NAME=VALUE}."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import attrs
 
-from msmq.bridge_service.rabbitmq.settings import BrokerAddress
+from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.quoting import quoted
-
-SCHEMES: Final = {"amqp": 5672, "amqps": 5671}
-"""Schemes, with their default ports."""
-
-_PARAMETERS: Final = ("exchange", "routing_key", "queue")
 
 
 @attrs.frozen
 class BrokerUrl:
     """A parsed address.
 
+    @ivar path: what follows the slash behind the hosts, still with its percent signs; empty without one.
     @ivar user: C{None} without one.
-    @ivar exchange: C{None} without one; so are C{routing_key} and C{queue}.
     """
 
-    is_tls: bool
-    node: BrokerAddress
-    virtual_host: str
-    user: str | None = None
-    password: str | None = attrs.field(default=None, repr=False)
-    exchange: str | None = None
-    routing_key: str | None = attrs.field(default=None, repr=False)
-    queue: str | None = None
+    scheme: str
+    nodes: tuple[BrokerAddress, ...]
+    path: str = attrs.field(repr=False)
+    user: str | None
+    password: str | None = attrs.field(repr=False)
+    parameters: Mapping[str, str] = attrs.field(repr=False)
 
 
-def is_broker_url(text: str) -> bool:
-    """Whether a text is the address of a broker, and not that of a queue."""
-    return text.partition("://")[0].lower() in SCHEMES
+def scheme_of(text: str) -> str:
+    """The scheme of an address in lower case; empty for the name of a queue."""
+    scheme, separator, _ = text.partition("://")
+    return scheme.lower() if separator else ""
 
 
-def parse_broker_url(text: str) -> BrokerUrl:
+def parse_url(text: str, port: int, form: str, parameters: Sequence[str]) -> BrokerUrl:
     """Parse an address.
 
+    @param port: for hosts without one.
+    @param form: the form that it should have, for errors.
+    @param parameters: the names of its parameters.
     @raise ValueError: it is invalid; the text has no part of it, since it may have a password.
     """
+    scheme, _, rest = text.partition("://")
+    # Several hosts are not what urlsplit knows as a network location.
+    end = next((index for index, character in enumerate(rest) if character in "/?#"), len(rest))
+    login, _, hosts = rest[:end].rpartition("@")
+    path, _, query = rest[end:].partition("?")
+    user, has_password, password = login.partition(":")
     try:
-        parts = urlsplit(text)
-        port = parts.port
+        nodes = tuple(_address(host, port) for host in hosts.split(","))
     except ValueError:
-        raise ValueError("is not an address of the form amqp://HOST:PORT/VHOST?...") from None
-    if not parts.hostname:
-        raise ValueError("has no host; it has to be amqp://HOST:PORT/VHOST?...")
-    if parts.fragment:
+        raise ValueError(f"has no valid host; it has to be {form}") from None
+    if "#" in rest:
         raise ValueError("has a part after #; write %23 for the character")
-    found = parse_qs(parts.query, keep_blank_values=True)
+    found = parse_qs(query, keep_blank_values=True)
     for name, values in found.items():
-        if name not in _PARAMETERS:
-            raise ValueError(f"has the parameter {quoted(name)}; there are {', '.join(_PARAMETERS)}")
+        if name not in parameters:
+            raise ValueError(f"has the parameter {quoted(name)}; there are {', '.join(parameters)}")
         if len(values) > 1:
             raise ValueError(f"has the parameter {name} {len(values)} times")
-    path = parts.path.removeprefix("/")
-    if "/" in path:
-        raise ValueError("has a virtual host with a slash; write %2F for it")
-    is_tls = parts.scheme == "amqps"
     return BrokerUrl(
-        is_tls,
-        BrokerAddress(parts.hostname, port or SCHEMES[parts.scheme]),
-        unquote(path) or "/",
-        None if parts.username is None else unquote(parts.username),
-        None if parts.password is None else unquote(parts.password),
-        *(found.get(name, [None])[0] for name in _PARAMETERS),
+        scheme.lower(),
+        nodes,
+        path.removeprefix("/"),
+        unquote(user) if login else None,
+        unquote(password) if has_password else None,
+        {name: values[0] for name, values in found.items()},
     )
 
 
@@ -79,9 +75,14 @@ def parse_node(text: str) -> BrokerAddress:
     @raise ValueError: it is invalid.
     """
     try:
-        parts = urlsplit(f"//{text}")
-        if parts.hostname and parts.port and parts.netloc == text and "@" not in text:
-            return BrokerAddress(parts.hostname, parts.port)
+        return _address(text, 0)
     except ValueError:
-        pass
-    raise ValueError(f"must be HOST:PORT, not {quoted(text)}")
+        raise ValueError(f"must be HOST:PORT, not {quoted(text)}") from None
+
+
+def _address(text: str, port: int) -> BrokerAddress:
+    """A host, with a port unless there is one by default."""
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname or parts.netloc != text or "@" in text or not (parts.port or port):
+        raise ValueError("is not a host")
+    return BrokerAddress(parts.hostname, parts.port or port)

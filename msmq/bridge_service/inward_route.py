@@ -1,4 +1,4 @@
-"""InwardRoute: from a queue of RabbitMQ to a queue."""
+"""InwardRoute: from a broker to a queue."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from msmq.bridge.flight import RouteSteps
 from msmq.bridge.inward import is_request, map_inward
 from msmq.bridge.messages import AmqpMessage, MappingError, MessageForQueue
 from msmq.bridge.replies import ReplyAddress
+from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IConsumer, IDeadLetterPublisher
 from msmq.bridge_service.dead_letters import broker_dead_letter
 from msmq.bridge_service.queues import IBridgedQueues
-from msmq.bridge_service.rabbitmq.connection import BrokerConnection, connect
-from msmq.bridge_service.rabbitmq.consumer import QueueConsumer, peek
-from msmq.bridge_service.rabbitmq.dead_letter_queue import BrokerDeadLetters
-from msmq.bridge_service.rabbitmq.errors import BrokerError
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
@@ -45,7 +42,7 @@ _OF_A_MESSAGE: Final = frozenset(
 
 
 class InwardRoute(BridgeRoute):
-    """A route from a queue of a broker to a queue.
+    """A route from a broker to a queue.
 
     @param replies: where the addresses of requests are kept until they are answered.
     """
@@ -60,9 +57,9 @@ class InwardRoute(BridgeRoute):
         self._deliveries: dict[int, tuple[int, AmqpMessage]] = {}
         self._to_send: dict[int, MessageForQueue] = {}
         self._is_sending = False
-        self._consumer: QueueConsumer | None = None
-        self._connection: BrokerConnection | None = None
-        self._letters: BrokerDeadLetters | None = None
+        self._consumer: IConsumer | None = None
+        self._connection: IBrokerConnection | None = None
+        self._letters: IDeadLetterPublisher | None = None
         self._flight.destination_ready()
 
     def map(self, message: AmqpMessage) -> MessageForQueue:
@@ -73,15 +70,14 @@ class InwardRoute(BridgeRoute):
         return map_inward(message, self.settings.rules)
 
     async def test(self, count: int) -> list[dict[str, Any]]:
-        """Take the first messages of the queue of the broker, map them, and return them to it.
+        """Take the first messages of the source, map them, and return them to it.
 
         @raise BrokerError: the broker cannot be used.
         """
         settings = self.settings
-        connection = await connect(settings.broker, settings.broker.addresses[0], self._reactor)
+        connection = await self._broker.connect(self._broker.nodes[0])
         try:
-            channel = await connection.open_channel()
-            messages = await peek(channel, settings.broker_queue, count)
+            messages = await connection.peek(settings.broker_queue, count)
         finally:
             await connection.close()
         return [self._tested(message) for message in messages]
@@ -99,15 +95,16 @@ class InwardRoute(BridgeRoute):
 
     # The source.
 
-    async def _use(self, connection: BrokerConnection) -> None:
-        channel = await connection.open_channel()
-        consumer = QueueConsumer(channel, self._delivered)
-        self._connection, self._consumer = connection, consumer
-        self._letters = BrokerDeadLetters(connection, self.settings.dead_letters)
+    async def _use(self, connection: IBrokerConnection) -> None:
+        self._connection = connection
+        self._letters = connection.dead_letters(self.settings.dead_letters)
         try:
-            await consumer.start(self.settings.broker_queue, self.settings.window)
+            # Messages may be delivered before this returns; they are acknowledged in a later iteration.
+            self._consumer = consumer = await connection.open_consumer(
+                self.settings.broker_queue, self.settings.window, self._delivered
+            )
             self._works()
-            raise await channel.closed
+            raise await consumer.closed
         finally:
             self._connection = self._consumer = self._letters = None
             self.counts.retries += len(self._deliveries)
@@ -213,8 +210,6 @@ class InwardRoute(BridgeRoute):
             return
         if token in self._deliveries:
             identifier = message.properties.message_id or "(none)"
-            self._dead_lettered(
-                "", "", f"{reason}; message {identifier} of queue {self.settings.broker_queue}"
-            )
+            self._dead_lettered("", "", f"{reason}; message {identifier} of {self.settings.ends['source']}")
             self._acknowledge((token,))
             self._pump()

@@ -1,4 +1,4 @@
-"""OutwardRoute: from a queue to an exchange of RabbitMQ."""
+"""OutwardRoute: from a queue to a broker."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from msmq.bridge.flight import RouteSteps
 from msmq.bridge.messages import AmqpMessage, MappingError, QueuedMessage
 from msmq.bridge.outward import map_outward
 from msmq.bridge.replies import ReplyAddress
+from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IPublisher, PublishResults
 from msmq.bridge_service.dead_letters import queue_dead_letter
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
-from msmq.bridge_service.rabbitmq.connection import BrokerConnection, connect
-from msmq.bridge_service.rabbitmq.errors import BrokerError
-from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher, PublishResults
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import OutwardSettings
@@ -45,7 +43,7 @@ class _Batch:
 
 
 class OutwardRoute(BridgeRoute):
-    """A route from a queue to an exchange.
+    """A route from a queue to a broker.
 
     @param find_reply: for a route that publishes replies.
     """
@@ -60,8 +58,8 @@ class OutwardRoute(BridgeRoute):
         super().__init__(settings, queues, reactor)
         self.settings = settings
         self._find_reply = find_reply
-        self._publisher: ConfirmedPublisher | None = None
-        self._connection: BrokerConnection | None = None
+        self._publisher: IPublisher | None = None
+        self._connection: IBrokerConnection | None = None
         self._tokens = count(1)
         self._messages: dict[int, QueuedMessage] = {}
         self._batch_of: dict[int, _Batch] = {}
@@ -89,11 +87,9 @@ class OutwardRoute(BridgeRoute):
         @raise BrokerError: the broker cannot be used.
         @raise MQError: the queue cannot be read.
         """
-        connection = await connect(self.settings.broker, self.settings.broker.addresses[0], self._reactor)
+        connection = await self._broker.connect(self._broker.nodes[0])
         try:
-            channel = await connection.open_channel()
-            if self.settings.rules.exchange:
-                await channel.request("exchange_declare", exchange=self.settings.rules.exchange, passive=True)
+            await connection.check(self._destination)
         finally:
             await connection.close()
         messages = await self._queues.peek(self.settings.queue, count) if count else ()
@@ -104,9 +100,14 @@ class OutwardRoute(BridgeRoute):
             mapped = self.map(message)
         except MappingError as error:
             return tested(message.identifier, len(message.body), reason=str(error))
-        destination = f"{mapped.exchange or '(default)'} {mapped.routing_key}"
+        destination = self.settings.broker.destination(mapped.exchange, mapped.routing_key)
         properties = attrs.asdict(mapped.properties, recurse=False)
         return tested(message.identifier, len(message.body), destination, properties)
+
+    @property
+    def _destination(self) -> str:
+        """What has to exist at the broker before anything is published."""
+        return self.settings.rules.exchange
 
     def _work(self) -> list[Coroutine[Any, Any, None]]:
         return [self._receive(), self._supervise()]
@@ -172,12 +173,13 @@ class OutwardRoute(BridgeRoute):
 
     def _publish(self, token: int) -> None:
         assert self._publisher is not None
+        message = self._messages[token]
         try:
-            self._publisher.publish(self.map(self._messages[token]), token)
+            self._publisher.publish(message, self.map(message), token)
         except MappingError as error:
             self._flight.failed(token, str(error))
         except ValueError as error:
-            self._flight.failed(token, f"mapping: AMQP cannot encode the message: {error}")
+            self._flight.failed(token, f"mapping: the message cannot be encoded: {error}")
 
     def _done(self, token: int) -> None:
         """A message needs nothing more; its batch is removed with the last of its messages."""
@@ -193,9 +195,12 @@ class OutwardRoute(BridgeRoute):
             self._fails(f"queue {self.settings.queue}: {error}")
             self._lose_source()
             return
+        gone = [self._messages[token].identifier for token in batch.tokens if token in self._messages]
         for token in batch.tokens:
             self._messages.pop(token, None)
             self._batch_of.pop(token, None)
+        if self._publisher is not None:
+            self._publisher.removed(gone)
         self._flight.removed(batch.tokens)
         self._make_room()
         self._pump()
@@ -219,15 +224,11 @@ class OutwardRoute(BridgeRoute):
 
     # The destination.
 
-    async def _use(self, connection: BrokerConnection) -> None:
-        channel = await connection.open_channel()
-        if self.settings.rules.exchange:
-            await channel.request("exchange_declare", exchange=self.settings.rules.exchange, passive=True)
-        publisher = ConfirmedPublisher(
-            channel, PublishResults(confirmed=self._confirmed, returned=self._returned, nacked=self._nacked)
+    async def _use(self, connection: IBrokerConnection) -> None:
+        results = PublishResults(
+            confirmed=self._confirmed, returned=self._returned, nacked=self._nacked, failed=self._refused
         )
-        await publisher.start()
-        connection.on_blocked(self._blocked)
+        publisher = await connection.open_publisher(self._destination, results, self._blocked)
         self._publisher, self._connection = publisher, connection
         culprit = ""
         try:
@@ -235,7 +236,7 @@ class OutwardRoute(BridgeRoute):
             self._flight.destination_ready()
             self._make_room()
             self._pump()
-            error = await channel.closed
+            error = await publisher.closed
             culprit = str(error) if error.is_message_to_blame else ""
             raise error
         finally:
@@ -247,7 +248,7 @@ class OutwardRoute(BridgeRoute):
     def _disconnected(self, error: BrokerError, delay: float) -> None:
         if error.is_message_to_blame:
             # The broker works; the message is found by sending one at a time.
-            self.address = None
+            self.node = None
             return
         super()._disconnected(error, delay)
 
@@ -265,12 +266,17 @@ class OutwardRoute(BridgeRoute):
         self._flight.nacked(token)
         self._pump_soon()
 
-    def _blocked(self, is_blocked: bool) -> None:
-        self._flight.blocked(is_blocked)
-        if is_blocked:
-            self.log.warn(
-                "route {route} of the bridge is blocked: the broker has raised an alarm", route=self.name
-            )
+    def _refused(self, token: int, reason: str) -> None:
+        if self._connection is not None:
+            self._connection.is_working = True
+        self._flight.failed(token, reason)
+        self._pump_soon()
+
+    def _blocked(self, reason: str) -> None:
+        self._blockage = reason
+        self._flight.blocked(bool(reason))
+        if reason:
+            self.log.warn("route {route} of the bridge is blocked: {reason}", route=self.name, reason=reason)
         else:
             self.log.info("route {route} of the bridge is no longer blocked", route=self.name)
         self._pump()

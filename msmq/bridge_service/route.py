@@ -12,12 +12,12 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.bridge.flight import RouteFlight, RouteSteps
+from msmq.bridge_service.brokers import BrokerError, IBrokerConnection
+from msmq.bridge_service.families import open_broker
 from msmq.bridge_service.queues import IBridgedQueues
-from msmq.bridge_service.rabbitmq.connection import BrokerConnection, ConnectionReports, supervise
-from msmq.bridge_service.rabbitmq.errors import BrokerError
-from msmq.bridge_service.rabbitmq.settings import BrokerAddress
 from msmq.bridge_service.route_state import RouteCondition, RouteCounts
 from msmq.bridge_service.settings import RouteSettings
+from msmq.bridge_service.supervision import ConnectionReports, supervise
 
 REFUSED_AGAIN: Final = 1.0
 """Seconds until a message is sent again that was refused for now, or a dead letter that was not stored."""
@@ -29,7 +29,7 @@ class BridgeRoute(ABC):
     The flight decides what is to be done; a subclass does it.
 
     @ivar counts: what it has done.
-    @ivar address: the node of the broker to which it is connected; C{None} if it is not.
+    @ivar node: that of the broker to which it is connected; C{None} if it is not.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -37,13 +37,15 @@ class BridgeRoute(ABC):
     def __init__(self, settings: RouteSettings, queues: IBridgedQueues, reactor: IReactorTime) -> None:
         self.name = settings.name
         self.counts = RouteCounts()
-        self.address: BrokerAddress | None = None
+        self.node: str | None = None
         self._common = settings
+        self._broker = open_broker(settings.broker, reactor)
         self._queues = queues
         self._reactor = reactor
         self._flight = RouteFlight(settings.window, settings.stops_at_failure)
         self._tasks: list[Deferred[None]] = []
         self._problem = ""
+        self._blockage = ""
         self._logged = ""
         self._is_pumping = False
         self._is_stopped = False
@@ -71,7 +73,7 @@ class BridgeRoute(ABC):
         """The reason of the condition; empty if there is none."""
         if self._flight.stop_reason:
             return self._flight.stop_reason
-        return self._problem or ("the broker has raised an alarm" if self._flight.is_blocked else "")
+        return self._problem or (self._blockage if self._flight.is_blocked else "")
 
     @property
     def in_flight(self) -> int:
@@ -114,7 +116,7 @@ class BridgeRoute(ABC):
         """Do what the flight has decided."""
 
     @abstractmethod
-    async def _use(self, connection: BrokerConnection) -> None:
+    async def _use(self, connection: IBrokerConnection) -> None:
         """Use a new connection until it is lost, which is a L{BrokerError}."""
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
@@ -131,11 +133,11 @@ class BridgeRoute(ABC):
         reports = ConnectionReports(
             connected=self._connected, failed=self._disconnected, is_stopped=lambda: self._is_stopped
         )
-        await supervise(self._common.broker, self._reactor, self._use, reports)
+        await supervise(self._broker, self._common.broker, self._reactor, self._use, reports)
 
-    def _connected(self, address: BrokerAddress) -> None:
+    def _connected(self, node: str) -> None:
         self.counts.connections += 1
-        self.address = address
+        self.node = node
 
     def _works(self) -> None:
         """The route is able to forward messages: log it, if it was not."""
@@ -145,11 +147,11 @@ class BridgeRoute(ABC):
             self.log.info(
                 "route {route} of the bridge is connected to {address}",
                 route=self.name,
-                address=str(self.address),
+                address=self.node,
             )
 
     def _disconnected(self, error: BrokerError, delay: float) -> None:
-        self.address = None
+        self.node = None
         self.counts.attempts += 1
         self._fails(str(error))
 

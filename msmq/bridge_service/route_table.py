@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from msmq.bridge.expressions import MessageExpression
 from msmq.bridge.inward import SETTABLE
-from msmq.bridge.outward import settable
+from msmq.bridge.outward import HEADER
 from msmq.bridge.rules import HOP_LIMIT, InwardRules, OutwardRules
-from msmq.bridge_service.addresses import BrokerUrl, is_broker_url, parse_broker_url, parse_node
-from msmq.bridge_service.rabbitmq.settings import BrokerSettings
+from msmq.bridge_service.addresses import parse_node
+from msmq.bridge_service.families import FAMILIES, FORMS, family_of
+from msmq.bridge_service.family import BrokerEnd, BrokerFamily, RouteKeyError
 from msmq.bridge_service.settings import DEAD_LETTERS, InwardSettings, OutwardSettings
 from msmq.quoting import quoted
 from msmq.toml.document import nearest
@@ -34,10 +34,11 @@ def _name(text: str) -> None:
 
 
 def _end(text: str) -> None:
-    if is_broker_url(text):
-        parse_broker_url(text)
-    elif "\\" not in text and "=" not in text:
-        raise ValueError("must be a queue (.\\private$\\NAME or a format name), amqp://... or amqps://...")
+    family = family_of(text)
+    if family is not None:
+        family.parse(text)
+    elif "://" in text or ("\\" not in text and "=" not in text):
+        raise ValueError(f"must be a queue (.\\private$\\NAME or a format name), or one of {FORMS}")
 
 
 def _file(text: str) -> None:
@@ -134,9 +135,6 @@ class RouteTables:
         if len(entries) > LARGEST_NUMBER:
             self.refuse(("bridge",), f"has {len(entries)} routes; the limit is {LARGEST_NUMBER}")
             return ()
-        if entries and find_spec("pika") is None:
-            self.refuse(("bridge",), "needs the package pika: pip install 'msmq[rabbitmq]'")
-            return ()
         for index, entry in enumerate(entries):
             self._read_route(("bridge", index), entry)
         for index, route in enumerate(self._found.values()):
@@ -169,21 +167,13 @@ class RouteTables:
             return
         try:
             route = _Reader(self.origin, values, frozenset(entry)).route()
-        except _KeyError as error:
+        except RouteKeyError as error:
             self.refuse((*path, error.key), str(error))
             return
         if route.name in self._found:
             self.refuse((*path, "name"), f"is {quoted(route.name)}, as another route has it")
             return
         self._found[route.name] = route
-
-
-class _KeyError(ValueError):
-    """The value of one key does not fit the others."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(problem)
-        self.key = key
 
 
 @attrs.frozen
@@ -193,46 +183,47 @@ class _Reader:
     given: frozenset[str]
 
     def route(self) -> OutwardSettings | InwardSettings:
-        source, destination = self.values["from"], self.values["to"]
-        if is_broker_url(source) == is_broker_url(destination):
-            raise _KeyError("to", "and from must be a queue and a broker, in either order")
-        is_outward = is_broker_url(destination)
+        source, destination = family_of(self.values["from"]), family_of(self.values["to"])
+        if (source is None) == (destination is None):
+            raise RouteKeyError("to", "and from must be a queue and a broker, in either order")
+        is_outward = destination is not None
         for key in sorted(self.given & (_INWARD if is_outward else _OUTWARD)):
             direction = "from a broker" if is_outward else "to a broker"
-            raise _KeyError(key, f"is a key of routes {direction}")
-        return self._outward() if is_outward else self._inward()
+            raise RouteKeyError(key, f"is a key of routes {direction}")
+        family = destination or source
+        assert family is not None
+        for other in FAMILIES:
+            for key in sorted(self.given & (other.keys - family.keys)):
+                raise RouteKeyError(key, f"is a key of routes of {other.name}")
+        if find_spec(family.package) is None:
+            raise RouteKeyError(
+                "to" if is_outward else "from",
+                f"needs the package {family.distribution}: pip install 'msmq[{family.extra}]'",
+            )
+        return self._outward(family) if is_outward else self._inward(family)
 
-    def _outward(self) -> OutwardSettings:
+    def _outward(self, family: BrokerFamily) -> OutwardSettings:
         values = self.values
-        url = parse_broker_url(values["to"])
-        if url.queue is not None and (url.exchange is not None or url.routing_key is not None):
-            raise _KeyError("to", "has queue, and exchange or routing_key too")
+        end = family.outward(values["to"], values, self._trail_name)
         expression = values["routing_key"]
-        fixed = url.queue if url.queue is not None else url.routing_key
-        if values["answers"] and (fixed or expression or url.exchange):
-            raise _KeyError("answers", "publishes to the reply-to of requests; to has a routing key")
-        if not values["answers"] and not (url.exchange or fixed or expression):
-            raise _KeyError("to", "has neither exchange nor queue")
         return OutwardSettings(
-            **self._common(url, values["from"], values["dead_letters"] or DEAD_LETTERS),
+            **self._common(end, values["from"], values["dead_letters"] or DEAD_LETTERS),
             answers=values["answers"] or "",
             rules=OutwardRules(
-                **self._rules(settable),
-                exchange=url.exchange or "",
-                routing_key=fixed or "",
+                **self._rules(lambda name: name in family.settable or name.startswith(HEADER)),
+                exchange=end.exchange,
+                routing_key=end.routing_key,
                 routing_expression=None if expression is None else MessageExpression.parse(expression),
                 answers=bool(values["answers"]),
             ),
         )
 
-    def _inward(self) -> InwardSettings:
+    def _inward(self, family: BrokerFamily) -> InwardSettings:
         values = self.values
-        url = parse_broker_url(values["from"])
-        if not url.queue or url.exchange is not None or url.routing_key is not None:
-            raise _KeyError("from", "must have queue, and neither exchange nor routing_key")
+        end = family.inward(values["from"], values, self._trail_name)
         return InwardSettings(
-            **self._common(url, values["to"], values["dead_letters"] or f"{url.queue}.dead-letters"),
-            broker_queue=url.queue,
+            **self._common(end, values["to"], values["dead_letters"] or f"{end.source}.dead-letters"),
+            broker_queue=end.source,
             rules=InwardRules(
                 **self._rules(SETTABLE.__contains__),
                 delivery=values["delivery"],
@@ -240,56 +231,34 @@ class _Reader:
             ),
         )
 
+    @property
+    def _trail_name(self) -> str:
+        return f"{self.origin}/{self.values['name']}"
+
     def _rules(self, accepts: Callable[[str], bool]) -> dict[str, Any]:
         found = {}
         for name, text in (self.values["properties"] or {}).items():
-            if not accepts(name):
-                raise _KeyError("properties", f"has {quoted(name)}, which this direction cannot set")
+            if not accepts(name) or name == HEADER:
+                raise RouteKeyError("properties", f"has {quoted(name)}, which this direction cannot set")
             try:
                 found[name] = MessageExpression.parse(text)
             except ValueError as error:
-                raise _KeyError("properties", f"of {quoted(name)} {error}") from error
+                raise RouteKeyError("properties", f"of {quoted(name)} {error}") from error
         return {
-            "route": f"{self.origin}/{self.values['name']}",
+            "route": self._trail_name,
             "properties": found,
             "limit": self.values["limit"],
             "hops": self.values["hops"],
             "replies": dict(self.values["replies"] or {}),
         }
 
-    def _common(self, url: BrokerUrl, queue: str, dead_letters: str) -> dict[str, Any]:
+    def _common(self, end: BrokerEnd, queue: str, dead_letters: str) -> dict[str, Any]:
         values = self.values
-        if values["retry"] > values["retry_maximum"]:
-            raise _KeyError("retry", f"is {values['retry']:g}, more than retry_maximum")
-        for key in ("ca_file", "certificate_file"):
-            if values[key] is not None and not url.is_tls:
-                raise _KeyError(key, "is used with amqps:// alone")
         return {
             "name": values["name"],
             "queue": queue,
             "dead_letters": dead_letters,
             "window": values["window"],
             "stops_at_failure": values["on_failure"] == "stop",
-            "broker": BrokerSettings(
-                addresses=(url.node, *map(parse_node, values["nodes"])),
-                virtual_host=url.virtual_host,
-                user=values["user"] or url.user or "guest",
-                password=self._password(url),
-                is_tls=url.is_tls,
-                ca_file=values["ca_file"],
-                certificate_file=values["certificate_file"],
-                heartbeat=values["heartbeat"],
-                retry=values["retry"],
-                retry_maximum=values["retry_maximum"],
-            ),
+            "broker": end.settings,
         }
-
-    def _password(self, url: BrokerUrl) -> str:
-        path = self.values["password_file"]
-        if path is None:
-            return url.password if url.password is not None else "guest"
-        try:
-            return Path(path).read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise _KeyError("password_file", f"{path} cannot be read: {reason}") from error

@@ -9,10 +9,10 @@ from typing import Any
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.queues import IBridgedQueues
-from msmq.bridge_service.rabbitmq.errors import BrokerError
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 from msmq.interfaces.bridges import BridgeRouteSummary, IBridges, no_such_route
@@ -73,7 +73,7 @@ class BridgeService:
             **settings.ends,
             condition=route.condition.value,
             reason=route.reason,
-            node=None if route.address is None else str(route.address),
+            node=route.node,
             window=settings.window,
             in_flight=route.in_flight,
             forwarded=counts.forwarded,

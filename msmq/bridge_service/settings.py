@@ -8,7 +8,7 @@ from typing import Final
 import attrs
 
 from msmq.bridge.rules import InwardRules, OutwardRules
-from msmq.bridge_service.rabbitmq.settings import BrokerSettings
+from msmq.bridge_service.broker_settings import BrokerSettings
 
 DEAD_LETTERS: Final = ".\\private$\\bridge-dead-letters"
 """The default queue for messages from queues that could not be delivered."""
@@ -37,7 +37,7 @@ class RouteSettings:
 
 @attrs.frozen(kw_only=True)
 class OutwardSettings(RouteSettings):
-    """A route from a queue to an exchange.
+    """A route from a queue to a broker.
 
     @ivar answers: the name of the inward route whose requests its messages answer; empty for none.
     """
@@ -53,7 +53,7 @@ class OutwardSettings(RouteSettings):
         key = self.rules.routing_key
         if self.rules.routing_expression is not None:
             key = self.rules.routing_expression.text
-        return f"exchange {self.rules.exchange or '(default)'}, routing key {key}"
+        return self.broker.destination(self.rules.exchange, key)
 
     @property
     def ends(self) -> Mapping[str, str]:
@@ -63,9 +63,9 @@ class OutwardSettings(RouteSettings):
 
 @attrs.frozen(kw_only=True)
 class InwardSettings(RouteSettings):
-    """A route from a queue of a broker to a queue.
+    """A route from a broker to a queue.
 
-    @ivar broker_queue: the queue of the broker.
+    @ivar broker_queue: the queue, address or topic of the broker.
     """
 
     rules: InwardRules
@@ -74,4 +74,4 @@ class InwardSettings(RouteSettings):
     @property
     def ends(self) -> Mapping[str, str]:
         """Source and destination, for people."""
-        return {"source": f"queue {self.broker_queue}", "destination": self.queue}
+        return {"source": self.broker.source(self.broker_queue), "destination": self.queue}

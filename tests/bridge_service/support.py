@@ -23,11 +23,12 @@ from zope.interface import implementer
 
 from msmq.bridge.native_headers import read_extension
 from msmq.bridge.rules import InwardRules, OutwardRules
+from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.dead_letters import REASON
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.outward_route import OutwardRoute
-from msmq.bridge_service.rabbitmq.settings import BrokerAddress, BrokerSettings
+from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.service import BridgeService
 from msmq.bridge_service.settings import DEAD_LETTERS, InwardSettings, OutwardSettings
 from msmq.interfaces.manager.received_messages import ReceivedMessage
@@ -85,9 +86,9 @@ class BridgeTestCase(TestCase):
 
     # Routes.
 
-    def broker_settings(self, **changes: Any) -> BrokerSettings:
+    def broker_settings(self, **changes: Any) -> RabbitSettings:
         """Settings of a connection to the broker."""
-        return BrokerSettings(
+        return RabbitSettings(
             **{
                 "addresses": (BrokerAddress(ADDRESS, self.broker.port),),
                 "user": USER,

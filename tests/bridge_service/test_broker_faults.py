@@ -7,8 +7,8 @@ from typing import Any
 import pika
 
 from msmq.bridge.expressions import MessageExpression
+from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
-from msmq.bridge_service.rabbitmq.settings import BrokerAddress
 from msmq.bridge_service.route_state import RouteCondition
 from tests.bridge_service.support import BridgeTestCase, bodies
 from tests.servers.rabbitmq import ADDRESS, LARGEST_MESSAGE, free_port

@@ -201,7 +201,10 @@ class OperatorTests(BridgeTestCase):
         bridge.pause("out")
         await self.send(b"small", b"too large", label="order 7")
         small, large = await bridge.test("out", 10)
-        self.assertEqual((small["destination"], small["body_size"], small["reason"]), ("amq.topic x", 5, ""))
+        self.assertEqual(
+            (small["destination"], small["body_size"], small["reason"]),
+            ("exchange amq.topic, routing key x", 5, ""),
+        )
         self.assertEqual(small["properties"]["headers"]["msmq-label"], "order 7")
         self.assertEqual(large["reason"], "limit: the body has 9 bytes, and limit is 5")
         self.assertEqual(self.count(), 2)

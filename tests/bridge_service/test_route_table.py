@@ -6,7 +6,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.bridge_service.rabbitmq.settings import BrokerAddress
+from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.route_table import KEYS
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 from msmq.service.configuration import ConfigurationError, Overrides, load
@@ -48,6 +49,7 @@ class RouteTableTests(SynchronousTestCase):
             (out.rules.exchange, out.rules.routing_key, out.rules.route), ("x", "y", "ALPHA/out")
         )
         broker = out.broker
+        assert isinstance(broker, RabbitSettings) and isinstance(back.broker, RabbitSettings)
         self.assertEqual((broker.user, broker.password, broker.virtual_host), ("horse", "staple", "a/b"))
         self.assertEqual(
             broker.addresses, (BrokerAddress("rabbit.example.com", 5671), BrokerAddress("::1", 5673))
@@ -61,6 +63,17 @@ class RouteTableTests(SynchronousTestCase):
             ("transactional", True, "/"),
         )
         self.assertNotIn("staple", repr(found))
+
+    def test_several_hosts(self) -> None:
+        """An address has several hosts, each with or without a port, and C{nodes} adds others."""
+        (found,) = self.configuration(
+            '[[bridge]]\nname = "in"\nfrom = "amqp://u:p@one,two:5673,[::1]/?queue=q"\n'
+            'to = "DIRECT=OS:B\\\\q"\n'
+            'nodes = ["three:1"]\n'
+        ).bridges
+        self.assertEqual(
+            [str(each) for each in found.broker.addresses], ["one:5672", "two:5673", "[::1]:5672", "three:1"]
+        )
 
     def test_mistakes(self) -> None:
         """Each mistake is reported with its line and key."""

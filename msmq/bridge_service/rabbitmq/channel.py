@@ -7,7 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from msmq.bridge_service.rabbitmq.errors import BrokerError, broker_error
+from msmq.bridge_service.brokers import BrokerError
+from msmq.bridge_service.rabbitmq.errors import broker_error
 
 
 class BrokerChannel:

@@ -1,47 +1,40 @@
-"""Connections to brokers: one attempt, and supervision that tries the next node after a back-off."""
+"""Connections to RabbitMQ: one attempt, and what a route opens on a connection."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from itertools import cycle
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import attrs
 from pika.connection import ConnectionParameters
 from pika.credentials import PlainCredentials
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.endpoints import HostnameEndpoint, connectProtocol, wrapClientTLS
+from twisted.internet.defer import CancelledError
+from twisted.internet.endpoints import connectProtocol
 from twisted.internet.error import ConnectingCancelledError
-from twisted.internet.interfaces import IReactorTime
-from twisted.internet.ssl import (
-    Certificate,
-    PrivateCertificate,
-    optionsForClientTLS,
-    trustRootFromCertificates,
-)
-from twisted.internet.task import deferLater
+from zope.interface import implementer
 
+from msmq.bridge.messages import AmqpMessage
+from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.brokers import IBrokerConnection, PublishResults
+from msmq.bridge_service.client_endpoints import client_endpoint
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
-from msmq.bridge_service.rabbitmq.errors import BrokerError, broker_error
-from msmq.bridge_service.rabbitmq.settings import BrokerAddress, BrokerSettings
+from msmq.bridge_service.rabbitmq.consumer import QueueConsumer, peek
+from msmq.bridge_service.rabbitmq.dead_letter_queue import RabbitDeadLetters
+from msmq.bridge_service.rabbitmq.errors import broker_error
+from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher
+from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.rabbitmq.transport import PikaProtocol
 
-_PEM_END: Final = b"-----END CERTIFICATE-----"
+ALARM: Final = "the broker has raised an alarm"
+"""The reason while the broker blocks connections that publish."""
 
 
-class BrokerConnection:
-    """An open connection to a broker.
+@implementer(IBrokerConnection)
+class RabbitConnection:
+    """An open connection to a node."""
 
-    @ivar closed: fires with the reason, a L{BrokerError}.
-    @ivar is_working: whether a message has gone through; the back-off begins anew then.
-    """
-
-    def __init__(self, protocol: PikaProtocol, address: BrokerAddress) -> None:
+    def __init__(self, protocol: PikaProtocol) -> None:
         self._protocol = protocol
-        self.address = address
         self.is_working = False
-        self.closed: Deferred[BrokerError] = protocol.closed.addCallback(broker_error)
 
     async def open_channel(self) -> BrokerChannel:
         """Open a channel.
@@ -52,18 +45,49 @@ class BrokerConnection:
         await channel.opened
         return channel
 
-    def on_blocked(self, changed: Callable[[bool], None]) -> None:
-        """Have a callable called when the broker accepts no messages (an alarm), and when it does again."""
+    async def check(self, destination: str) -> None:
+        """See L{IBrokerConnection}; the destination is an exchange."""
+        await self._checked_channel(destination)
+
+    async def open_publisher(
+        self, destination: str, results: PublishResults, blocked: Callable[[str], None]
+    ) -> ConfirmedPublisher:
+        """See L{IBrokerConnection}; the destination is an exchange."""
+        publisher = ConfirmedPublisher(await self._checked_channel(destination), results)
+        await publisher.start()
         connection = self._protocol.connection
-        connection.add_on_connection_blocked_callback(lambda *_: changed(True))
-        connection.add_on_connection_unblocked_callback(lambda *_: changed(False))
+        connection.add_on_connection_blocked_callback(lambda *_: blocked(ALARM))
+        connection.add_on_connection_unblocked_callback(lambda *_: blocked(""))
+        return publisher
+
+    async def open_consumer(
+        self, source: str, prefetch: int, delivered: Callable[[int, AmqpMessage], None]
+    ) -> QueueConsumer:
+        """See L{IBrokerConnection}; the source is a queue."""
+        consumer = QueueConsumer(await self.open_channel(), delivered)
+        await consumer.start(source, prefetch)
+        return consumer
+
+    def dead_letters(self, name: str) -> RabbitDeadLetters:
+        """See L{IBrokerConnection}; the name is that of a queue."""
+        return RabbitDeadLetters(self.open_channel, name)
+
+    async def peek(self, source: str, count: int) -> Sequence[AmqpMessage]:
+        """See L{IBrokerConnection}."""
+        return await peek(await self.open_channel(), source, count)
 
     async def close(self) -> None:
-        """Close it; done when it is closed."""
+        """See L{IBrokerConnection}."""
         await self._protocol.close()
 
+    async def _checked_channel(self, exchange: str) -> BrokerChannel:
+        channel = await self.open_channel()
+        if exchange:
+            await channel.request("exchange_declare", exchange=exchange, passive=True)
+        return channel
 
-async def connect(settings: BrokerSettings, address: BrokerAddress, reactor: Any) -> BrokerConnection:
+
+async def connect(settings: RabbitSettings, address: BrokerAddress, reactor: Any) -> RabbitConnection:
     """Connect to a node, and log in.
 
     @raise BrokerError: it cannot be reached, or refuses the login or the virtual host.
@@ -78,11 +102,7 @@ async def connect(settings: BrokerSettings, address: BrokerAddress, reactor: Any
     )
     protocol = PikaProtocol(parameters, reactor)
     try:
-        host = address.host.encode("ascii" if address.host.isascii() else "idna")
-        endpoint: Any = HostnameEndpoint(reactor, host, address.port, settings.connect_time)
-        if settings.is_tls:
-            endpoint = wrapClientTLS(_tls(settings, address.host), endpoint)
-        await connectProtocol(endpoint, protocol)
+        await connectProtocol(client_endpoint(settings, address, reactor), protocol)
         await protocol.opened.addTimeout(settings.connect_time, reactor)
     except (CancelledError, ConnectingCancelledError) as error:
         await protocol.close()
@@ -91,66 +111,4 @@ async def connect(settings: BrokerSettings, address: BrokerAddress, reactor: Any
         # pika's errors, Twisted's, and those of OpenSSL, have no common base.
         await protocol.close()
         raise broker_error(error) from error
-    return BrokerConnection(protocol, address)
-
-
-def _tls(settings: BrokerSettings, host: str) -> Any:
-    """The TLS of a client; the name or address of the broker has to be in its certificate."""
-    trusted = client = None
-    if settings.ca_file is not None:
-        content = Path(settings.ca_file).read_bytes()
-        trusted = trustRootFromCertificates(
-            [Certificate.loadPEM(part + _PEM_END) for part in content.split(_PEM_END)[:-1]]
-        )
-    if settings.certificate_file is not None:
-        client = PrivateCertificate.loadPEM(Path(settings.certificate_file).read_bytes())
-    return optionsForClientTLS(host, trusted, client)
-
-
-@attrs.frozen(kw_only=True)
-class ConnectionReports:
-    """What a supervised connection reports.
-
-    @ivar connected: a node accepted the connection.
-    @ivar failed: an attempt failed, or the connection is lost; the next attempt follows in some seconds.
-    @ivar is_stopped: whether there shall be no further attempt; not every endpoint can be cancelled.
-    """
-
-    connected: Callable[[BrokerAddress], None]
-    failed: Callable[[BrokerError, float], None]
-    is_stopped: Callable[[], bool]
-
-
-async def supervise(
-    settings: BrokerSettings,
-    reactor: IReactorTime,
-    use: Callable[[BrokerConnection], Awaitable[None]],
-    reports: ConnectionReports,
-) -> None:
-    """Keep a connection to one of the nodes until this is cancelled.
-
-    @param use: called with each new connection; it is closed when the result fires, or fails with a
-        L{BrokerError}.
-    """
-    delay = settings.retry
-    for address in cycle(settings.addresses):
-        connection = None
-        try:
-            connection = await connect(settings, address, reactor)
-            if reports.is_stopped():
-                return
-            reports.connected(address)
-            await use(connection)
-            error = BrokerError("the connection was closed")
-        except BrokerError as refused:
-            error = refused
-        finally:
-            if connection is not None:
-                await connection.close()
-        if reports.is_stopped():
-            return
-        if connection is not None and connection.is_working:
-            delay = settings.retry
-        reports.failed(error, delay)
-        await deferLater(reactor, delay)
-        delay = min(2 * delay, settings.retry_maximum)
+    return RabbitConnection(protocol)

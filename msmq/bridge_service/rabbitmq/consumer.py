@@ -7,12 +7,15 @@ from typing import Any
 
 from pika.spec import Basic
 from twisted.internet.defer import Deferred
+from zope.interface import implementer
 
 from msmq.bridge.messages import AmqpMessage
+from msmq.bridge_service.brokers import BrokerError, IConsumer
 from msmq.bridge_service.rabbitmq.basic_properties import from_pika
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 
 
+@implementer(IConsumer)
 class QueueConsumer:
     """A consumer of one queue on a channel of its own.
 
@@ -20,6 +23,7 @@ class QueueConsumer:
     """
 
     def __init__(self, channel: BrokerChannel, delivered: Callable[[int, AmqpMessage], None]) -> None:
+        self.closed: Deferred[BrokerError] = channel.closed
         self._channel = channel
         self._call = delivered
         self._unacknowledged: dict[int, None] = {}

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from itertools import count
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from msmq.bridge.messages import AmqpMessage
+from msmq.bridge_service.brokers import BrokerError, IDeadLetterPublisher, PublishResults
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
-from msmq.bridge_service.rabbitmq.connection import BrokerConnection
-from msmq.bridge_service.rabbitmq.errors import BrokerError
-from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher, PublishResults
+from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher
 
 
-class BrokerDeadLetters:
+@implementer(IDeadLetterPublisher)
+class RabbitDeadLetters:
     """Stores dead letters in a durable queue, which is declared before the first one.
 
+    @param open_channel: opens a channel of the connection.
     @param name: of the queue.
     """
 
-    def __init__(self, connection: BrokerConnection, name: str) -> None:
-        self._connection = connection
+    def __init__(self, open_channel: Callable[[], Awaitable[BrokerChannel]], name: str) -> None:
+        self._open_channel = open_channel
         self._name = name
         self._channel: BrokerChannel | None = None
         self._publisher: ConfirmedPublisher | None = None
@@ -40,23 +43,28 @@ class BrokerDeadLetters:
         token = next(self._tokens)
         stored = self._waiting[token] = Deferred()
         try:
-            self._publisher.publish(message, token)
+            self._publisher.publish(None, message, token)
         except ValueError as error:
             del self._waiting[token]
             raise BrokerError(f"AMQP cannot encode the dead letter: {error}") from error
         await stored
 
     async def _open(self) -> None:
-        channel = await self._connection.open_channel()
+        channel = await self._open_channel()
         try:
             await channel.request("queue_declare", queue=self._name, passive=True)
         except BrokerError:
             # A queue that exists may have other properties than those that are declared here.
-            channel = await self._connection.open_channel()
+            channel = await self._open_channel()
             await channel.request("queue_declare", queue=self._name, durable=True)
         publisher = ConfirmedPublisher(
             channel,
-            PublishResults(confirmed=self._confirmed, returned=self._note_return, nacked=self._nacked),
+            PublishResults(
+                confirmed=self._confirmed,
+                returned=self._note_return,
+                nacked=self._nacked,
+                failed=self._note_return,
+            ),
         )
         await publisher.start()
         channel.closed.addCallback(self._closed)

@@ -13,26 +13,11 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from msmq.errors import MsmqError
-from msmq.quoting import shown
-
-LONGEST: Final = 300
-"""The longest reason, in characters."""
+from msmq.bridge_service.brokers import BrokerError
 
 _IN_TEXT: Final = re.compile(r"\((\d+)\) ['\"]?([^'\"]*)")
 _OF_A_MESSAGE: Final = frozenset({311, 406})
 """Reply codes for which one message is to blame: CONTENT_TOO_LARGE, PRECONDITION_FAILED."""
-
-
-class BrokerError(MsmqError):
-    """The broker cannot be used at present.
-
-    @ivar is_message_to_blame: one of the messages that were published last has caused it.
-    """
-
-    def __init__(self, reason: str, is_message_to_blame: bool = False) -> None:
-        super().__init__(reason)
-        self.is_message_to_blame = is_message_to_blame
 
 
 def broker_error(error: BaseException) -> BrokerError:
@@ -41,16 +26,16 @@ def broker_error(error: BaseException) -> BrokerError:
         return error
     if isinstance(error, ConnectionClosed | ChannelClosed):
         return BrokerError(
-            shown(f"{error.reply_text} ({error.reply_code})", LONGEST),
+            f"{error.reply_text} ({error.reply_code})",
             isinstance(error, ChannelClosed) and error.reply_code in _OF_A_MESSAGE,
         )
     if isinstance(error, ProbableAuthenticationError | ProbableAccessDeniedError):
         found = _IN_TEXT.search(str(error.args))
         if found is not None:
-            return BrokerError(shown(f"{found[2]} ({found[1]})", LONGEST))
+            return BrokerError(f"{found[2]} ({found[1]})")
         what = "login" if isinstance(error, ProbableAuthenticationError) else "virtual host"
         return BrokerError(f"the broker has closed the connection; it may not accept the {what}")
     text = str(error) or type(error).__name__
     if isinstance(error, AMQPConnectionError):
         text = str(error.args[0]) if error.args else type(error).__name__
-    return BrokerError(shown(" ".join(text.split()), LONGEST))
+    return BrokerError(text)

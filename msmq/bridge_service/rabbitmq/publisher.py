@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import attrs
 from pika.spec import Basic
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
+from msmq.bridge.messages import AmqpMessage, QueuedMessage
+from msmq.bridge_service.brokers import BrokerError, IPublisher, PublishResults
 from msmq.bridge_service.rabbitmq.basic_properties import to_pika
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.quoting import shown
-
-
-@attrs.frozen(kw_only=True)
-class PublishResults:
-    """What becomes of published messages, by their tokens.
-
-    @ivar confirmed: the broker has accepted a message.
-    @ivar returned: no queue takes a message, for a reason; L{confirmed} follows.
-    @ivar nacked: the broker refuses a message for now.
-    """
-
-    confirmed: Callable[[int], None]
-    returned: Callable[[int, str], None]
-    nacked: Callable[[int], None]
 
 
 @attrs.define
@@ -45,10 +34,17 @@ class _Unconfirmed:
         )
 
 
+@implementer(IPublisher)
 class ConfirmedPublisher:
-    """Publishes on a channel in confirm mode, every message as mandatory."""
+    """Publishes on a channel in confirm mode, every message as mandatory.
+
+    Consumers recognise what is published twice by its message-id; nothing is recognised here.
+    """
+
+    recognised: Mapping[str, int] = {}
 
     def __init__(self, channel: BrokerChannel, results: PublishResults) -> None:
+        self.closed: Deferred[BrokerError] = channel.closed
         self._channel = channel
         self._results = results
         self._tag = 0
@@ -62,9 +58,16 @@ class ConfirmedPublisher:
         self._channel.channel.add_on_return_callback(self._returned)
         await self._channel.request("confirm_delivery", ack_nack_callback=self._answered)
 
-    def publish(self, message: AmqpMessage, token: int) -> None:
+    def keep(self, identifiers: Collection[str]) -> None:
+        """See L{IPublisher}."""
+
+    def removed(self, identifiers: Iterable[str]) -> None:
+        """See L{IPublisher}."""
+
+    def publish(self, source: QueuedMessage | None, message: AmqpMessage, token: int) -> None:
         """Publish a message.
 
+        @param source: C{None} for a dead letter.
         @raise ValueError: it cannot be encoded; nothing was sent.
         """
         try:

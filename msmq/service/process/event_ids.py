@@ -215,7 +215,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "A page of the web console failed": 5803,
     "route {route} of the bridge is connected to {address}": 5901,
     "route {route} of the bridge waits: {reason}": 5902,
-    "route {route} of the bridge is blocked: the broker has raised an alarm": 5903,
+    "route {route} of the bridge is blocked: {reason}": 5903,
     "route {route} of the bridge is no longer blocked": 5904,
     "route {route} of the bridge cannot store a dead letter: {reason}": 5905,
     "route {route} of the bridge has failed": 5906,
