@@ -14,9 +14,6 @@ from msmq.bridge.rules import OutwardRules
 from msmq.bridge.trail import Trail
 from msmq.quoting import quoted
 
-SHORT_TEXT: Final = 255
-"""The longest short string of AMQP, in bytes of UTF-8."""
-
 LONGEST_HEADERS: Final = 0x10000
 """Limit on the headers of a message, in bytes; all of them share one frame."""
 
@@ -86,7 +83,7 @@ def map_outward(
         if rules.routing_expression is not None:
             routing_key = rules.routing_expression.text_value(record)
         properties = _with_rules(properties, rules, record)
-    _check(exchange, routing_key, properties)
+    _check(exchange, routing_key, properties, rules.longest_text)
     return AmqpMessage(exchange, routing_key, properties, message.body)
 
 
@@ -160,7 +157,7 @@ def _with_rules(properties: AmqpProperties, rules: OutwardRules, record: dict[st
                 headers[name.removeprefix(HEADER)] = value
         elif name == "priority":
             value = expression.value(record)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= SHORT_TEXT:
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 255:
                 raise MappingError(f"mapping: priority is {quoted(value)}, it has to be 0 to 255")
             chosen[name] = value
         else:
@@ -171,7 +168,7 @@ def _with_rules(properties: AmqpProperties, rules: OutwardRules, record: dict[st
     return attrs.evolve(properties, headers=headers, **chosen)
 
 
-def _check(exchange: str, routing_key: str, properties: AmqpProperties) -> None:
+def _check(exchange: str, routing_key: str, properties: AmqpProperties, longest: int) -> None:
     texts = {
         "exchange": exchange,
         "routing key": routing_key,
@@ -179,12 +176,12 @@ def _check(exchange: str, routing_key: str, properties: AmqpProperties) -> None:
     }
     for name, text in texts.items():
         size = len((text or "").encode("utf-8", "surrogatepass"))
-        if size > SHORT_TEXT:
-            raise MappingError(f"limit: the {name} has {size} bytes, and AMQP allows {SHORT_TEXT}")
+        if size > longest:
+            raise MappingError(f"limit: the {name} has {size} bytes, and the limit is {longest}")
     size = 0
     for name, value in properties.headers.items():
-        if len(name.encode("utf-8", "surrogatepass")) > SHORT_TEXT:
-            raise MappingError(f"limit: the header {quoted(name, 40)} has a name of over {SHORT_TEXT} bytes")
+        if len(name.encode("utf-8", "surrogatepass")) > longest:
+            raise MappingError(f"limit: the header {quoted(name, 40)} has a name of over {longest} bytes")
         size += len(name) + (len(value) if isinstance(value, str | bytes) else len(str(value)))
     if size > LONGEST_HEADERS:
         raise MappingError(f"limit: the headers have {size} bytes, and the limit is {LONGEST_HEADERS}")

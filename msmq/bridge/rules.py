@@ -28,6 +28,8 @@ class OutwardRules:
     @ivar replies: response queues, as format names, and the queues of the broker that stand for them.
     @ivar properties: expressions for properties of AMQP; C{header.NAME} is a header.
     @ivar limit: the largest body, in bytes.
+    @ivar longest_text: the longest text among the properties, and the longest name of a header, in bytes of
+        UTF-8: those of the broker's protocol.
     """
 
     route: str
@@ -39,6 +41,7 @@ class OutwardRules:
     properties: Mapping[str, MessageExpression] = attrs.field(factory=dict)
     limit: int = 0x400000
     hops: int = HOP_LIMIT
+    longest_text: int = 255
 
     def reply_to(self, response_queue: str) -> str | None:
         """The queue of the broker that stands for a response queue; names compare without case."""

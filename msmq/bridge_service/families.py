@@ -10,9 +10,10 @@ from msmq.bridge_service.addresses import scheme_of
 from msmq.bridge_service.broker_settings import BrokerSettings
 from msmq.bridge_service.brokers import IBridgedBroker
 from msmq.bridge_service.family import BrokerFamily
+from msmq.bridge_service.kafka.family import KafkaFamily
 from msmq.bridge_service.rabbitmq.family import RabbitFamily
 
-FAMILIES: Final[tuple[BrokerFamily, ...]] = (RabbitFamily(),)
+FAMILIES: Final[tuple[BrokerFamily, ...]] = (RabbitFamily(), KafkaFamily())
 """Every family; each is a package beside this module."""
 
 FORMS: Final = ", ".join(f"{scheme}://..." for family in FAMILIES for scheme in family.schemes)

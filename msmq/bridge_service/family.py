@@ -51,6 +51,7 @@ class BrokerFamily(ABC):
     @cvar form: the form of an address.
     @cvar keys: keys of a route that this family knows, and not all others.
     @cvar settable: properties that an outward route may set, beside headers.
+    @cvar longest_text: the longest text of the protocol, in bytes.
     """
 
     name: ClassVar[str]
@@ -62,6 +63,7 @@ class BrokerFamily(ABC):
     form: ClassVar[str]
     keys: ClassVar[frozenset[str]] = frozenset()
     settable: ClassVar[frozenset[str]]
+    longest_text: ClassVar[int] = 0x7FFF
 
     @abstractmethod
     def broker(self, settings: BrokerSettings, reactor: IReactorTime) -> IBridgedBroker:

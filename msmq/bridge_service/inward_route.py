@@ -156,12 +156,15 @@ class InwardRoute(BridgeRoute):
 
     async def _send_batch(self, tokens: tuple[int, ...], messages: list[MessageForQueue]) -> None:
         deliveries = [self._deliveries[token][1] for token in tokens]
+        self.replies.being_sent += 1
         try:
             identifiers = await self._queues.send(self.settings.queue, messages)
             await self._keep_replies(deliveries, identifiers)
         except (MQError, OSError) as error:
             await self._refused(error)
             return
+        finally:
+            self.replies.being_sent -= 1
         if self._problem and self._connection is not None:
             self._works()
         for token in tokens:

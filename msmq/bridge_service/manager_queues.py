@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import implementer
 
@@ -33,6 +33,20 @@ class ManagerQueues:
         """See L{IBridgedQueues}."""
         page = await self._manager.inspection.browse(queue, count=count)
         return [_queued(each) for each in page.messages]
+
+    async def holding(self, queue: str, messages: Mapping[str, int]) -> Collection[str]:
+        """See L{IBridgedQueues}."""
+        found = set()
+        for identifier, lookup_id in messages.items():
+            try:
+                message = await self._manager.inspection.read_message(queue, lookup_id)
+            except MQError as error:
+                if error.status == Status.MQ_ERROR_MESSAGE_NOT_FOUND:
+                    continue
+                raise
+            if str(message.identifier) == identifier:
+                found.add(identifier)
+        return found
 
     async def send(self, destination: str, messages: Sequence[MessageForQueue]) -> Sequence[str]:
         """See L{IBridgedQueues}."""

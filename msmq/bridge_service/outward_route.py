@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from itertools import count
 from typing import Any, Final
 
@@ -14,10 +14,10 @@ from twisted.internet.task import deferLater
 from msmq.bridge.flight import RouteSteps
 from msmq.bridge.messages import AmqpMessage, MappingError, QueuedMessage
 from msmq.bridge.outward import map_outward
-from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IPublisher, PublishResults
 from msmq.bridge_service.dead_letters import queue_dead_letter
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
+from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import OutwardSettings
@@ -25,9 +25,6 @@ from msmq.structures.status import MQError
 
 BATCH: Final = 64
 """Limit on messages that are received, and removed, together."""
-
-FindReply = Callable[[str | None], ReplyAddress | None]
-"""Finds the request that a message answers, by its correlation identifier."""
 
 
 @attrs.define
@@ -45,7 +42,7 @@ class _Batch:
 class OutwardRoute(BridgeRoute):
     """A route from a queue to a broker.
 
-    @param find_reply: for a route that publishes replies.
+    @param replies: the requests that a route with replies answers.
     """
 
     def __init__(
@@ -53,11 +50,11 @@ class OutwardRoute(BridgeRoute):
         settings: OutwardSettings,
         queues: IBridgedQueues,
         reactor: IReactorTime,
-        find_reply: FindReply | None = None,
+        replies: ReplyStore | None = None,
     ) -> None:
         super().__init__(settings, queues, reactor)
         self.settings = settings
-        self._find_reply = find_reply
+        self._replies = replies
         self._publisher: IPublisher | None = None
         self._connection: IBrokerConnection | None = None
         self._tokens = count(1)
@@ -77,8 +74,8 @@ class OutwardRoute(BridgeRoute):
         @raise MappingError: it cannot be.
         """
         reply = None
-        if self._find_reply is not None:
-            reply = self._find_reply(message.properties.get("correlation_id"))
+        if self._replies is not None:
+            reply = self._replies.find(message.properties.get("correlation_id"))
         return map_outward(message, self.settings.rules, reply)
 
     async def test(self, count: int) -> list[dict[str, Any]]:
@@ -177,7 +174,11 @@ class OutwardRoute(BridgeRoute):
         try:
             self._publisher.publish(message, self.map(message), token)
         except MappingError as error:
-            self._flight.failed(token, str(error))
+            if self._replies is not None and self._replies.being_sent:
+                # An application may answer before the address of its request is stored.
+                self._flight.nacked(token)
+            else:
+                self._flight.failed(token, str(error))
         except ValueError as error:
             self._flight.failed(token, f"mapping: the message cannot be encoded: {error}")
 
@@ -229,6 +230,7 @@ class OutwardRoute(BridgeRoute):
             confirmed=self._confirmed, returned=self._returned, nacked=self._nacked, failed=self._refused
         )
         publisher = await connection.open_publisher(self._destination, results, self._blocked)
+        await self._recognise(publisher)
         self._publisher, self._connection = publisher, connection
         culprit = ""
         try:
@@ -244,6 +246,14 @@ class OutwardRoute(BridgeRoute):
             self.counts.retries += self._flight.unconfirmed
             self._flight.destination_lost(culprit)
             self._pump()
+
+    async def _recognise(self, publisher: IPublisher) -> None:
+        """Have a publisher forget confirmed messages that are not in the queue any more."""
+        if publisher.recognised:
+            try:
+                publisher.keep(await self._queues.holding(self.settings.queue, publisher.recognised))
+            except MQError as error:
+                raise BrokerError(f"queue {self.settings.queue}: {error}") from error
 
     def _disconnected(self, error: BrokerError, delay: float) -> None:
         if error.is_message_to_blame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import attrs
 from zope.interface import Interface
@@ -34,6 +34,12 @@ class IBridgedQueues(Interface):
 
     def peek(queue: str, count: int) -> Awaitable[Sequence[QueuedMessage]]:
         """The first messages of a queue, at most C{count}, without waiting or locking."""
+
+    def holding(queue: str, messages: Mapping[str, int]) -> Awaitable[Collection[str]]:
+        """Those of the messages that are in a queue, locked or not.
+
+        @param messages: identifiers, and the LookupIdentifiers that the messages have in the queue.
+        """
 
     def send(destination: str, messages: Sequence[MessageForQueue]) -> Awaitable[Sequence[str]]:
         """Send messages, all or none; returns their identifiers.

@@ -25,6 +25,7 @@ class ReplyStore:
 
     A line is added, and synchronised to disk, before the request is acknowledged at the broker.
 
+    @ivar being_sent: batches with requests that are being sent, whose replies may come before L{add}.
     @param path: the file; C{None} keeps them in memory alone.
     @param now: seconds since 1970-01-01 UTC.
     """
@@ -35,6 +36,7 @@ class ReplyStore:
         self._pending = PendingReplies()
         self._lines = 0
         self._lock = DeferredLock()
+        self.being_sent = 0
         if path is not None:
             self._load(path)
 

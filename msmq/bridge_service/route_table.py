@@ -215,6 +215,7 @@ class _Reader:
                 routing_key=end.routing_key,
                 routing_expression=None if expression is None else MessageExpression.parse(expression),
                 answers=bool(values["answers"]),
+                longest_text=family.longest_text,
             ),
         )
 

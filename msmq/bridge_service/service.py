@@ -44,8 +44,8 @@ class BridgeService:
                 self.routes[each.name] = InwardRoute(each, queues(each), reactor, store)
         for each in settings:
             if isinstance(each, OutwardSettings):
-                find = stores[each.answers].find if each.answers else None
-                self.routes[each.name] = OutwardRoute(each, queues(each), reactor, find)
+                replies = stores[each.answers] if each.answers else None
+                self.routes[each.name] = OutwardRoute(each, queues(each), reactor, replies)
 
     def start(self) -> None:
         """Start the routes."""

@@ -117,7 +117,7 @@ class OutwardTests(SynchronousTestCase):
             (
                 queued(label="x" * 300),
                 OutwardRules(route="r", routing_expression=MessageExpression.parse("label")),
-                "limit: the routing key has 300 bytes, and AMQP allows 255",
+                "limit: the routing key has 300 bytes, and the limit is 255",
             ),
         ):
             with self.assertRaisesRegex(MappingError, reason):

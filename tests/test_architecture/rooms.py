@@ -241,7 +241,9 @@ ONLY_IN = {
     "click": ("msmq.cli",),
     "prometheus_client": ("msmq.web",),
     "pytest": ("msmq.testing.pytest_fixtures",),
+    "confluent_kafka": ("msmq.bridge_service.kafka",),
     "pika": ("msmq.bridge_service.rabbitmq",),
+    "proton": ("msmq.bridge_service.amqp10",),
     "rich": ("msmq.cli.watch.screen",),
     "textual": ("msmq.cli.watch.screen",),
 }

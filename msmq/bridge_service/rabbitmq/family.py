@@ -27,12 +27,15 @@ class RabbitFamily(BrokerFamily):
     schemes: ClassVar[Mapping[str, bool]] = {"amqp": False, "amqps": True}
     settings = RabbitSettings
     form = "amqp://HOST:PORT/VHOST?..."
+    keys = frozenset({"heartbeat"})
     settable = frozenset(
         (
             *("content_type", "content_encoding", "correlation_id", "reply_to", "expiration", "type"),
             *("app_id", "priority"),
         )
     )
+
+    longest_text = 255
 
     def broker(self, settings: BrokerSettings, reactor: IReactorTime) -> IBridgedBroker:
         """See L{BrokerFamily}."""

@@ -1,0 +1,1 @@
+"""Kafka through librdkafka, whose blocking calls are made in threads of their own."""

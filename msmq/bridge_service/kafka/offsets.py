@@ -1,0 +1,60 @@
+"""Positions in the partitions of a topic: what is delivered, acknowledged, and to be committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+Partition = tuple[str, int]
+"""A topic, and the number of one of its partitions."""
+
+
+@attrs.define
+class ConsumedOffsets:
+    """Offsets by the tags of their deliveries.
+
+    The offset of a partition that is committed is that of the first record that is not acknowledged.
+    """
+
+    _of: dict[int, tuple[Partition, int]] = attrs.field(factory=dict, init=False)
+    _pending: dict[Partition, dict[int, bool]] = attrs.field(factory=dict, init=False)
+    _last_tag: int = attrs.field(default=0, init=False)
+
+    @property
+    def outstanding(self) -> int:
+        """Records that are delivered and not acknowledged."""
+        return len(self._of)
+
+    def deliver(self, partition: Partition, offset: int) -> int:
+        """A record is delivered; returns its tag."""
+        self._last_tag += 1
+        self._of[self._last_tag] = (partition, offset)
+        self._pending.setdefault(partition, {})[offset] = False
+        return self._last_tag
+
+    def acknowledge(self, tags: Iterable[int]) -> dict[Partition, int]:
+        """Records need not be delivered again; returns the offsets that have moved, to commit."""
+        touched: dict[Partition, None] = {}
+        for tag in tags:
+            found = self._of.pop(tag, None)
+            if found is not None:
+                partition, offset = found
+                self._pending[partition][offset] = True
+                touched[partition] = None
+        moved = {}
+        for partition in touched:
+            pending = self._pending[partition]
+            for offset in list(pending):
+                if not pending[offset]:
+                    break
+                del pending[offset]
+                moved[partition] = offset + 1
+        return moved
+
+    def lose(self, partitions: Iterable[Partition]) -> None:
+        """Partitions belong to another consumer now: nothing is acknowledged of them any more."""
+        lost = set(partitions)
+        for partition in lost:
+            self._pending.pop(partition, None)
+        self._of = {tag: found for tag, found in self._of.items() if found[0] not in lost}

@@ -1,0 +1,40 @@
+"""Offsets that are committed: never that of a record that is not acknowledged."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.bridge_service.kafka.offsets import ConsumedOffsets
+
+ONE, TWO = ("t", 1), ("t", 2)
+
+
+class ConsumedOffsetsTests(SynchronousTestCase):
+    """L{ConsumedOffsets}."""
+
+    def setUp(self) -> None:
+        self.offsets = ConsumedOffsets()
+
+    def test_order_of_acknowledgements(self) -> None:
+        """The offset moves to the first record that is not acknowledged; markers leave gaps."""
+        tags = [self.offsets.deliver(ONE, offset) for offset in (10, 11, 14)]
+        self.assertEqual(self.offsets.acknowledge([tags[1]]), {})
+        self.assertEqual(self.offsets.acknowledge([tags[0]]), {ONE: 12})
+        self.assertEqual(self.offsets.outstanding, 1)
+        self.assertEqual(self.offsets.acknowledge([tags[2], tags[2], 99]), {ONE: 15})
+        self.assertEqual(self.offsets.outstanding, 0)
+
+    def test_partitions_are_independent(self) -> None:
+        """A record that is not acknowledged holds back its own partition alone."""
+        self.offsets.deliver(ONE, 1)
+        tag = self.offsets.deliver(TWO, 1)
+        self.assertEqual(self.offsets.acknowledge([tag]), {TWO: 2})
+
+    def test_lost_partition(self) -> None:
+        """Nothing is committed of a partition that was lost, and its records count no more."""
+        lost, kept = self.offsets.deliver(ONE, 1), self.offsets.deliver(TWO, 1)
+        self.offsets.lose([ONE])
+        self.assertEqual(self.offsets.outstanding, 1)
+        self.assertEqual(self.offsets.acknowledge([lost, kept]), {TWO: 2})
+        again = self.offsets.deliver(ONE, 1)
+        self.assertEqual(self.offsets.acknowledge([again]), {ONE: 2})

@@ -1,0 +1,119 @@
+"""A cluster of Kafka on loopback: the mock cluster that librdkafka has for its own tests, in this process.
+
+It speaks Kafka's protocol to every client, keeps records and the offsets of groups, and fails as it is told.
+It does not isolate transactions: records of one that was aborted are seen by every consumer.
+It has no SASL and no TLS, creates no topic for an administrator, and keeps nothing for another process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SkipTest
+
+NODES = 3
+
+
+class KafkaCluster:
+    """A mock cluster of three nodes.
+
+    @ivar bootstrap: the addresses of its nodes.
+    """
+
+    def __init__(self) -> None:
+        self._library = _library()
+        reason = ctypes.create_string_buffer(512)
+        # A client without brokers, to which the cluster belongs.
+        configuration = self._call("rd_kafka_conf_new", ctypes.c_void_p)
+        value = ctypes.create_string_buffer(512)
+        self._call(
+            "rd_kafka_conf_set",
+            ctypes.c_int,
+            ctypes.c_void_p(configuration),
+            b"log_level",
+            b"0",
+            value,
+            ctypes.c_size_t(512),
+        )
+        self._owner = self._call(
+            "rd_kafka_new", ctypes.c_void_p, 0, ctypes.c_void_p(configuration), reason, ctypes.c_size_t(512)
+        )
+        if not self._owner:
+            raise AssertionError(reason.value.decode())
+        self._cluster = self._call("rd_kafka_mock_cluster_new", ctypes.c_void_p, self._pointer, NODES)
+        self.bootstrap = self._on_cluster("rd_kafka_mock_cluster_bootstraps", ctypes.c_char_p).decode()
+        self._on_cluster("rd_kafka_mock_group_initial_rebalance_delay_ms", None, 0)
+
+    @property
+    def hosts(self) -> list[tuple[str, int]]:
+        """The addresses of the nodes."""
+        found = [each.rpartition(":") for each in self.bootstrap.split(",")]
+        return [(host, int(port)) for host, _, port in found]
+
+    def create_topic(self, name: str, partitions: int = 1) -> None:
+        """Create a topic with replicas on all nodes."""
+        self._on_cluster("rd_kafka_mock_topic_create", ctypes.c_int, name.encode(), partitions, NODES)
+
+    def fail(self, request: int, errors: Sequence[int]) -> None:
+        """Have the next requests of one kind fail.
+
+        @param request: the number of the kind in Kafka's protocol (C{ApiKey}).
+        @param errors: a code of Kafka's protocol for each request.
+        """
+        codes = (ctypes.c_int * len(errors))(*errors)
+        self._on_cluster(
+            "rd_kafka_mock_push_request_errors_array",
+            None,
+            ctypes.c_int16(request),
+            ctypes.c_size_t(len(errors)),
+            codes,
+        )
+
+    def set_topic_error(self, name: str, error: int) -> None:
+        """Have a topic fail in metadata; 0 ends it."""
+        self._on_cluster("rd_kafka_mock_topic_set_error", None, name.encode(), error)
+
+    def set_down(self, is_down: bool) -> None:
+        """Have all nodes close their connections and refuse new ones, or accept them again."""
+        call = "rd_kafka_mock_broker_set_down" if is_down else "rd_kafka_mock_broker_set_up"
+        for node in range(1, NODES + 1):
+            self._on_cluster(call, ctypes.c_int, ctypes.c_int32(node))
+
+    @property
+    def _pointer(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self._owner)
+
+    def _on_cluster(self, name: str, result: Any, *arguments: Any) -> Any:
+        return self._call(name, result, ctypes.c_void_p(self._cluster), *arguments)
+
+    def _call(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self._library, name)
+        function.restype = result
+        return function(*arguments)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The library of the client, which confluent-kafka has loaded."""
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise SkipTest("confluent-kafka is not installed") from error
+    package = Path(confluent_kafka.__file__).parent
+    found = list(package.with_name("confluent_kafka.libs").glob("librdkafka*.so*"))
+    if not found:
+        raise SkipTest("confluent-kafka has no librdkafka of its own")
+    return ctypes.CDLL(str(found[0]))
+
+
+@cache
+def shared_cluster() -> KafkaCluster:
+    """One cluster for all tests of the process that leave it running; each takes topics of its own.
+
+    @raise SkipTest: confluent-kafka is not installed.
+    """
+    return KafkaCluster()
