@@ -22,6 +22,7 @@ import record_log
 import routing
 import storage
 import storage_postgresql
+import stream_latency
 import transfer
 
 from programs import bare_frames
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[], list[Result]]] = {
     "directory": directory.measure,
     "storage_postgresql": storage_postgresql.measure,
     "pipeline": pipeline.measure,
+    "stream_latency": stream_latency.measure,
     "bridge": bridge.measure,
     "console": console.measure,
 }

@@ -106,6 +106,7 @@ class ExportedTests(FileCase):
         self.assertEqual(self.read("offset").count(), 4 + 6 + 7 + 8 + 9)
         self.assertEqual(self.read("offset", subscribe="orders", stream="log").where("offset < 3").count(), 2)
         self.assertEqual(self.read("offset", startingTimestamp="1700000004250", stream="log").count(), 2)
+        self.assertEqual(self.read("offset", endingTimestamp="1700000004250", stream="log").count(), 4)
 
     def test_refusals(self) -> None:
         """A file that is not one of these, and one that a newer version has written, are named."""

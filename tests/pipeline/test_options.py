@@ -29,7 +29,12 @@ class HostileOptionTests(SynchronousTestCase):
 
     def test_numbers(self) -> None:
         """Numbers are from 1 on, and not beyond what Spark has."""
-        for option in ("maxOffsetsPerTrigger", "minPartitions", "maxMessagesPerSecond"):
+        for option in (
+            "maxOffsetsPerTrigger",
+            "minOffsetsPerTrigger",
+            "minPartitions",
+            "maxMessagesPerSecond",
+        ):
             for text in (*NUMBERS, "0", str(1 << 31)):
                 self.refused(option, text, "must be a whole number from 1 to 2147483647")
         self.assertEqual(read_options({"path": "x", "minPartitions": "2147483647"}).partitions, 2147483647)
@@ -43,6 +48,29 @@ class HostileOptionTests(SynchronousTestCase):
         self.assertEqual(last, 253402300799.999)
         for text in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
             self.assertIsInstance(read_options({"path": "x", "startingTimestamp": text}).since, float)
+
+    def test_sizes_and_durations(self) -> None:
+        """Sizes are in bytes or with a unit of Spark's, durations in the form of Kafka's source."""
+        for text in (*(each for each in NUMBERS if each != " 1"), "0", "1.5m", "64t", "m"):
+            self.refused("maxBytesPerTrigger", text, "must be bytes, at least 1, or a number with a unit")
+        for text in (*NUMBERS, "15", "15 days", "m"):
+            self.refused("maxTriggerDelay", text, "must be a duration such as 500ms, 30s, 15m or 1h")
+        for text, size in (("4096", 4096), ("512k", 512 << 10), ("64M", 64 << 20), ("1gb", 1 << 30)):
+            self.assertEqual(read_options({"path": "x", "maxBytesPerTrigger": text}).bytes_per_trigger, size)
+        for text, seconds in (("250ms", 0.25), ("30s", 30.0), ("15m", 900.0), ("1h", 3600.0)):
+            self.assertEqual(read_options({"path": "x", "maxTriggerDelay": text}).delay, seconds)
+
+    def test_contradictions(self) -> None:
+        """Options that contradict each other are named with their values."""
+        for given, reason in (
+            ({"endingOffsets": "latest", "endingTimestamp": "1"}, "exclude each other"),
+            (
+                {"minOffsetsPerTrigger": "11", "maxOffsetsPerTrigger": "10"},
+                "minOffsetsPerTrigger is 11, more than maxOffsetsPerTrigger, 10: make it smaller",
+            ),
+        ):
+            error = self.assertRaises(ReadingError, read_options, {"path": "x", **given})
+            self.assertIn(reason, str(error))
 
     def test_offsets(self) -> None:
         """Offsets are what a store can have."""

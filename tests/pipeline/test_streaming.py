@@ -5,11 +5,14 @@ trim of the log.
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
+from prometheus_client.parser import text_string_to_metric_families
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
@@ -17,9 +20,10 @@ from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState, Remo
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.spark import reason
+from msmq.pipeline.spark.stream_metrics import StreamMetrics
 from tests.builders import ALPHA, BETA
 from tests.pipeline.spark_support import SparkTestCase
-from tests.pipeline.stores import BILLS, ORDERS, event, log, lookup_id, packet, write_log
+from tests.pipeline.stores import ARRIVED, BILLS, ORDERS, event, log, lookup_id, packet, write_log
 
 OWNER = PutState("queue_manager", ALPHA.bytes)
 
@@ -100,6 +104,67 @@ class OnceTests(StreamingCase):
         latest = [json.loads(text) for text in self.latest]
         self.assertEqual([one["unread"] for one in latest], [15, 5, 0])
         self.assertEqual({one["next"] for one in latest}, {26})
+        lags = [one["lag_seconds"] for one in latest]
+        self.assertEqual([lag > time.time() - 1_700_000_060 for lag in lags], [True, True, False])
+        self.assertEqual(lags[2], 0)
+
+    def test_size_limit(self) -> None:
+        """No batch with several rows has more bytes of packets than C{maxBytesPerTrigger}."""
+        self.write(*(log(number) for number in range(1, 10)))
+        size = len(packet(1))
+        self.assertEqual(len(self.labels(maxBytesPerTrigger=str(4 * size))), 9)
+        self.assertEqual([count for count in self.progress if count], [4, 4, 1])
+        self.write(*(log(number) for number in range(11, 16)))
+        self.assertEqual(len(self.labels(maxBytesPerTrigger="1", maxOffsetsPerTrigger="2")), 14)
+        self.assertEqual([count for count in self.progress if count], [1] * 5)
+
+    def test_least(self) -> None:
+        """A batch waits for C{minOffsetsPerTrigger} rows, but not when the query reads what there is."""
+        self.write(log(1), log(2))
+        writer = self.stream("label", minOffsetsPerTrigger="3", maxTriggerDelay="1h").writeStream
+        query = writer.format("memory").queryName("least").trigger(processingTime="0 seconds").start()
+        self.addCleanup(query.stop)
+        query.processAllAvailable()
+        self.assertEqual(self.spark.table("least").count(), 0)
+        self.write(log(3))
+        query.processAllAvailable()
+        self.assertEqual(self.spark.table("least").count(), 3)
+        query.stop()
+        self.assertEqual(len(self.labels(minOffsetsPerTrigger="5")), 3)
+
+    def test_delay(self) -> None:
+        """Rows that are too few for a batch wait no longer than C{maxTriggerDelay}."""
+        self.write(log(1))
+        writer = self.stream("label", minOffsetsPerTrigger="3", maxTriggerDelay="1ms").writeStream
+        query = writer.format("memory").queryName("delayed").trigger(processingTime="0 seconds").start()
+        self.addCleanup(query.stop)
+        while not self.spark.table("delayed").count():
+            query.processAllAvailable()
+
+    def test_metrics(self) -> None:
+        """A listener has lag and rates of each query for Prometheus, until the query ends."""
+        self.write(*(log(number) for number in range(1, 6)))
+        file = self.directory / "stream.prom"
+        metrics = StreamMetrics(file)
+        writer = self.stream("label", maxOffsetsPerTrigger="3").writeStream.format("memory")
+        query = writer.queryName("measured").trigger(availableNow=True).start()
+        query.awaitTermination()
+        for progress in query.recentProgress:
+            metrics.observe(progress)
+        families = {
+            sample.name: sample.value
+            for family in text_string_to_metric_families(file.read_text())
+            for sample in family.samples
+            if sample.labels == {"query": "measured", "source": "0"}
+        }
+        found = {name.removeprefix("msmq_stream_"): value for name, value in families.items()}
+        self.assertEqual(
+            {name: found[name] for name in ("unread", "rows_total", "batches_total", "lag_seconds")},
+            {"unread": 0, "rows_total": 5, "batches_total": 2, "lag_seconds": 0},
+        )
+        self.assertGreater(found["batch_seconds"], 0)
+        metrics.onQueryTerminated(SimpleNamespace(runId=query.runId))  # type: ignore[arg-type]
+        self.assertNotIn("measured", file.read_text())
 
     def test_several_queues(self) -> None:
         """Several queues have one sequence of numbers; a queue that is made later is read from its first."""
@@ -214,6 +279,11 @@ class LossTests(StreamingCase):
             ({"stream": "journal"}, "the stream journal can be read as a batch only: it has no log"),
             ({"subscribe": "bills"}, r".\private$\Bills has no message log"),
             ({"endingOffsets": "latest"}, "endingOffsets is for batches only"),
+            ({"endingTimestamp": "1"}, "endingTimestamp is for batches only"),
+            (
+                {"stream": "events", "columns": "offset", "maxBytesPerTrigger": "1"},
+                "maxBytesPerTrigger is for messages",
+            ),
             ({"startingOffsets": '{"orders": {"0": 99}}'}, "from offset 99, but the log ends before 1"),
         ):
             with self.subTest(**options):
@@ -237,3 +307,17 @@ class OffsetTests(StreamingCase):
                     found.update(range(span.begin, span.end))
             offset = later
         self.assertEqual(found, Counter(range(1, 31)))
+
+    def test_state(self) -> None:
+        """The age of the oldest unread message is that of the first after the offset, in any queue read."""
+        self.write(PutQueue(attrs.evolve(BILLS, log=True)), log(1), log(2, BILLS), log(3), log(4, BILLS))
+        options = {"path": str(self.store), "startingOffsets": "earliest", "subscribe": "orders"}
+        progress = LogProgress(read_options(options), "queue")
+        offset = progress.latest(progress.initial(), 1)
+        found = progress.state(offset)
+        self.assertEqual((found.end, found.unread, found.oldest), (5, 2, ARRIVED + 3))
+        self.assertEqual(found.record(ARRIVED + 10)["lag_seconds"], 7)
+        self.assertEqual(found.record(0.0)["lag_seconds"], 0)
+        read = progress.state(progress.latest(offset, None))
+        self.assertEqual((read.oldest, read.record(0.0)["lag_seconds"]), (None, 0))
+        self.assertIsNone(progress.state(None).record(0.0)["lag_seconds"])

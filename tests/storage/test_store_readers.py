@@ -195,6 +195,12 @@ class BesideContract(_Base):
         both = [ORDERS.identifier, BILLS.identifier]
         self.assertEqual([store.log_after(both, 1, rows) for rows in (1, 3, 4)], [2, 4, None])
         self.assertEqual(store.log_after([BILLS.identifier], 1, 1), 4)
+        # Each of the four packets has three bytes.
+        sizes = [store.log_after(both, 1, None, size) for size in (1, 6, 8, 9, 11, 12)]
+        self.assertEqual(sizes, [2, 3, 3, 4, 4, None])
+        self.assertEqual([store.log_after(both, 1, rows, 9) for rows in (2, 5)], [3, 4])
+        self.assertEqual(store.log_after([BILLS.identifier], 2, None, 3), 4)
+        self.assertIsNone(store.log_after(both, 1, None))
         self.assertEqual(store.identifier(), "00000000-0000-0000-0000-000000000007")
 
     def test_trimmed_log(self) -> None:

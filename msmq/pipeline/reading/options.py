@@ -19,6 +19,10 @@ Start: TypeAlias = str | Mapping[str, int]
 _Value = TypeVar("_Value")
 
 _LONGEST_NUMBER: Final = 30
+_DURATION: Final = re.compile("([0-9]{1,9}) ?(ms|s|m|h)")
+_SIZE: Final = re.compile("([0-9]{1,12}) ?([kmg]?)b?")
+_SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LAST_OFFSET: Final = (1 << 63) - 1
 _LAST_MILLISECOND: Final = 253_402_300_799_999
 """The end of the year 9999."""
@@ -32,6 +36,12 @@ STREAMS: Final = (
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 
+INFER: Final = "infer"
+"""The value of C{decodeSchema} for a schema that is inferred from stored bodies."""
+
+LONGEST_DELAY: Final = 900.0
+"""Default of C{maxTriggerDelay}, in seconds, as of Kafka's source."""
+
 
 @attrs.frozen
 class ReadOptions:
@@ -43,10 +53,16 @@ class ReadOptions:
     @ivar topics: the queues of C{subscribe}; all queues if it is empty and there is no C{pattern}.
     @ivar pattern: full-match pattern of topics, C{subscribePattern}.
     @ivar since: lower time limit, seconds since 1970-01-01 UTC.
+    @ivar until: upper time limit, exclusive.
     @ivar per_trigger: maximum number of rows per streaming batch.
+    @ivar bytes_per_trigger: maximum size of the packets of a streaming batch with more than one row.
+    @ivar at_least: number of rows for which a streaming batch waits.
+    @ivar delay: maximum seconds for which it waits.
+    @ivar push_down: whether filters are pushed down; only for a data frame that one query uses once.
     @ivar partitions: minimum number of parallel partitions.
     @ivar columns: the requested columns; empty for all.
     @ivar decode: the body decoder, or C{none}.
+    @ivar decode_schema: the fields of C{decoded} as DDL text, or L{INFER}; empty for JSON.
     """
 
     path: str = ""
@@ -57,12 +73,18 @@ class ReadOptions:
     starting: Start | None = None
     ending: Start | None = None
     since: float | None = None
+    until: float | None = None
     per_trigger: int | None = None
+    bytes_per_trigger: int | None = None
+    at_least: int | None = None
+    delay: float = LONGEST_DELAY
+    push_down: bool = False
     partitions: int = 1
     fail_on_data_loss: bool = True
     headers: bool = False
     columns: tuple[str, ...] = ()
     decode: str = "none"
+    decode_schema: str = ""
 
     @property
     def location(self) -> str:
@@ -86,6 +108,15 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         raise ReadingError("the options subscribe and subscribePattern exclude each other")
     if options.starting is not None and options.since is not None:
         raise ReadingError("the options startingOffsets and startingTimestamp exclude each other")
+    if options.ending is not None and options.until is not None:
+        raise ReadingError("the options endingOffsets and endingTimestamp exclude each other")
+    if options.at_least and options.per_trigger and options.at_least > options.per_trigger:
+        raise ReadingError(
+            f"minOffsetsPerTrigger is {options.at_least}, more than maxOffsetsPerTrigger,"
+            f" {options.per_trigger}: make it smaller"
+        )
+    if options.decode_schema and options.decode == "none":
+        raise ReadingError("decodeSchema needs decode: auto, or the name of a format")
     return options
 
 
@@ -146,10 +177,32 @@ def _time(text: str) -> float:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
+def _bytes(text: str) -> int:
+    """Parse a size in the form of Spark's settings, such as C{64m}."""
+    found = _SIZE.fullmatch(text.strip().lower())
+    if found is None or not int(found[1]):
+        raise ValueError("must be bytes, at least 1, or a number with a unit such as 512k, 64m or 1g")
+    return int(found[1]) << _SHIFTS[found[2]]
+
+
+def _duration(text: str) -> float:
+    """Parse a duration in the form of Kafka's source, such as C{15m}, in seconds."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError("must be a duration such as 500ms, 30s, 15m or 1h")
+    return int(found[1]) * _UNITS[found[2]]
+
+
 def _decode(text: str) -> str:
     if not re.fullmatch("[a-z]+", text):
         raise ValueError("must be none, auto, or the name of a format")
     return text
+
+
+def _schema(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must be infer, or fields such as id BIGINT, lines ARRAY<STRUCT<sku: STRING>>")
+    return text.strip()
 
 
 _SPELLED: Final[Spelled] = {
@@ -161,10 +214,16 @@ _SPELLED: Final[Spelled] = {
     "startingOffsets": ("starting", _offsets),
     "endingOffsets": ("ending", _offsets),
     "startingTimestamp": ("since", _time),
+    "endingTimestamp": ("until", _time),
     "maxOffsetsPerTrigger": ("per_trigger", whole_number),
+    "maxBytesPerTrigger": ("bytes_per_trigger", _bytes),
+    "minOffsetsPerTrigger": ("at_least", whole_number),
+    "maxTriggerDelay": ("delay", _duration),
+    "pushDownFilters": ("push_down", switch),
     "minPartitions": ("partitions", whole_number),
     "failOnDataLoss": ("fail_on_data_loss", switch),
     "includeHeaders": ("headers", switch),
     "columns": ("columns", _names),
     "decode": ("decode", _decode),
+    "decodeSchema": ("decode_schema", _schema),
 }

@@ -73,6 +73,32 @@ class LogOffset:
 
 
 @attrs.frozen
+class LogState:
+    """How far a query is behind the log.
+
+    @ivar store: the GUID of the queue manager whose store it is.
+    @ivar end: the first number that is not assigned yet.
+    @ivar unread: how many numbers are after the last batch; C{None} before the first one.
+    @ivar oldest: the time of the first entry after it, in seconds since 1970-01-01 UTC, if there is one.
+    """
+
+    store: str
+    end: int
+    unread: int | None
+    oldest: float | None
+
+    def record(self, now: float) -> dict[str, Any]:
+        """The state for C{latestOffset} in the progress of a query.
+
+        @param now: the present time, in seconds since 1970-01-01 UTC.
+        """
+        lag = None
+        if self.unread is not None:
+            lag = 0.0 if self.oldest is None else round(max(now - self.oldest, 0.0), 3)
+        return {"store": self.store, "next": self.end, "unread": self.unread, "lag_seconds": lag}
+
+
+@attrs.frozen
 class LogProgress:
     """Streaming progress in message logs or the event log.
 
@@ -85,8 +111,11 @@ class LogProgress:
     def __attrs_post_init__(self) -> None:
         if self.stream not in ("queue", "log", "events"):
             raise ReadingError(f"the stream {self.stream} can be read as a batch only: it has no log")
-        if self.options.ending is not None:
-            raise ReadingError("endingOffsets is for batches only")
+        for name, value in (("Offsets", self.options.ending), ("Timestamp", self.options.until)):
+            if value is not None:
+                raise ReadingError(f"ending{name} is for batches only")
+        if self.stream == "events" and self.options.bytes_per_trigger is not None:
+            raise ReadingError("maxBytesPerTrigger is for messages; limit events with maxOffsetsPerTrigger")
 
     def initial(self) -> dict[str, Any]:
         """The start offset of a query without a checkpoint.
@@ -104,9 +133,10 @@ class LogProgress:
             }
             return LogOffset(store.identifier(), min(firsts.values(), default=end), firsts).record()
 
-    def latest(self, start: Mapping[str, Any], rows: int | None) -> dict[str, Any]:
+    def latest(self, start: Mapping[str, Any], rows: int | None, size: int | None = None) -> dict[str, Any]:
         """The latest offset, limited to this number of rows after the previous one.
 
+        @param size: the maximum number of bytes of the packets of these rows, if there is more than one.
         @raise DataLost: unread entries were removed.
         """
         with _opened(self.options) as store:
@@ -119,12 +149,8 @@ class LogProgress:
                 queues[topic.queue] = begin.queues.get(topic.queue, first)
                 end = max(end, last)
             self._look_for_removed(begin, queues)
-            if rows is not None and queues:
-                unread = min(
-                    max(begin.next, first) if queue in begin.queues else first
-                    for queue, first in queues.items()
-                )
-                after = self._after(store, list(queues), unread, rows)
+            if (rows is not None or size is not None) and queues:
+                after = self._after(store, list(queues), _first_unread(begin, queues), rows, size)
                 end = max(begin.next, end if after is None else min(end, after))
             if end == begin.next and queues.keys() == begin.queues.keys():
                 # Return the identical offset, or Spark would see a new one.
@@ -143,15 +169,44 @@ class LogProgress:
         with _opened(self.options) as store:
             return self._end(store)
 
-    def reported(self, read: int | None) -> dict[str, Any]:
-        """The state of the log for people.
+    def has_unread(self, start: Mapping[str, Any], rows: int) -> bool:
+        """Whether there are at least this number of rows after an offset."""
+        with _opened(self.options) as store:
+            begin = self._checked(store, LogOffset.read(start))
+            queues = {
+                topic.queue: begin.queues.get(topic.queue, self._bounds(store, topic.queue)[0])
+                for topic in self._topics(store)
+            }
+            if not queues:
+                return False
+            first = _first_unread(begin, queues)
+            if self.stream == "events":
+                return self._end(store) - first >= rows
+            return store.log_after(list(queues), first, rows - 1) is not None
 
-        @param read: the first number that is not in a batch yet, if there was a batch.
+    def state(self, read: Mapping[str, Any] | None) -> LogState:
+        """How far a query is behind the log.
+
+        @param read: the end offset of the last batch, if there was one.
         """
         with _opened(self.options) as store:
             end = self._end(store)
-            unread = None if read is None else max(end - read, 0)
-            return {"store": store.identifier(), "next": end, "unread": unread}
+            oldest = None if read is None else self._oldest(store, LogOffset.read(read))
+            unread = None if read is None else max(end - int(read["next"]), 0)
+            return LogState(store.identifier(), end, unread, oldest)
+
+    def _oldest(self, store: StoreReader, begin: LogOffset) -> float | None:
+        """The time of the first entry after an offset, in seconds since 1970-01-01 UTC."""
+        if self.stream == "events":
+            events, _ = store.events(begin.next, begin.next + 1)
+            return events[0].event.time if events else None
+        times = []
+        for queue, first in begin.queues.items():
+            number = store.log_after([queue], max(begin.next, first), 0)
+            if number is not None:
+                page = store.log(queue, number, number + 1, since=None, until=None, bodies=False)
+                times += [row[2] for row in page.rows]
+        return min(times, default=None)
 
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadSlice]:
         """The slices between two offsets.
@@ -229,10 +284,12 @@ class LogProgress:
     def _end(self, store: StoreReader) -> int:
         return store.event_bounds()[1] if self.stream == "events" else store.log_end()
 
-    def _after(self, store: StoreReader, queues: list[UUID], begin: int, rows: int) -> int | None:
+    def _after(
+        self, store: StoreReader, queues: list[UUID], begin: int, rows: int | None, size: int | None
+    ) -> int | None:
         if self.stream == "events":
-            return begin + rows
-        return store.log_after(queues, begin, rows)
+            return None if rows is None else begin + rows
+        return store.log_after(queues, begin, rows, size)
 
     def _checked(self, store: StoreReader, offset: LogOffset) -> LogOffset:
         """The start offset, reset if the numbers of the store start again."""
@@ -265,6 +322,11 @@ class LogProgress:
             raise DataLost(f"{what} (failOnDataLoss is true)")
         # Spark shows the output of its Python processes there.
         print(f"{what} (failOnDataLoss is false)", file=sys.stderr)
+
+
+def _first_unread(begin: LogOffset, queues: Mapping[UUID, int]) -> int:
+    """The first unread number of these queues, each with the number of its first requested entry."""
+    return min(max(begin.next, first) if queue in begin.queues else first for queue, first in queues.items())
 
 
 @contextmanager

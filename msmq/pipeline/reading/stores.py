@@ -88,7 +88,11 @@ class StoreScan:
         if self.options.since is not None:
             since = store.event_since(self.options.since)
             begin = bounds[1] if since is None else since
-        first, last = self._logged(EVENTS_TOPIC, bounds, bounds[1], begin, ending.get(EVENTS_TOPIC, LATEST))
+        end = ending.get(EVENTS_TOPIC, LATEST)
+        if self.options.until is not None:
+            until = store.event_since(self.options.until)
+            end = bounds[1] if until is None else until
+        first, last = self._logged(EVENTS_TOPIC, bounds, bounds[1], begin, end)
         return [RowSpan(None, EVENTS_TOPIC, first, last)] if first < last else []
 
     def _logged(

@@ -6,6 +6,7 @@ log still has them, so that with an idempotent sink each row arrives once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
 
+from msmq.pipeline.reading.batch_delay import BatchDelay
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.reading.row_selection import wanted_columns
@@ -41,7 +45,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._batches = Batches(schema, stream, options)
         self._stream = "events" if stream == "events" else "log"
         self._target: int | None = None
-        self._end: int | None = None
+        self._end: dict[str, Any] | None = None
+        self._delay = BatchDelay(options.delay)
 
     @cached_property
     def _progress(self) -> LogProgress:
@@ -54,29 +59,50 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._progress.initial()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """C{maxOffsetsPerTrigger}."""
-        rows = self._options.per_trigger
-        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        """The most specific of the limits in the options; the others are applied with it."""
+        options = self._options
+        if options.per_trigger is not None:
+            return ReadMaxRows(options.per_trigger)
+        if options.bytes_per_trigger is not None:
+            return ReadMaxBytes(options.bytes_per_trigger)
+        return ReadAllAvailable() if options.at_least is None else ReadMinRows(options.at_least)
 
     @plain_errors()
     def latestOffset(
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
         """The end offset of the next batch."""
-        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        found = self._progress.latest(start or self.initialOffset(), rows)
+        options, begin = self._options, start or self.initialOffset()
+        # Without a default limit, or by a trigger that has none, Spark asks for everything.
+        is_limited = limit is not None and not isinstance(limit, ReadAllAvailable)
+        rows, size = (options.per_trigger, options.bytes_per_trigger) if is_limited else (None, None)
+        found = self._progress.latest(begin, rows, size)
         if self._target is not None and found["next"] > self._target:
-            found["next"] = max(self._target, (start or found)["next"])
-        self._end = int(found["next"])
+            found["next"] = max(self._target, begin["next"])
+        elif is_limited and self._target is None and self._holds(begin, found):
+            found = begin
+        self._end = found
         return found
+
+    def _holds(self, begin: dict[str, Any], found: dict[str, Any]) -> bool:
+        """Whether the rows up to an offset wait for others."""
+        if self._options.at_least is None:
+            return False
+        has_rows = bool(found["next"] > begin["next"])
+        return self._delay.holds(
+            time.monotonic(),
+            has_rows=has_rows,
+            has_enough=has_rows and self._progress.has_unread(begin, self._options.at_least),
+        )
 
     @plain_errors()
     def reportLatestOffset(self) -> dict[str, Any]:
         """The end of the log, for C{latestOffset} in the progress of a query.
 
         C{unread} is how many numbers of the log are after the last batch: its entries for all queues.
+        C{lag_seconds} is the age of the first of those that the query reads.
         """
-        return self._progress.reported(self._end)
+        return self._progress.state(self._end).record(time.time())
 
     @plain_errors()
     def prepareForTriggerAvailableNow(self) -> None:

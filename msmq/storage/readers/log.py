@@ -7,6 +7,7 @@ It may see a group a moment before its server knows that it is on stable storage
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
@@ -24,10 +25,12 @@ from msmq.storage.log.follower import Follower, SegmentGone
 from msmq.storage.readers.shape import (
     HEAD,
     LARGE,
+    LAST,
     PAGE_ROWS,
     MomentGone,
     Row,
     RowPage,
+    first_beyond,
     one_page,
     without_body,
 )
@@ -204,10 +207,16 @@ class LogStoreReader:
 
         return self._ask(since)
 
-    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
+    def log_after(
+        self, queues: Sequence[UUID], begin: int, rows: int | None, size: int | None = None
+    ) -> int | None:
         """See L{StoreReader.log_after<msmq.storage.readers.shape.StoreReader.log_after>}."""
 
         def after(log: Follower) -> int | None:
+            if size is not None or rows is None:
+                logs = [_entries(log.state.queues.get(queue), begin, 1 << 64) for queue in queues]
+                merged = merge(*(((row[0], row[3]) for row in map(LOG_ROW.unpack, one)) for one in logs))
+                return first_beyond(merged, rows, LAST if size is None else size)
             found: list[int] = []
             for queue in queues:
                 entries = _entries(log.state.queues.get(queue), begin, 1 << 64)

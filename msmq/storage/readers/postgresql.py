@@ -212,17 +212,32 @@ class PostgresqlStoreReader:
             )
         return found[0][0] if found else None
 
-    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
+    def log_after(
+        self, queues: Sequence[UUID], begin: int, rows: int | None, size: int | None = None
+    ) -> int | None:
         """See L{StoreReader.log_after<msmq.storage.readers.shape.StoreReader.log_after>}."""
         with self._reading() as link:
             known = {
                 identifier: row for row, identifier in link.rows("SELECT id::bigint, identifier FROM queue")
             }
-            found = link.rows(
-                "SELECT sequence FROM log JOIN log_extent USING (queue) WHERE queue = ANY($1)"
-                " AND sequence >= $2 AND sequence >= first ORDER BY sequence LIMIT 1 OFFSET $3",
-                [bigints([known[queue] for queue in queues if queue in known]), within(begin, 0)[0], rows],
+            wanted = [bigints([known[queue] for queue in queues if queue in known]), within(begin, 0)[0]]
+            entries = (
+                "FROM log JOIN log_extent USING (queue) WHERE queue = ANY($1)"
+                " AND sequence >= $2 AND sequence >= first"
             )
+            if size is not None or rows is None:
+                # Of a window ordered by its index, the server computes no more rows than it returns.
+                found = link.rows(
+                    "SELECT sequence FROM (SELECT sequence, sum(log.size) OVER before AS total,"
+                    f" row_number() OVER before AS number {entries} WINDOW before AS (ORDER BY sequence"
+                    " ROWS UNBOUNDED PRECEDING)) AS summed"
+                    " WHERE number > 1 AND (total > $3 OR number > $4) ORDER BY sequence LIMIT 1",
+                    [*wanted, LAST if size is None else size, LAST if rows is None else rows],
+                )
+            else:
+                found = link.rows(
+                    f"SELECT sequence {entries} ORDER BY sequence LIMIT 1 OFFSET $3", [*wanted, rows]
+                )
         return found[0][0] if found else None
 
     def close(self) -> None:

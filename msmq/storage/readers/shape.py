@@ -6,7 +6,7 @@ Every call is one short transaction; therefore rows are returned in pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -151,8 +151,14 @@ class StoreReader(StoreContents, Protocol):
     def event_since(self, time: float) -> int | None:
         """The first event that happened then or later."""
 
-    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
-        """The number after this number of entries of these logs; C{None} if there are no further ones."""
+    def log_after(
+        self, queues: Sequence[UUID], begin: int, rows: int | None, size: int | None = None
+    ) -> int | None:
+        """The number after this number of entries of these logs; C{None} if there are no further ones.
+
+        @param rows: the number of entries; C{None} for no limit.
+        @param size: the maximum number of bytes of their packets, if there is more than one entry.
+        """
 
     def close(self) -> None:
         """Release its resources until the next call."""
@@ -170,6 +176,21 @@ def one_page(sizes: Sequence[tuple[int, int]], bodies: bool) -> tuple[int, bool]
         if count and total > PAGE_BYTES:
             return count, True
     return min(len(sizes), PAGE_ROWS), len(sizes) > PAGE_ROWS
+
+
+def first_beyond(entries: Iterable[tuple[int, int]], rows: int | None, size: int) -> int | None:
+    """The number of the first of these entries that exceeds a limit; C{None} if there is none.
+
+    @param entries: the number and the size of each.
+    @param rows: the maximum number of entries; C{None} for no limit.
+    @param size: the maximum of the sum of their sizes, if there is more than one entry.
+    """
+    total = 0
+    for count, (number, bytes_) in enumerate(entries):
+        total += bytes_
+        if count == rows or (count and total > size):
+            return number
+    return None
 
 
 def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Sequence[StoredEvent], int | None]:

@@ -21,11 +21,13 @@ from msmq.storage.checksums import entry_checksum
 from msmq.storage.readers.shape import (
     HEAD,
     LARGE,
+    LAST,
     PAGE_ROWS,
     Row,
     RowPage,
     check_packet,
     events_of,
+    first_beyond,
     one_page,
     other_version,
     stored,
@@ -208,15 +210,23 @@ class SqliteStoreReader:
             ).fetchone()
         return None if found is None else int(found[0])
 
-    def log_after(self, queues: Sequence[UUID], begin: int, rows: int) -> int | None:
+    def log_after(
+        self, queues: Sequence[UUID], begin: int, rows: int | None, size: int | None = None
+    ) -> int | None:
         """See L{StoreReader.log_after<msmq.storage.readers.shape.StoreReader.log_after>}."""
         with self._reading() as connection:
             ids = [row for queue in queues if (row := self._row_of(connection, queue)) is not None]
-            found = connection.execute(
-                "SELECT sequence FROM log JOIN log_extent USING (queue)"
+            entries = (
+                "FROM log JOIN log_extent USING (queue)"
                 f" WHERE queue IN ({', '.join(map(str, ids))}) AND sequence >= max(first, ?)"
-                " ORDER BY sequence LIMIT 1 OFFSET ?",
-                (within(begin, 0)[0], rows),
+                " ORDER BY sequence"
+            )
+            first = within(begin, 0)[0]
+            if size is not None or rows is None:
+                sizes = connection.execute(f"SELECT sequence, log.size {entries}", (first,))
+                return first_beyond(sizes, rows, LAST if size is None else size)
+            found = connection.execute(
+                f"SELECT sequence {entries} LIMIT 1 OFFSET ?", (first, rows)
             ).fetchone()
         return None if found is None else int(found[0])
 
