@@ -41,6 +41,8 @@ SHARED: Final = {
         "tests.pipeline.jobs",
         "tests.pipeline.test_archive_readers",
         "tests.pipeline.test_batch",
+        "tests.pipeline.test_checks",
+        "tests.pipeline.test_decoded_structs",
         "tests.pipeline.test_example",
         "tests.pipeline.test_files",
         "tests.pipeline.test_jobs_on_a_running_server",

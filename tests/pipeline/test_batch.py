@@ -173,6 +173,11 @@ class StreamTests(EstateCase):
                 self.assertEqual(found, [15, 16, 17, 18, 19, 20], (time, stream))
         self.assertEqual(self.offsets(stream="events", startingTimestamp="1700000004250"), [4, 5])
         self.assertEqual(self.offsets(stream="log", startingTimestamp="1800000000000"), [])
+        both = {"startingTimestamp": "1700000004250", "endingTimestamp": "1700000006250"}
+        for stream in ("queue", "log", "events"):
+            self.assertEqual(self.offsets(stream=stream, **both), [4, 5], stream)
+            before = self.offsets(stream=stream, endingTimestamp="1700000003250")
+            self.assertEqual(before, [1, 2], stream)
 
     def test_partitions(self) -> None:
         """There are as many parts as are asked for, and each row is in one of them."""
@@ -192,7 +197,7 @@ class PushDownTests(EstateCase):
 
     def test_filters_reach_the_source(self) -> None:
         """The plan shows that Spark leaves filters for offset and topic to the source."""
-        frame = self.read("offset,topic", subscribe="orders").where(
+        frame = self.read("offset,topic", subscribe="orders", pushDownFilters="true").where(
             rf"offset > 3 and offset <= 9 and offset < 100 and topic = '{ORDERS_TOPIC}'".replace("\\", "\\\\")
         )
         plan = self.plan(frame)
@@ -220,15 +225,23 @@ class PushDownTests(EstateCase):
             "topic like '%Bills' and offset < 31",
         ):
             expected = sorted(row.offset for row in frame.where(condition).collect())
-            found = self.read("offset,timestamp,topic").where(condition)
+            found = self.read("offset,timestamp,topic", pushDownFilters="true").where(condition)
             self.assertEqual(sorted(row.offset for row in found.collect()), expected, condition)
+
+    def test_one_table_in_several_queries(self) -> None:
+        """A filter in one query, or one side of a union, does not narrow another use of the same table."""
+        frame = self.read("offset", subscribe="orders")
+        self.assertEqual(frame.where("offset >= 15").count(), 6)
+        self.assertEqual(frame.count(), 20)
+        ends = frame.where("offset < 3").union(frame.where("offset > 18")).union(frame)
+        self.assertEqual(ends.count(), 24)
 
     def test_session_without_push_down(self) -> None:
         """A session with Spark's own defaults reads too, and filters by itself."""
         name = "spark.sql.python.filterPushdown.enabled"
         self.spark.conf.set(name, "false")
         self.addCleanup(self.spark.conf.set, name, "true")
-        frame = self.read("offset", subscribe="orders").where("offset < 4")
+        frame = self.read("offset", subscribe="orders", pushDownFilters="true").where("offset < 4")
         self.assertIn("Filter (", self.plan(frame))
         self.assertEqual(sorted(row.offset for row in frame.collect()), [1, 2, 3])
 

@@ -68,5 +68,28 @@ class Batches:
         """The batch cast to exactly Spark's types, including the names of elements."""
         if batch.schema.equals(self._schema):
             return batch
-        columns = [batch.column(field.name).cast(field.type) for field in self._schema]
+        typed = self._typed(batch)
+        columns = [
+            typed[field.name] if field.name in typed else batch.column(field.name).cast(field.type)
+            for field in self._schema
+        ]
         return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
+
+    def _typed(self, batch: pyarrow.RecordBatch) -> dict[str, pyarrow.Array]:
+        """C{decoded} as its declared type, and C{decode_error} with what this type cannot hold."""
+        if "decoded" not in self.names:
+            return {}
+        type_ = self._schema.field("decoded").type
+        if pyarrow.types.is_string(type_) or pyarrow.types.is_large_string(type_):
+            return {}
+        from msmq.pipeline.typed_bodies import typed_column
+
+        typed, errors = typed_column(batch.column("decoded").to_pylist(), type_)
+        if "decode_error" not in self.names:
+            return {"decoded": typed}
+        before = batch.column("decode_error").to_pylist()
+        both = [old or new for old, new in zip(before, errors, strict=True)]
+        return {
+            "decoded": typed,
+            "decode_error": pyarrow.array(both, self._schema.field("decode_error").type),
+        }

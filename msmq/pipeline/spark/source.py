@@ -6,7 +6,7 @@ Spark pickles these objects and sends them to its Python processes, so they cons
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 from pyspark.sql.datasource import (
@@ -20,11 +20,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from msmq.pipeline.reading.body_schema import decoded_type
 from msmq.pipeline.reading.files import FileScan, FileSlice, are_files
 from msmq.pipeline.reading.options import ReadOptions, read_options
 from msmq.pipeline.reading.row_selection import known_names, wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
-from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, spark_schema
+from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, names_of, spark_schema
 from msmq.pipeline.spark.batches import Batches
 from msmq.pipeline.spark.filters import push
 from msmq.pipeline.spark.partitions import FilePartition, SlicePartition
@@ -34,6 +35,9 @@ from msmq.pipeline.writing.options import write_options
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+_TYPED: Final = "the body, if it could be read; a field that its type cannot hold is null"
 
 
 class MsmqDataSource(DataSource):
@@ -51,12 +55,13 @@ class MsmqDataSource(DataSource):
     def schema(self) -> str:
         """The columns of the stream, or those in the option C{columns}."""
         options = read_options(self.options)
-        if not options.columns:
-            columns = EVENT_COLUMNS if options.stream == "events" else MESSAGE_COLUMNS
-            return spark_schema(columns, of=columns)
         every = EVENT_COLUMNS if options.stream == "events" else EXPORTED_COLUMNS
+        default = EVENT_COLUMNS if options.stream == "events" else MESSAGE_COLUMNS
+        names = known_names(options.columns, options.stream) or names_of(default)
         by_name = {column.name: column for column in every}
-        names = known_names(options.columns, options.stream)
+        if options.decode_schema and "decoded" in names:
+            decoded = by_name["decoded"]
+            by_name["decoded"] = attrs.evolve(decoded, type=decoded_type(options), meaning=_TYPED)
         return spark_schema([by_name[name] for name in names], of=every)
 
     @plain_errors()
@@ -91,10 +96,14 @@ class MsmqReader(DataSourceReader):
         self._options = options
         self._batches = Batches(schema, self._stream, options)
         since = options.since if self._stream not in ("log", "events") else None
-        self._wanted = attrs.evolve(wanted_columns(self._batches.names, options), since=since)
+        self._wanted = attrs.evolve(
+            wanted_columns(self._batches.names, options), since=since, until=options.until
+        )
         # Spark refuses a reader that overrides the method while the setting for pushing filters down is off;
         # it tests whether the class defines the function.
-        self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
+        # Spark keeps the narrowed reader in the data frame, and uses it for its other queries too.
+        if options.push_down:
+            self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
     def push(self, filters: Iterable[Filter]) -> Iterable[Filter]:
         """Push filters down; return those that Spark still has to apply."""
