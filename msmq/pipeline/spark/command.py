@@ -20,7 +20,20 @@ from msmq.pipeline.reports.model import plain
 from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
-from msmq.pipeline.spark.running import deadletters, latency, loss, quota, replay, routes, sequences, topology
+from msmq.pipeline.spark.lineage import LineageRun
+from msmq.pipeline.spark.running import (
+    checks,
+    deadletters,
+    drift,
+    latency,
+    loss,
+    quota,
+    replay,
+    routes,
+    sequences,
+    sla,
+    topology,
+)
 from msmq.pipeline.spark.running.inputs_section import inputs_section
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
 from msmq.pipeline.spark.session import make_session
@@ -33,11 +46,13 @@ JOBS: Final = (
     routes.JOB,
     deadletters.JOB,
     quota.JOB,
+    sla.JOB,
+    drift.JOB,
+    checks.JOB,
     replay.JOB,
     topology.JOB,
 )
 
-DONE: Final = 0
 REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 INTERRUPTED: Final = 130
@@ -89,6 +104,11 @@ def parser() -> ArgumentParser:
         verb.add_argument(
             "--master", metavar="URL", help="where Spark runs, such as local[2] or spark://HOST:7077"
         )
+        verb.add_argument(
+            "--lineage",
+            metavar="WHERE",
+            help="report the run to OpenLineage: http(s)://..., or a file to which events are appended",
+        )
         job.add_options(verb)
     return whole
 
@@ -100,14 +120,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else WRONG_USAGE
     try:
-        print(run(options.job, options), end="")
+        outcome = run(options.job, options)
+        print(text_page(outcome.report), end="")
     except KeyboardInterrupt:
         return INTERRUPTED
     except (MsmqError, PySparkException, Py4JError, OSError) as error:
         line = plain(" ".join(_reason(error).split()))
         print(f"python -m msmq.pipeline {options.job.name}: {line}", file=sys.stderr)
         return REFUSED
-    return DONE
+    return outcome.status
 
 
 def _reason(error: Exception) -> str:
@@ -118,11 +139,29 @@ def _reason(error: Exception) -> str:
     return str(causes[0]) if causes and reason(error) == str(error).splitlines()[0] else reason(error)
 
 
-def run(job: Job, options: Namespace) -> str:
-    """Run a job, and return its report as text.
+def run(job: Job, options: Namespace) -> JobOutcome:
+    """Run a job, write its result, and return it.
 
     @raise MsmqError: an input is invalid, or Spark is not installed.
     """
+    reported = None
+    if options.lineage is not None:
+        inputs = [parse_input(text) for text in options.input] if job.wanted is not None else []
+        streams = job.wanted(options).streams if job.wanted is not None else ()
+        reported = LineageRun(options.lineage, job.name, inputs, streams, Path(options.output))
+        reported.started()
+    try:
+        outcome = _run(job, options)
+    except (MsmqError, PySparkException, Py4JError, OSError) as error:
+        if reported is not None:
+            reported.failed(plain(" ".join(_reason(error).split())))
+        raise
+    if reported is not None:
+        reported.completed(outcome)
+    return outcome
+
+
+def _run(job: Job, options: Namespace) -> JobOutcome:
     output = Path(options.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ReadingError(f"the output {output} exists and is not an empty directory")
@@ -145,7 +184,7 @@ def run(job: Job, options: Namespace) -> str:
         is_counted = bool(job.wanted(options).streams)
         outcome = outcome.with_section(inputs_section(setting, is_counted=is_counted))
     write(outcome, output)
-    return text_page(outcome.report)
+    return outcome
 
 
 def write(outcome: JobOutcome, output: Path) -> None:
@@ -153,6 +192,8 @@ def write(outcome: JobOutcome, output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     for name, table in outcome.tables.items():
         table.write.parquet(str(output.absolute() / name))
+    for name, text in outcome.files.items():
+        (output / name).write_text(text, encoding="utf-8")
     (output / "report.txt").write_text(text_page(outcome.report), encoding="utf-8")
     (output / "report.html").write_text(html_page(outcome.report), encoding="utf-8")
 

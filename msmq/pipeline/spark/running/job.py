@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import attrs
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,11 @@ from msmq.pipeline.spark.jobs.estate import Estate
 from msmq.pipeline.spark.jobs.latency import owners_of
 from msmq.routing.topology import Topology
 from msmq.wire.guid import parse_guid
+
+EXCEEDED: Final = 3
+"""Exit status of a job that finds what its user has declared as wrong."""
+UNDECIDED: Final = 4
+"""Exit status of a job whose input does not decide whether something is wrong."""
 
 
 @attrs.frozen
@@ -41,10 +47,14 @@ class JobOutcome:
     """Result of a job.
 
     @ivar tables: the tables to write as Parquet, by the name of the directory.
+    @ivar files: further texts to write, by the name of the file.
+    @ivar status: the exit status.
     """
 
     report: JobReport
     tables: Mapping[str, DataFrame]
+    files: Mapping[str, str] = attrs.field(factory=dict)
+    status: int = 0
 
     def with_section(self, section: Section) -> JobOutcome:
         """The same result with another section at the end of its report."""

@@ -1,0 +1,105 @@
+"""Command of the job C{checks}: expectations on an archive, as views of SQL."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import functions as F
+
+from msmq.pipeline.checks import CHECKS, DIALECTS, SPARK, statements_of, views
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table
+from msmq.pipeline.reports.model import Cell
+from msmq.pipeline.spark.inputs import JobInput
+from msmq.pipeline.spark.running.job import EXCEEDED, Job, JobContext, JobOutcome
+
+_MANIFESTS: Final = "_streams"
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--expect",
+        action="append",
+        default=[],
+        choices=[check.name for check in CHECKS],
+        metavar="CHECK",
+        help="exit status 3 if this check finds rows; may be repeated. Checks: "
+        + ", ".join(check.name for check in CHECKS),
+    )
+
+
+def _run(setting: JobContext) -> JobOutcome:
+    if len(setting.inputs) != 1:
+        raise ReadingError(f"checks takes one archive as --input, not {len(setting.inputs)}")
+    [one] = setting.inputs
+    archive = one.path
+    if archive is None or not (archive / _MANIFESTS).is_dir():
+        raise ReadingError(
+            f"the input {one.shown} is not an archive: make one with msmq archive update {one.shown}"
+        )
+    where = str(archive.absolute())
+    has = {f"has_{kind}": _has_files(archive / kind) for kind in ("messages", "events")}
+    scripts = {f"checks_{dialect}.sql": views(where, dialect, **has) for dialect in DIALECTS}
+    for statement in statements_of(scripts[f"checks_{SPARK}.sql"]):
+        setting.spark.sql(statement)
+    counts = {check: setting.spark.table(check.view).count() for check in CHECKS}
+    expected = {*setting.options.expect}
+    broken = [check for check in CHECKS if counts[check]]
+    rows: list[list[Cell]] = [
+        [check.name, counts[check], check.name in expected, check.meaning] for check in CHECKS
+    ]
+    found = [f"{check.name} {counts[check]:,}" for check in broken]
+    verdict = f"{len(CHECKS)} checks: " + (
+        f"rows in {', '.join(found)}" if found else "no rows in any of them"
+    )
+    if not has["has_messages"]:
+        verdict += "; the archive has no finished file of messages (msmq archive update --compact)"
+    report = JobReport(
+        "Checks of an archive",
+        verdict,
+        setting.facts,
+        [
+            Section(
+                "Checks",
+                "The rows of each check are those of its view in checks_duckdb.sql and checks_spark.sql."
+                " Rows that are still in fresh files are not in the views.",
+                tables=[Table("By check", ("check", "rows", "expected to be none", "its rows"), rows)],
+                plots=[
+                    Plot(
+                        "Rows of the checks",
+                        "bars",
+                        [
+                            Series(
+                                "rows",
+                                [check.name for check in broken],
+                                [counts[check] for check in broken],
+                            )
+                        ],
+                    )
+                ],
+            )
+        ],
+    )
+    table = setting.spark.createDataFrame(
+        [(check.name, check.meaning, counts[check]) for check in CHECKS],
+        "name STRING, meaning STRING, found BIGINT",
+    )
+    tables = {"checks": table.withColumn("is_expected", F.col("name").isin(*expected, ""))}
+    tables |= {check.view: setting.spark.table(check.view) for check in broken}
+    status = EXCEEDED if any(check.name in expected for check in broken) else 0
+    return JobOutcome(report, tables, files=scripts, status=status)
+
+
+def _has_files(directory: Path) -> bool:
+    return next(directory.rglob("*.parquet"), None) is not None
+
+
+JOB = Job(
+    "checks",
+    "expectations on an archive, as views of SQL for DuckDB, dbt and Great Expectations",
+    _run,
+    lambda _: JobInput(()),
+    _add_options,
+)

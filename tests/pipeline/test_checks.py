@@ -1,0 +1,152 @@
+"""The views of C{checks} find what was planted in an archive, in Spark and in DuckDB alike."""
+
+from __future__ import annotations
+
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+
+import attrs
+import duckdb
+from pyarrow import parquet
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.persistence.changes import AppendLog
+from msmq.pipeline.checks import CHECKS, DUCKDB, SPARK, statements_of, views
+from msmq.pipeline.spark.command import main
+from msmq.structures.packet.transaction_header import TransactionHeader, TxSequenceID
+from msmq.structures.packet.user_message import UserMessage
+from tests.builders import BETA, user_packet
+from tests.pipeline.spark_support import shared_session
+from tests.pipeline.stores import ARRIVED, ORDERS, event, lookup_id
+from tests.pipeline.test_archive import DAY, ArchiveTestCase
+
+OPENLINEAGE = ("eventTime", "producer", "schemaURL", "run", "job", "eventType")
+
+
+def entry(
+    number: int, arrived: float, *, message_id: int = 0, sequence: tuple[int, int] | None = None
+) -> AppendLog:
+    """An entry of the log of orders.
+
+    @param sequence: the number of the message in its sequence, and that of its predecessor.
+    """
+    packet = user_packet(
+        b"x", message_id=message_id or number, recoverable=True, sent_time=1_700_000_000, source=BETA
+    )
+    if sequence is not None:
+        header = TransactionHeader(TxSequenceID(7, 0), *sequence)
+        packet = attrs.evolve(UserMessage.from_bytes(packet), transaction=header).to_bytes()
+    return AppendLog(ORDERS.identifier, lookup_id(number), packet, arrived)
+
+
+class ChecksTests(ArchiveTestCase):
+    """An archive with faults."""
+
+    def run_job(self, *arguments: str) -> tuple[int, str, str]:
+        """Status, output, complaints."""
+        out, err = StringIO(), StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(arguments)
+        return status, out.getvalue(), err.getvalue()
+
+    def test_planted(self) -> None:
+        """Each check has the planted rows, in Spark as in DuckDB; lineage names what was read and written."""
+        shared_session()
+        self.write(
+            entry(101, ARRIVED + 40),
+            # The clock was set back, the message came twice, and it arrived before it was sent.
+            entry(102, ARRIVED + 39, message_id=101),
+            entry(103, ARRIVED - 100),
+            # The third of the sequence, whose predecessor is the second, is missing.
+            entry(104, ARRIVED + 41, sequence=(1, 0)),
+            entry(105, ARRIVED + 42, sequence=(2, 1)),
+            entry(106, ARRIVED + 43, sequence=(4, 3)),
+            entry(107, ARRIVED + 44, sequence=(5, 4)),
+            *map(event, (6, 7)),
+        )
+        self.update()
+        self.now += 2 * DAY
+        self.update()
+        self.compact()
+        output, lineage = self.directory.parent / "out", self.directory.parent / "lineage.jsonl"
+        status, out, err = self.run_job(
+            *("checks", "--input", f"ALPHA={self.directory}", "--output", str(output)),
+            *("--expect", "arrived_twice", "--lineage", str(lineage)),
+        )
+        self.assertEqual((status, err), (3, ""))
+        self.assertIn("arrived_twice 1", out)
+        by_spark = {row["name"]: row["found"] for row in parquet.read_table(output / "checks").to_pylist()}
+        database = duckdb.connect()
+        database.execute((output / "checks_duckdb.sql").read_text())
+        by_duckdb = {
+            check.name: database.sql(f"SELECT count(*) FROM {check.view}").fetchall()[0][0]
+            for check in CHECKS
+        }
+        self.assertEqual(by_spark, by_duckdb)
+        planted = {
+            "offset_twice": 0,
+            "arrived_twice": 1,
+            "sequence_gap": 1,
+            "arrived_before_sent": 1,
+            "clock_set_back": 2,
+            "dead_letter": 2,
+            "refused": 0,
+            "removed_unread": 7,
+        }
+        self.assertEqual({name: by_spark[name] for name in planted}, planted)
+        twice = parquet.read_table(output / "check_arrived_twice").to_pylist()
+        self.assertEqual([(row["topic"], row["copies"]) for row in twice], [(r".\private$\orders", 2)])
+        self.assert_lineage(lineage.read_text(), str(output.absolute() / "checks"))
+
+    def assert_lineage(self, lines: str, table: str) -> None:
+        """A start and an end of one run, each with what OpenLineage requires of an event."""
+        start, end = map(json.loads, lines.splitlines())
+        self.assertEqual((start["eventType"], end["eventType"]), ("START", "COMPLETE"))
+        for one in (start, end):
+            self.assertEqual([name for name in OPENLINEAGE if not one.get(name)], [])
+            self.assertEqual(one["job"]["name"], "msmq.pipeline.checks")
+            self.assertEqual(one["inputs"][0]["name"], str(self.directory.absolute()))
+        self.assertEqual(start["run"]["runId"], end["run"]["runId"])
+        [written] = [one for one in end["outputs"] if one["name"] == table]
+        fields = [field["name"] for field in written["facets"]["schema"]["fields"]]
+        self.assertEqual(fields, ["name", "meaning", "found", "is_expected"])
+
+    def test_refused(self) -> None:
+        """What is not an archive is refused, and a run that fails is reported to OpenLineage."""
+        shared_session()
+        lineage = self.directory.parent / "failed.jsonl"
+        status, out, err = self.run_job(
+            *("checks", "--input", str(self.data), "--output", str(self.directory.parent / "none")),
+            *("--lineage", str(lineage)),
+        )
+        self.assertEqual((status, out, err.count("\n")), (1, "", 1), err)
+        self.assertIn("is not an archive: make one with msmq archive update", err)
+        failed = json.loads(lineage.read_text().splitlines()[-1])
+        self.assertEqual(failed["eventType"], "FAIL")
+        self.assertIn("is not an archive", failed["run"]["facets"]["errorMessage"]["message"])
+        status, _, err = self.run_job(
+            *("checks", "--input", str(self.data), "--output", str(self.directory.parent / "none")),
+            *("--lineage", "/nowhere/events.jsonl"),
+        )
+        self.assertEqual(status, 1)
+        self.assertIn("--lineage /nowhere/events.jsonl: there is no directory /nowhere", err)
+
+
+class ViewTests(SynchronousTestCase):
+    """The scripts."""
+
+    def test_empty_archive(self) -> None:
+        """Over an archive without finished files all views exist, and are empty."""
+        database = duckdb.connect()
+        for statement in statements_of(views("/nowhere", DUCKDB, has_messages=False, has_events=False)):
+            database.execute(statement)
+        for check in CHECKS:
+            self.assertEqual(database.sql(f"SELECT * FROM {check.view}").fetchall(), [])
+
+    def test_quoted(self) -> None:
+        """A directory with quotation marks is named as it is."""
+        script = views("/srv/o'clock/`x`", DUCKDB, has_messages=True, has_events=True)
+        self.assertIn("'/srv/o''clock/`x`/messages/**/*.parquet'", script)
+        script = views("/srv/o'clock/`x`", SPARK, has_messages=True, has_events=True)
+        self.assertIn("parquet.`/srv/o'clock/``x``/messages`", script)
