@@ -66,6 +66,7 @@ from msmq.service.directory_servers import DirectorySearch
 from msmq.service.policy_plugins import make_access_control, make_router, make_session_policy
 from msmq.service.replacements import CONFIGURED, Replacements
 from msmq.service.settings import Configuration, SecuritySettings
+from msmq.service.stored_rows import StoredRows, location_of_store
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.descriptor_shares import DescriptorShares
 from msmq.structures.algorithms import EncryptionAlgorithm
@@ -93,6 +94,7 @@ class ServerParts:
     @ivar search: looks for directory servers.
     @ivar resolver: finds other queue managers.
     @ivar access: decides by the descriptors of queues, and by rules.
+    @ivar rows: reads the store for readers on other machines.
     @ivar discovery: listens on the discovery port; C{None} without a connected network.
     @ivar tls: makes the TLS of the session port, and of the hosts that have it.
     @ivar bridge: the routes to other brokers; C{None} without any.
@@ -107,6 +109,7 @@ class ServerParts:
     search: DirectorySearch
     resolver: HostResolver
     access: AccessControl
+    rows: StoredRows
     discovery: DiscoveryServerProtocol | None = None
     tls: ITls | None = None
     bridge: BridgeService | None = None
@@ -132,6 +135,7 @@ class ServerParts:
 
     async def stop(self) -> None:
         """End the sessions and all waiting requests, then close the store."""
+        self.rows.stop()
         await self.pinger.stop()
         await self.search.stop()
         await self.manager.stopService()
@@ -276,6 +280,10 @@ def compose(
     )
     bridge = _bridge(configuration, manager, reactor)
     shadows = _shadows(configuration, manager, reactor)
+    is_configured = replacements.store is None
+    rows = StoredRows(
+        location_of_store(configuration.storage, queue_manager.data) if is_configured else None, reactor
+    )
     control = make_site(
         manager,
         members=EstateMembers(
@@ -288,13 +296,26 @@ def compose(
         clock=reactor,
         bridges=bridge,
         shadows=shadows,
+        rows=rows,
     )
     pings = replacements.ping_protocol(identifier, sessions, clock)
     discovery = None
     if queue_manager.connected_networks:
         discovery = replacements.discovery(queue_manager, reactor, lambda: manager.membership, search)
     return ServerParts(
-        manager, sessions, pings, control, pinger, search, resolver, access, discovery, tls, bridge, shadows
+        manager,
+        sessions,
+        pings,
+        control,
+        pinger,
+        search,
+        resolver,
+        access,
+        rows,
+        discovery,
+        tls,
+        bridge,
+        shadows,
     )
 
 

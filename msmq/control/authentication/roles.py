@@ -65,6 +65,7 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", f"{_QUEUE}/messages/<int:lookup_id>"): Role.READER,
     # It computes a text and changes nothing.
     ("POST", "/v1/acl"): Role.READER,
+    ("POST", "/v1/store"): Role.READER,
     ("GET", "/v1/certificates"): Role.READER,
     ("GET", "/v1/certificates/<fingerprint>"): Role.READER,
     ("GET", "/v1/control_servers"): Role.READER,

@@ -318,6 +318,14 @@ class ControlClient(ControlRequests):
         wanted = f"after={after}&count={count}&digests={str(digests).lower()}"
         return self.several(f"{_queue_target(queue)}/logged?{wanted}")
 
+    def store_value(self, call: str, arguments: Mapping[str, object]) -> Any:
+        """The answer to a call about the store: L{msmq.interfaces.stored_rows.STORE_CALLS}."""
+        return self.one("POST", "/v1/store", _json({"call": call, **arguments}))["value"]
+
+    def store_rows(self, call: str, arguments: Mapping[str, object]) -> bytes:
+        """The rows of one page of the store, as a stream of Arrow IPC."""
+        return self.octets("POST", "/v1/store", _json({"call": call, **arguments}))
+
     def shadows(self) -> list[dict[str, Any]]:
         """All shadows."""
         return self.several("/v1/shadows")

@@ -45,6 +45,13 @@ class ControlRequests:
             with self.losing():
                 return json.loads(response.read())
 
+    def octets(self, method: str, target: str, body: bytes = b"") -> bytes:
+        """Send a request and return the bytes of its response."""
+        with contextlib.closing(self.open()) as connection:
+            response = self.begin(connection, method, target, body)
+            with self.losing():
+                return response.read()
+
     def begin(
         self, connection: http.client.HTTPConnection, method: str, target: str, body: bytes = b""
     ) -> http.client.HTTPResponse:

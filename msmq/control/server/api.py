@@ -43,6 +43,7 @@ from msmq.control.server.resources.outgoing import OutgoingResources
 from msmq.control.server.resources.queues import QueueResources
 from msmq.control.server.resources.server import ServerResources
 from msmq.control.server.resources.shadows import ShadowResources
+from msmq.control.server.resources.stored_rows import StoredRowResources
 from msmq.control.server.resources.transactions import TransactionResources
 from msmq.control.server.resources.transfers import TransferResources
 from msmq.control.server.role_check import RoleCheck
@@ -50,6 +51,7 @@ from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.shadows import IShadows
+from msmq.interfaces.stored_rows import IStoredRows
 from msmq.structures.status import MQError
 
 _log = Logger()
@@ -64,6 +66,7 @@ def make_api(
     figures: LiveFigures,
     bridges: IBridges,
     shadows: IShadows,
+    rows: IStoredRows,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     context = ResourceContext(manager, limits, clock, Audit(manager))
@@ -87,6 +90,7 @@ def make_api(
         BridgeResources(context, bridges),
         DrainResources(context),
         ShadowResources(context, shadows),
+        StoredRowResources(context, rows),
     ]
     families.append(DescriptionResources(families, _describe))
     return make_tree(families, RoleCheck(clock).admit, _unknown, _refused)

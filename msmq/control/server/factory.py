@@ -23,6 +23,7 @@ from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.shadows import IShadows, NoShadows
+from msmq.interfaces.stored_rows import IStoredRows, NoStoredRows
 from msmq.line_limit import LineLimit
 from msmq.moment import Moment
 
@@ -49,11 +50,12 @@ class ControlSite(Site):
         configuration: ServerConfiguration,
         bridges: IBridges,
         shadows: IShadows,
+        rows: IStoredRows,
     ) -> None:
         # The web endpoint starts the recording of its history.
         self.figures = LiveFigures(manager.inspection, clock)
         self.configuration = configuration
-        api = make_api(manager, limits, clock, members, configuration, self.figures, bridges, shadows)
+        api = make_api(manager, limits, clock, members, configuration, self.figures, bridges, shadows, rows)
         resource = api.resource()
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
@@ -119,6 +121,7 @@ def make_site(
     clock: IReactorTime | None = None,
     bridges: IBridges | None = None,
     shadows: IShadows | None = None,
+    rows: IStoredRows | None = None,
 ) -> ControlSite:
     """Create the HTTP factory of the control API of a queue manager.
 
@@ -128,6 +131,7 @@ def make_site(
     @param clock: the reactor, or one that a test advances.
     @param bridges: the routes to other brokers; by default none.
     @param shadows: the shadows of queues; by default none.
+    @param rows: the rows of the store, for remote readers; by default it is not offered.
     """
     if clock is None:
         from twisted.internet import reactor
@@ -142,4 +146,5 @@ def make_site(
         configuration,
         NoBridges() if bridges is None else bridges,
         NoShadows() if shadows is None else shadows,
+        NoStoredRows() if rows is None else rows,
     )

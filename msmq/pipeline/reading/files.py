@@ -12,6 +12,7 @@ import attrs
 from msmq.decoding.pcap import is_capture
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.remote import is_remote
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.streams import is_called
 from msmq.pipeline.rows import EVENTS_TOPIC
@@ -53,7 +54,7 @@ def are_files(location: str) -> bool:
 
     @raise ReadingError: the path does not exist.
     """
-    if location.startswith(("postgresql:", "postgres:")):
+    if location.startswith(("postgresql:", "postgres:")) or is_remote(location):
         return False
     path = Path(location)
     if path.is_dir():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.slices import LEVEL, level_spans
 from msmq.pipeline.reading.stores import LOGS
 from msmq.pipeline.reading.streams import topics_of
-from msmq.storage.readers import StoreReader, open_reader
+from msmq.storage.readers import StoreReader
 
 
 def streams_present(location: str, streams: Iterable[str]) -> list[str]:
@@ -16,7 +17,7 @@ def streams_present(location: str, streams: Iterable[str]) -> list[str]:
     @param location: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is no store, or it cannot be read.
     """
-    store = open_reader(location)
+    store = open_store(location)
     try:
         return [stream for stream in streams if _has_rows(store, stream)]
     finally:
@@ -29,7 +30,7 @@ def owner_of(location: str) -> str:
     @param location: as of L{streams_present}.
     @raise StorageError: there is no store, or it cannot be read.
     """
-    store = open_reader(location)
+    store = open_store(location)
     try:
         return store.identifier()
     finally:

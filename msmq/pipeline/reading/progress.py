@@ -17,11 +17,12 @@ import attrs
 
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
+from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
-from msmq.storage.readers import StoreReader, open_reader
+from msmq.storage.readers import StoreReader
 from msmq.wire.guid import NULL_GUID
 
 VERSION: Final = 1
@@ -331,7 +332,7 @@ def _first_unread(begin: LogOffset, queues: Mapping[UUID, int]) -> int:
 
 @contextmanager
 def _opened(options: ReadOptions) -> Iterator[StoreReader]:
-    store = open_reader(options.location)
+    store = open_store(options.location)
     try:
         yield store
     finally:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msmq.persistence.definition import UNLIMITED, QueueDefinition
+from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.streams import USED, topic_name
-from msmq.storage.readers import open_reader
 
 _KILOBYTE = 1024
 
@@ -19,7 +19,7 @@ def queue_quotas(location: str) -> list[tuple[str, bool, int | None]]:
     @param location: a data directory, the file of a store, or C{postgresql://...}.
     @raise StorageError: there is no store, or it cannot be read.
     """
-    store = open_reader(location)
+    store = open_store(location)
     try:
         return [quota for definition in store.queues() for quota in _quotas_of(definition)]
     finally:

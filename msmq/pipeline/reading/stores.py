@@ -11,12 +11,13 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
+from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.readers import StoreReader, open_reader
+from msmq.storage.readers import StoreReader
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -42,7 +43,7 @@ class StoreScan:
         @raise ReadingError: the options do not fit the store.
         @raise StorageError: the store cannot be read.
         """
-        store = open_reader(self.options.location)
+        store = open_store(self.options.location)
         try:
             return self._slices(store)
         finally:
@@ -119,7 +120,7 @@ class StoreScan:
         @raise StorageError: the store cannot be read.
         @raise DataLost: rows of the slice were removed, and the slice is strict.
         """
-        store = open_reader(self.options.location)
+        store = open_store(self.options.location)
         try:
             for span in part.spans:
                 pages = _counted(part, span, message_pages(store, part.kind, span, self.wanted))
@@ -129,7 +130,7 @@ class StoreScan:
 
     def event_pages(self, part: ReadSlice) -> Iterator[Sequence[StoredEvent]]:
         """The events of a slice; see L{pages}."""
-        store = open_reader(self.options.location)
+        store = open_store(self.options.location)
         try:
             for span in part.spans:
                 yield from _counted(part, span, _event_pages(store, span))

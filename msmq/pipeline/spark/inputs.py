@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_of, streams_present
+from msmq.pipeline.reading.remote import is_remote, shown_location
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     MESSAGE_COLUMNS,
@@ -56,11 +57,14 @@ class Input:
     @property
     def path(self) -> Path | None:
         """The path of a local file or directory, or C{None}."""
-        return None if "://" in self.location or self.location.startswith("postgres") else Path(self.location)
+        is_elsewhere = "://" in self.location or self.location.startswith("postgres")
+        return None if is_elsewhere or is_remote(self.location) else Path(self.location)
 
     @property
     def shown(self) -> str:
         """Its location for display, without a password."""
+        if is_remote(self.location):
+            return shown_location(self.location)
         return _PASSWORD.sub(r"\1...", self.location)
 
     @property
@@ -100,6 +104,9 @@ def parse_input(text: str) -> Input:
     named = _NAMED.fullmatch(text)
     if named is not None and "://" not in named[1]:
         return Input(named[1], named[2])
+    if is_remote(text):
+        # The computer.
+        return Input(text.split(":")[1], text)
     bare = text.partition("?")[0].rstrip("/")
     name = bare.rpartition("/")[2] or text
     return Input(re.sub(r"\.(parquet|pcapng|pcap|cap|sqlite)$", "", name), text)

@@ -31,6 +31,7 @@ from msmq.control.server.http.responses import JSON, JSON_LINES
 from msmq.control.server.live.event_stream import EVENT_STREAM
 from msmq.control.server.messages.properties import ACKNOWLEDGE, PRIVACY_LEVELS
 from msmq.control.server.resources.live_stream import TOPICS
+from msmq.control.server.resources.stored_rows import ARROW, NUMBERS
 from msmq.control.server.server_configuration import ConfigurationReport, ReloadPreview
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.drains import DrainSummary
@@ -43,6 +44,14 @@ from msmq.interfaces.manager.summaries import (
     TransactionSummary,
 )
 from msmq.interfaces.shadows import CopiedMessage, ShadowSummary
+from msmq.interfaces.stored_rows import (
+    FLAG_ARGUMENT,
+    OPTIONAL,
+    STORE_CALLS,
+    TIME_ARGUMENT,
+    UUID_ARGUMENT,
+    UUIDS_ARGUMENT,
+)
 
 _QUEUE: Final = "/v1/queues/<path:path>"
 _OUTGOING: Final = "/v1/outgoing/<path:name>"
@@ -75,6 +84,31 @@ _SELECTION: Final[Mapping[str, Schema]] = {
     "all": JSON_FLAG,
     "dry_run": JSON_FLAG,
 }
+_UUID: Final[Schema] = {"type": "string", "format": "uuid"}
+_ARGUMENTS: Final[Mapping[str, Schema]] = {
+    UUID_ARGUMENT: _UUID,
+    UUIDS_ARGUMENT: array(_UUID),
+    TIME_ARGUMENT: {"type": "number"},
+    FLAG_ARGUMENT: {"type": "boolean"},
+    **{
+        kind: {"type": "integer", "minimum": least, "maximum": most}
+        for kind, (least, most) in NUMBERS.items()
+    },
+}
+
+
+def _store_call(call: str, kinds: Mapping[str, str]) -> Schema:
+    """The body of one call of a remote reader."""
+    properties = {
+        name: nullable(_ARGUMENTS[kind.removesuffix(OPTIONAL)])
+        if kind.endswith(OPTIONAL)
+        else _ARGUMENTS[kind]
+        for name, kind in kinds.items()
+    }
+    required = [name for name, kind in kinds.items() if not kind.endswith(OPTIONAL)]
+    return request("call", *required, call=choice(call), **properties)
+
+
 _MESSAGE: Final[Mapping[str, Schema]] = {
     "label": TEXT,
     "body_type": NUMBER,
@@ -225,6 +259,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ),
     ("POST", "/v1/acl"): ApiOperation(
         body=request("entries", entries=array(_ENTRY)), answers={JSON: answer(sddl=TEXT)}
+    ),
+    ("POST", "/v1/store"): ApiOperation(
+        body={"anyOf": [_store_call(call, kinds) for call, kinds in STORE_CALLS.items()]},
+        answers={JSON: answer("value"), ARROW: _ANY},
     ),
     ("GET", f"{_QUEUE}/why"): ApiOperation(
         query={"principal": {**TEXT, "minLength": 1}, "right": {**TEXT, "minLength": 1}},

@@ -1,0 +1,178 @@
+"""Reader of a store on another machine, through the control endpoint of its server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from msmq.control.client.client import ControlClient
+from msmq.control.client.locations import LocationError, parse_location
+from msmq.interfaces.storage import StorageError, StoredEvent
+from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.storage.readers import RowPage, StoreReader, open_reader
+from msmq.storage.readers.pages_in_arrow import events_of_stream, page_of
+from msmq.structures.status import MQError
+
+REMOTE = ("ssl:", "tls:", "tcp:", "unix:")
+"""The beginnings of locations of control endpoints."""
+
+
+def is_remote(location: str) -> bool:
+    """Whether a location is a control endpoint rather than a path or a database."""
+    return location.startswith(REMOTE)
+
+
+def open_store(location: str) -> StoreReader:
+    """Open the store at a path, a URL of PostgreSQL, or behind a control endpoint.
+
+    @raise StorageError: there is no store, or it cannot be read.
+    """
+    if not is_remote(location):
+        return open_reader(location)
+    try:
+        return RemoteStoreReader(ControlClient(parse_location(location)), shown_location(location))
+    except LocationError as error:
+        raise StorageError(str(error)) from None
+
+
+def shown_location(location: str) -> str:
+    """A control endpoint for people, without the files that belong to it."""
+    return ":".join(location.split(":")[:3]) if not location.startswith("unix:") else location
+
+
+class RemoteStoreReader:
+    """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
+
+    @param text: the location, for people.
+    """
+
+    def __init__(self, client: ControlClient, text: str) -> None:
+        self.text = text
+        self.bytes_read = 0
+        self._client = client
+
+    def hold(self) -> None:
+        """Refuse: each call reads the present state."""
+        raise StorageError(f"{self.text}: a remote store cannot be held; read it on its machine")
+
+    def identifier(self) -> str:
+        """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
+        return str(self._value("identifier"))
+
+    def queues(self) -> list[QueueDefinition]:
+        """See L{StoreReader.queues<msmq.storage.readers.shape.StoreReader.queues>}."""
+        try:
+            return [_definition(record) for record in self._value("queues")]
+        except (KeyError, TypeError, ValueError) as error:
+            raise StorageError(f"{self.text}: its answer has an invalid queue: {error}") from None
+
+    def values(self) -> dict[str, bytes]:
+        """Refuse: the state of a queue manager has its keys."""
+        raise StorageError(f"{self.text}: the state of a queue manager cannot be read remotely")
+
+    def messages(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreReader.messages<msmq.storage.readers.shape.StoreReader.messages>}."""
+        return self._page("messages", queue, begin, end, since=since, until=until, bodies=bodies)
+
+    def message_rows(self, queue: UUID, begin: int) -> RowPage:
+        """See L{StoreReader.message_rows<msmq.storage.readers.shape.StoreReader.message_rows>}."""
+        page = self.messages(queue, begin, 1 << 64, since=None, until=None, bodies=False)
+        return RowPage([(*row[:5], len(row[5])) for row in page.rows], page.next)
+
+    def log(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreReader.log<msmq.storage.readers.shape.StoreReader.log>}."""
+        return self._page("log", queue, begin, end, since=since, until=until, bodies=bodies)
+
+    def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
+        """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
+        return events_of_stream(self._rows("events", {"begin": begin, "end": end}), self.text)
+
+    def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreReader.message_cuts<msmq.storage.readers.shape.StoreReader.message_cuts>}."""
+        return self._cuts("message_cuts", queue, begin, end, rows)
+
+    def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        """See L{StoreReader.log_cuts<msmq.storage.readers.shape.StoreReader.log_cuts>}."""
+        return self._cuts("log_cuts", queue, begin, end, rows)
+
+    def log_bounds(self, queue: UUID) -> tuple[int, int]:
+        """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""
+        first, last = self._value("log_bounds", queue=str(queue))
+        return int(first), int(last)
+
+    def event_bounds(self) -> tuple[int, int]:
+        """See L{StoreReader.event_bounds<msmq.storage.readers.shape.StoreReader.event_bounds>}."""
+        first, last = self._value("event_bounds")
+        return int(first), int(last)
+
+    def log_end(self) -> int:
+        """See L{StoreReader.log_end<msmq.storage.readers.shape.StoreReader.log_end>}."""
+        return int(self._value("log_end"))
+
+    def log_since(self, queue: UUID, time: float) -> int | None:
+        """See L{StoreReader.log_since<msmq.storage.readers.shape.StoreReader.log_since>}."""
+        return _number(self._value("log_since", queue=str(queue), time=time))
+
+    def event_since(self, time: float) -> int | None:
+        """See L{StoreReader.event_since<msmq.storage.readers.shape.StoreReader.event_since>}."""
+        return _number(self._value("event_since", time=time))
+
+    def log_after(
+        self, queues: Sequence[UUID], begin: int, rows: int | None, size: int | None = None
+    ) -> int | None:
+        """See L{StoreReader.log_after<msmq.storage.readers.shape.StoreReader.log_after>}."""
+        named = [str(queue) for queue in queues]
+        return _number(self._value("log_after", queues=named, begin=begin, rows=rows, size=size))
+
+    def close(self) -> None:
+        """No operation: each call has a connection of its own."""
+
+    def _value(self, call: str, **arguments: object) -> Any:
+        try:
+            return self._client.store_value(call, arguments)
+        except MQError as error:
+            raise self._failure(error) from None
+
+    def _rows(self, call: str, arguments: Mapping[str, object]) -> bytes:
+        try:
+            found = self._client.store_rows(call, arguments)
+        except MQError as error:
+            raise self._failure(error) from None
+        self.bytes_read += len(found)
+        return found
+
+    def _failure(self, error: MQError) -> StorageError:
+        return StorageError(f"{self.text}: cannot read: {error}")
+
+    def _page(self, call: str, queue: UUID, begin: int, end: int, **how: object) -> RowPage:
+        arguments = {"queue": str(queue), "begin": begin, "end": end, **how}
+        return page_of(call, self._rows(call, arguments), self.text)
+
+    def _cuts(self, call: str, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
+        cuts, rest = self._value(call, queue=str(queue), begin=begin, end=end, rows=rows)
+        return [int(cut) for cut in cuts], int(rest)
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _definition(record: Mapping[str, Any]) -> QueueDefinition:
+    parent = record["parent"]
+    return QueueDefinition(
+        identifier=UUID(record["identifier"]),
+        path=str(record["path"]),
+        number=int(record["number"]),
+        type=QueueType(record["type"]),
+        transactional=bool(record["transactional"]),
+        journal=bool(record["journal"]),
+        log=bool(record["log"]),
+        quota=int(record["quota"]),
+        journal_quota=int(record["journal_quota"]),
+        parent=None if parent is None else UUID(parent),
+    )
