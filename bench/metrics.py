@@ -17,6 +17,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.task import Clock
 from twisted.internet.task import react as run_reactor
 
+from msmq.interfaces.archive import NoArchive
 from msmq.interfaces.bridges import NoBridges
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
@@ -73,6 +74,7 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
             Instruments(manager.store, clock),
             clock,
             windows_names=True,
+            archive=NoArchive(),
             reloads={},
             bridges=NoBridges(),
             drains=manager.drains,

@@ -12,6 +12,7 @@ import attrs
 from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
 from twisted.internet.threads import deferToThread
 
+from msmq.archive_service.settings import store_location
 from msmq.control.server.factory import ControlSite, make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
@@ -78,6 +79,7 @@ from msmq.wire.addresses import AddressSet
 from msmq.wire.sid import parse_sid
 
 if TYPE_CHECKING:
+    from msmq.archive_service.service import ArchiveService
     from msmq.bridge_service.service import BridgeService
     from msmq.shadow_service.service import ShadowService
 
@@ -99,6 +101,7 @@ class ServerParts:
     @ivar tls: makes the TLS of the session port, and of the hosts that have it.
     @ivar bridge: the routes to other brokers; C{None} without any.
     @ivar shadows: the shadows of queues; C{None} without any.
+    @ivar archive: keeps the archive; C{None} without one.
     """
 
     manager: QueueManagerService
@@ -114,6 +117,7 @@ class ServerParts:
     tls: ITls | None = None
     bridge: BridgeService | None = None
     shadows: ShadowService | None = None
+    archive: ArchiveService | None = None
 
     def configure(self, configuration: Configuration, rules: Rules) -> None:
         """Apply the settings of another configuration that need no restart; this does not fail.
@@ -284,6 +288,7 @@ def compose(
     rows = StoredRows(
         location_of_store(configuration.storage, queue_manager.data) if is_configured else None, reactor
     )
+    archive = _archive(configuration, manager, reactor, clock)
     control = make_site(
         manager,
         members=EstateMembers(
@@ -297,6 +302,7 @@ def compose(
         bridges=bridge,
         shadows=shadows,
         rows=rows,
+        archive=archive,
     )
     pings = replacements.ping_protocol(identifier, sessions, clock)
     discovery = None
@@ -316,6 +322,7 @@ def compose(
         tls,
         bridge,
         shadows,
+        archive,
     )
 
 
@@ -344,6 +351,19 @@ def _shadows(
     directory = configuration.queue_manager.data / "shadows"
     name = configuration.queue_manager.name
     return ShadowService(configuration.shadows, manager, name, reactor, directory)
+
+
+def _archive(
+    configuration: Configuration, manager: IQueueManager, reactor: IReactorTime, clock: IClock
+) -> ArchiveService | None:
+    settings, data = configuration.archive, configuration.queue_manager.data
+    location = store_location(configuration.storage, data)
+    if settings.directory is None or location is None:
+        return None
+    # A server without an archive imports nothing of it.
+    from msmq.archive_service.service import ArchiveService, process_launch
+
+    return ArchiveService(settings, location, manager, reactor, clock, process_launch(reactor))
 
 
 def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSettings:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
+from msmq.archive_service.settings import ArchiveSettings, problem_of
 from msmq.control.server.resources.estate_members import check_endpoint
 from msmq.directory.factory import DirectoryDescriptionError
 from msmq.errors import MsmqError
@@ -337,6 +338,7 @@ class _Reading:
             security=self._security(),
             bridges=self._bridges(queue_manager.name),
             shadows=self._shadows(),
+            archive=self._archive(queue_manager.data),
         )
 
     def _bridges(self, name: str) -> tuple[OutwardSettings | InwardSettings, ...]:
@@ -351,6 +353,19 @@ class _Reading:
     def _shadows(self) -> tuple[ShadowSettings, ...]:
         """The shadows of queues; of several files with such tables the last one counts."""
         return ShadowTables(self._refuse).read(self._shadow_tables[-1]) if self._shadow_tables else ()
+
+    def _archive(self, data: Path) -> ArchiveSettings:
+        fields = self._fields("archive", ArchiveSettings)
+        if not fields.get("streams", ArchiveSettings.streams):
+            self._refuse(("archive", "streams"), "names no stream")
+        directory = fields.pop("directory", OFF)
+        if directory == OFF:
+            return ArchiveSettings(**fields)
+        directory = Path(os.path.abspath(directory.replace("{data}", str(data))))
+        settings = ArchiveSettings(**fields, directory=directory)
+        if problem := problem_of(settings, self._get("storage", "backend"), data):
+            self._refuse(("archive", "directory"), problem)
+        return settings
 
     def _sharing(self) -> StorageSharing:
         sharing = StorageSharing(**self._fields("storage", StorageSharing))

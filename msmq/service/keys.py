@@ -11,8 +11,10 @@ from typing import Final
 
 import attrs
 
+from msmq.archive_service.settings import ArchiveSettings
 from msmq.directory.factory import NONE as NO_DIRECTORY
 from msmq.directory.factory import DirectoryDescriptionError, check_directory
+from msmq.interfaces.archive import ARCHIVED_STREAMS
 from msmq.net.endpoints import (
     OFF,
     parse_datagram_endpoint,
@@ -87,6 +89,8 @@ def _plugin(check: Callable[[str], None]) -> Callable[[str], None]:
     return accept
 
 
+_LONGEST_PATTERN: Final = 500
+
 _LEVELS: Final = ("debug", "info", "warn", "error", "critical")
 
 
@@ -125,6 +129,11 @@ class RoomLevels:
 def _nonempty_path(text: str) -> None:
     if not text or "\0" in text:
         raise ValueError("must be the path of a directory")
+
+
+def _queue_pattern(text: str) -> None:
+    if not text or "\0" in text or len(text) > _LONGEST_PATTERN:
+        raise ValueError(f"must be the path of a queue, of at most {_LONGEST_PATTERN} characters")
 
 
 def _file(text: str) -> None:
@@ -209,6 +218,7 @@ _QUEUES = _defaults(QueueSettings)
 _SECURITY = _defaults(SecuritySettings)
 _SHARING = _defaults(StorageSharing)
 _QUEUE_MANAGER = _defaults(QueueManagerSettings)
+_ARCHIVE = _defaults(ArchiveSettings)
 _U32 = 0xFFFFFFFF
 _WEEK = 7 * 86400
 
@@ -282,6 +292,16 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
     },
     "hosts": {},
     "control_servers": {},
+    "archive": {
+        "directory": Key(Text(_nonempty_path, "a directory or off"), OFF),
+        "streams": Key(
+            Array(_one_of(*ARCHIVED_STREAMS), f"streams: {', '.join(ARCHIVED_STREAMS)}"), _ARCHIVE["streams"]
+        ),
+        "queues": Key(Array(Text(_queue_pattern, "a path"), "paths of queues"), _ARCHIVE["queues"]),
+        "keep_days": _counted(0, 36_500, _ARCHIVE["keep_days"], "days"),
+        "interval": _timed(0.1, 3600, _ARCHIVE["interval"]),
+        "late": _timed(1, _WEEK, _ARCHIVE["late"]),
+    },
     "queues": {
         "poison_after": _counted(0, 1_000_000, _QUEUES["poison_after"], "aborted transactions"),
         "dead_letter_over_quota": Key(Flag(), _QUEUES["dead_letter_over_quota"]),

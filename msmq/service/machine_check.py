@@ -41,19 +41,26 @@ def machine_problems(configuration: Configuration) -> Iterator[MachineProblem]:
 
 
 def _data_problems(configuration: Configuration) -> Iterator[MachineProblem]:
-    """The data directory, which a start creates if it is missing."""
-    key = ("queue_manager", "data")
-    existing = data = configuration.queue_manager.data
+    """The data directory and the archive, which a start creates if they are missing."""
+    data = configuration.queue_manager.data
+    yield from _directory_problems(("queue_manager", "data"), data)
+    archive = configuration.archive.directory
+    if archive is not None and data not in archive.parents:
+        yield from _directory_problems(("archive", "directory"), archive)
+    control = configuration.listen.control
+    if control is not None and control.parent != data and not control.parent.is_dir():
+        yield ("listen", "control"), f"names a socket in {control.parent}, which is not a directory"
+
+
+def _directory_problems(key: tuple[str, str], directory: Path) -> Iterator[MachineProblem]:
+    existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
     if not existing.is_dir():
         yield key, f"cannot be used: {existing} is not a directory"
     elif not os.access(existing, os.W_OK | os.X_OK):
-        what = "written" if existing == data else f"created, because {existing} cannot be written"
+        what = "written" if existing == directory else f"created, because {existing} cannot be written"
         yield key, f"cannot be {what} by this user"
-    control = configuration.listen.control
-    if control is not None and control.parent != data and not control.parent.is_dir():
-        yield ("listen", "control"), f"names a socket in {control.parent}, which is not a directory"
 
 
 def _group_problems(configuration: Configuration) -> Iterator[MachineProblem]:

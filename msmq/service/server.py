@@ -360,6 +360,9 @@ class Server(Service):
         if parts.shadows is not None:
             self._undo.append(parts.shadows.stop)
             parts.shadows.start()
+        if parts.archive is not None:
+            self._undo.append(parts.archive.stop)
+            parts.archive.start()
         name = configuration.queue_manager.name
         self._log_line(f"queue manager {name}, identifier {braced(identifier)}")
         self._log_line(f"listens on {', '.join(self.addresses) or 'no address'}")
@@ -455,6 +458,7 @@ class Server(Service):
             member_token_file=self.configuration.web.member_token_file,
             reloads=self._reloads,
             bridges=parts.bridge,
+            archive=parts.archive,
         )
         port = await self._ports.listen("web", endpoint, site, parts.tls)
         host = cast(IPv4Address | IPv6Address, port.getHost())

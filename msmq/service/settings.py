@@ -16,6 +16,7 @@ from uuid import UUID
 
 import attrs
 
+from msmq.archive_service.settings import ArchiveSettings
 from msmq.membership.divergence import DirectoryChanges
 from msmq.net.endpoints import DatagramEndpoint, StreamEndpoint
 from msmq.settings import SessionSettings
@@ -383,6 +384,9 @@ class Configuration:
 
     security: SecuritySettings = SecuritySettings()
     """Access rights by principal."""
+
+    archive: ArchiveSettings = attrs.field(factory=ArchiveSettings)
+    """The archive of logs, journals, dead letters and events."""
 
     shadows: tuple[ShadowSettings, ...] = ()
     """Queues whose messages are copied to a second consumer."""

@@ -15,6 +15,7 @@ from twisted.plugin import getPlugins
 
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import ControlSite
+from msmq.interfaces.archive import IArchive, NoArchive
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.decoding import IBodyDecoder
 from msmq.interfaces.storage import IMessageStore
@@ -69,6 +70,7 @@ class WebEndpoint:
         member_token_file: str | None,
         reloads: Mapping[str, int],
         bridges: IBridges | None = None,
+        archive: IArchive | None = None,
     ) -> WebSite:
         """Create the site that serves metrics, health and console of a queue manager, running or not.
 
@@ -79,9 +81,11 @@ class WebEndpoint:
         @param member_token_file: the file of the token with which the console asks them about a message;
             C{None} if it does not.
         @param bridges: the routes to other brokers; by default none.
+        @param archive: the archive of the server; by default none.
         """
         inspection = manager.inspection
         routes: IBridges = NoBridges() if bridges is None else bridges
+        archive = NoArchive() if archive is None else archive
         exposition = Exposition(
             inspection,
             self.instruments,
@@ -90,12 +94,13 @@ class WebEndpoint:
             reloads=reloads,
             bridges=routes,
             drains=manager.drains,
+            archive=archive,
         )
 
         def current_readiness() -> Readiness:
             failed_at = self.instruments.store.failed_at
             since = None if failed_at is None else reactor.seconds() - failed_at
-            return readiness(inspection.state, inspection.measurements, since)
+            return readiness(inspection.state, inspection.measurements, since, archive.summary())
 
         sessions = BrowserSessions(lambda: token_urlsafe(32), reactor.seconds)
         access = WebAccess(tokens, sessions, reactor, is_loopback=is_loopback)
@@ -111,6 +116,7 @@ class WebEndpoint:
                 current_readiness,
                 inspection.now,
                 routes,
+                archive,
                 access,
                 configuration=control.configuration,
                 members=MemberExplanations(

@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
+from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.drains import IDrains
 from msmq.interfaces.storage import IMessageStore, IStoreVerification
@@ -22,6 +23,7 @@ from msmq.manager.administration.measurements import Measurements, QueueMeasurem
 from msmq.manager.administration.store_summary import summarize_store
 from msmq.web.metered_store import MeteredStore
 from msmq.web.metrics import (
+    ARCHIVE_METRICS,
     BRIDGE_METRICS,
     COMMIT_BUCKETS,
     COMMIT_SECONDS,
@@ -101,6 +103,7 @@ class Exposition:
     @param reloads: the number of configuration reloads, by result.
     @param bridges: the routes to other brokers.
     @param drains: the queues that are drained.
+    @param archive: the archive of the server.
     """
 
     def __init__(
@@ -113,7 +116,9 @@ class Exposition:
         reloads: Mapping[str, int],
         bridges: IBridges,
         drains: IDrains,
+        archive: IArchive,
     ) -> None:
+        self._archive = archive
         self._bridges = bridges
         self._drains = drains
         self._reloads = reloads
@@ -166,6 +171,10 @@ class Exposition:
         if routes := self._bridges.summaries():
             for route_metric, count in BRIDGE_METRICS.items():
                 parts.append(_exposed(route_metric, [((each.name,), count(each)) for each in routes]))
+        if (archive := self._archive.summary()) is not None:
+            for archive_metric, find_figure in ARCHIVE_METRICS.items():
+                if (value := find_figure(archive)) is not None:
+                    parts.append(_exposed(archive_metric, [((), value)]))
         if measurements.is_running and (drains := self._drains.summaries()):
             for drain_metric, figure in DRAIN_METRICS.items():
                 parts.append(_exposed(drain_metric, [((each.queue,), figure(each)) for each in drains]))

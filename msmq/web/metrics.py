@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from msmq.interfaces.archive import ArchiveSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.drains import DrainSummary
 from msmq.manager.administration.measurements import Measurements, OutgoingMeasurement, QueueMeasurement
@@ -164,6 +165,35 @@ BRIDGE_METRICS: Final[Mapping[Metric, Callable[[BridgeRouteSummary], float]]] = 
     ): lambda route: route.condition == "running",
 }
 """One sample for each route to another broker."""
+
+ARCHIVE_METRICS: Final[Mapping[Metric, Callable[[ArchiveSummary], float | None]]] = {
+    _gauge("msmq_archive_running", "1 while the archive is written, otherwise 0."): (
+        lambda archive: archive.condition in ("starting", "running")
+    ),
+    _gauge(
+        "msmq_archive_lag_seconds", "Time since which stored entries may be missing from the archive."
+    ): lambda archive: archive.lag,
+    _gauge("msmq_archive_late", "1 while the lag exceeds [archive] late, otherwise 0."): (
+        lambda archive: archive.is_late
+    ),
+    _gauge("msmq_archive_behind", "Log entries and events that were not archived at the latest pass."): (
+        lambda archive: archive.behind
+    ),
+    _counter("msmq_archive_rows_total", "Rows that were archived."): lambda archive: archive.archived,
+    _gauge("msmq_archive_rows", "Rows in the archive."): lambda archive: archive.rows,
+    _gauge("msmq_archive_files", "Files of the archive."): lambda archive: archive.files,
+    _gauge("msmq_archive_bytes", "Size of the files of the archive."): lambda archive: archive.bytes,
+    _gauge("msmq_archive_missing", "Entries that were trimmed before they were archived."): (
+        lambda archive: archive.missing
+    ),
+    _gauge("msmq_archive_free_bytes", "Free space in the file system of the archive."): (
+        lambda archive: archive.free_bytes
+    ),
+    _counter("msmq_archive_restarts_total", "Restarts of the process that archives."): (
+        lambda archive: archive.restarts
+    ),
+}
+"""Metrics of the archive; all are absent without one."""
 
 DRAIN_METRICS: Final[Mapping[Metric, Callable[[DrainSummary], float]]] = {
     _counter(
@@ -359,6 +389,7 @@ ALL_METRICS: Final = (
     *SERVER_METRICS,
     RELOADS,
     *BRIDGE_METRICS,
+    *ARCHIVE_METRICS,
     *DRAIN_METRICS,
     *STORE_METRICS,
     COMMIT_SECONDS,

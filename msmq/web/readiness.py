@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from msmq.alarm_limits import FAILURE_COUNTS
+from msmq.interfaces.archive import ArchiveSummary
 from msmq.manager.administration.measurements import Measurements
 from msmq.manager.states import ServiceState
 
@@ -33,7 +34,10 @@ class Readiness:
 
 
 def readiness(
-    state: ServiceState, measurements: Measurements, seconds_since_failure: float | None
+    state: ServiceState,
+    measurements: Measurements,
+    seconds_since_failure: float | None,
+    archive: ArchiveSummary | None = None,
 ) -> Readiness:
     """Determine the readiness of a queue manager.
 
@@ -42,6 +46,7 @@ def readiness(
 
     @param seconds_since_failure: seconds since the latest commit of the store failed; C{None} if it
         succeeded.
+    @param archive: the state of the archive, if the server keeps one.
     """
     if state is not ServiceState.READY or not measurements.is_running:
         return Readiness(Health.UNREADY, (f"the queue manager is {_STATES[state]}",))
@@ -50,7 +55,7 @@ def readiness(
         unready.append("the store is full: no message is accepted until there is space")
     if seconds_since_failure is not None and seconds_since_failure < FAILURE_COUNTS:
         unready.append(f"the store failed {seconds_since_failure:.0f} seconds ago: the log has the error")
-    degraded = _restrictions(measurements)
+    degraded = [*_restrictions(measurements), *_archive_restrictions(archive)]
     if unready:
         return Readiness(Health.UNREADY, (*unready, *degraded))
     return Readiness(Health.DEGRADED if degraded else Health.READY, tuple(degraded))
@@ -82,6 +87,16 @@ def _restrictions(measurements: Measurements) -> list[str]:
             "msmq status lists them"
         )
     return found
+
+
+def _archive_restrictions(archive: ArchiveSummary | None) -> list[str]:
+    if archive is None:
+        return []
+    if archive.condition in ("waiting", "failed"):
+        return [f"the archive is not written: {archive.reason}"]
+    if archive.is_late:
+        return [f"the archive is late: it is complete up to {archive.lag:.0f} seconds ago"]
+    return []
 
 
 def _time(wall: float) -> str:

@@ -14,6 +14,7 @@ from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.interfaces.manager.summaries import DirectoryStatus
 from msmq.interfaces.storage import CommitTimes
 from tests.control.support import ORDERS, ControlTestCase
+from tests.control.test_archive import SUMMARY
 from tests.control.test_bridges import ROUTE, OneRoute
 
 ELSEWHERE = "DIRECT=TCP:127.0.0.9\\private$\\elsewhere"
@@ -101,12 +102,12 @@ class ServerAlarmTests(ControlTestCase):
 
     def only(self, **changes: Any) -> tuple[AlarmSeverity, str, str]:
         """Severity, kind and text of the only alarm of a server that differs from a calm one so."""
-        (alarm,) = server_alarms(attrs.evolve(self.calm, **changes), ())
+        (alarm,) = server_alarms(attrs.evolve(self.calm, **changes), (), None)
         return alarm.severity, alarm.kind, alarm.text
 
     def test_calm(self) -> None:
         """A server that works has none."""
-        self.assertEqual(server_alarms(self.calm, ()), [])
+        self.assertEqual(server_alarms(self.calm, (), None), [])
 
     def test_states(self) -> None:
         """A server that does not run, is offline, full, or may be a clone says so."""
@@ -135,7 +136,7 @@ class ServerAlarmTests(ControlTestCase):
         )
         self.assertEqual(self.only(directory=attrs.evolve(away, problem=""))[2][-13:], "no answer yet")
         reached = attrs.evolve(self.calm, directory=attrs.evolve(away, reached=True))
-        self.assertEqual(server_alarms(reached, ()), [])
+        self.assertEqual(server_alarms(reached, (), None), [])
         self.assertIn("2 changes in", self.only(directory_differences=["a", "b"])[2])
 
     def test_store(self) -> None:
@@ -146,7 +147,7 @@ class ServerAlarmTests(ControlTestCase):
             self.only(store=little)[1:], ("disk_space", "the file system of the store has 99 B left, 10%")
         )
         enough = attrs.evolve(little, free_bytes=100)
-        self.assertEqual(server_alarms(attrs.evolve(self.calm, store=enough), ()), [])
+        self.assertEqual(server_alarms(attrs.evolve(self.calm, store=enough), (), None), [])
         times = CommitTimes(
             commits=1, failures=0, measured=1, median=0.1, p99=0.6, longest=0.6, since_failure=None
         )
@@ -155,7 +156,18 @@ class ServerAlarmTests(ControlTestCase):
         self.assertEqual(self.only(store=attrs.evolve(store, commit_times=failed))[1], "store_failed")
         long_ago = attrs.evolve(failed, since_failure=FAILURE_COUNTS)
         calm = attrs.evolve(self.calm, store=attrs.evolve(store, commit_times=long_ago))
-        self.assertEqual(server_alarms(calm, ()), [])
+        self.assertEqual(server_alarms(calm, (), None), [])
+
+    def test_archive(self) -> None:
+        """An archive that is not written says why, and one that is late how late."""
+        for changes, words in (
+            ({"condition": "failed", "reason": "it belongs to another server"}, "another server"),
+            ({"is_late": True, "lag": 125.0}, "what arrived 2 min 5 s ago"),
+        ):
+            [alarm] = server_alarms(self.calm, (), attrs.evolve(SUMMARY, **changes))
+            self.assertEqual((alarm.kind, alarm.subject), ("archive", SUMMARY.directory))
+            self.assertIn(words, alarm.text)
+        self.assertEqual(server_alarms(self.calm, (), SUMMARY), [])
 
     def test_quotas(self) -> None:
         """The quota of all messages is a warning from nine tenths on, and critical when it is used up."""
@@ -172,7 +184,7 @@ class ServerAlarmTests(ControlTestCase):
         """What is critical comes before warnings, whatever it is about."""
         status = attrs.evolve(self.calm, throttled=True, connection_active=False, dead_letters=2)
         routes = [attrs.evolve(ROUTE, condition=each) for each in ("running", "paused", "stopped")]
-        found = server_alarms(status, routes)
+        found = server_alarms(status, routes, None)
         self.assertEqual([alarm.kind for alarm in found], ["store_full", "offline", "bridge", "dead_letters"])
         self.assertIn("msmq bridge resume out", found[2].action)
 

@@ -19,11 +19,11 @@ import pyarrow.parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState, RemoveQueue, TrimLog
-from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
+from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver, ArchiveSelection
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.following import follow
 from msmq.pipeline.archive.manifest import Archive
-from msmq.pipeline.archive.upkeep import erase, problems, rows, summaries
+from msmq.pipeline.archive.upkeep import compact, erase, problems, rows, summaries
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.rows import message_batch
@@ -61,8 +61,7 @@ class ArchiveTestCase(SynchronousTestCase):
 
     def compact(self) -> None:
         """Write everything as Parquet."""
-        with store_at(str(self.data)) as store:
-            Archiver(store, self.archive, clock=lambda: self.now).compact()
+        compact(self.archive, self.now)
 
     def archived(self) -> Counter[Row]:
         """Every row of the archive: its stream, topic and number."""
@@ -149,8 +148,8 @@ class ContentTests(ArchiveTestCase):
             names_of(EXPORTED_COLUMNS),
         ).to_pylist()
         self.update()
-        for compact in (False, True):
-            if compact:
+        for is_compact in (False, True):
+            if is_compact:
                 self.compact()
             [batch] = rows(self.archive, "dead_letter")
             self.assertEqual(expected, batch.to_pylist())
@@ -167,6 +166,26 @@ class ContentTests(ArchiveTestCase):
         self.assertFalse(topic.nullable)
         self.assertTrue(schema.field("label").nullable, "a damaged packet has no label")
         self.assertIn(b"the path of the queue", topic.metadata[b"comment"])
+
+    def test_what_is_archived_can_be_selected(self) -> None:
+        """By stream, and by the queue of a log or a journal."""
+        self.write(PutQueue(attrs.evolve(ORDERS, identifier=UUID(int=0x78), path="private$\\other")))
+        self.write(AppendLog(UUID(int=0x78), 1, stores.packet(1), NOW))
+        for queues, streams in (
+            (("*",), {"log": 21, "journal": 1}),
+            (("ord*",), {"log": 20}),
+            (("private$\\BILLS",), {"journal": 1}),
+            ((".\\private$\\o*", "bills"), {"log": 21, "journal": 1}),
+            (("order", "s"), {}),
+        ):
+            self.archive = Archive(self.directory.with_name(f"selected-{'-'.join(queues).encode().hex()}"))
+            with store_at(str(self.data)) as store:
+                selection = ArchiveSelection(("log", "journal"), queues)
+                progress = Archiver(store, self.archive, clock=lambda: NOW, selection=selection).run()
+            found = Counter[str]()
+            for (stream, _, _), times in self.archived().items():
+                found[stream] += times
+            self.assertEqual((streams, 0), (dict(found), progress.behind), queues)
 
     def test_small_files_are_merged(self) -> None:
         """So that an update every few seconds does not fill the directory; readers keep their files."""

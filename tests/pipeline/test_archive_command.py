@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msmq.cli.options import Settings
+from msmq.control.client.client import ControlClient
+from msmq.control.server.factory import make_site
+from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.persistence.changes import PutState, TrimLog
 from tests.builders import BETA
+from tests.cli.served import MemoryLocation, ServedCommandTestCase
 from tests.cli.support import CommandTestCase
+from tests.control.test_archive import OneArchive
 from tests.pipeline import stores
 
 
@@ -68,3 +74,32 @@ class ArchiveCommandTests(CommandTestCase):
         self.assert_refused(
             ("--data", str(self.data), "archive", "update", self.directory), 2, "select another directory"
         )
+
+
+class ServedArchiveCommandTests(ServedCommandTestCase):
+    """The verbs without a directory, about the archive of the server."""
+
+    def test_a_server_without_an_archive(self) -> None:
+        """One line names the setting."""
+        self.assert_ended(("archive", "status"), 1, "[archive] directory")
+
+    def test_the_archive_of_the_server(self) -> None:
+        """Its state, an erasure that has to be confirmed, a compaction."""
+        self.site = make_site(
+            self.service,
+            configuration=NoServerConfiguration(),
+            members=self.members(),
+            clock=self.clock.reactor,
+            archive=OneArchive(),
+        )
+        client = ControlClient(MemoryLocation(self.site, self.clock))
+        self.patch(Settings, "_client_at", lambda settings, place, option: client)
+        [found] = self.msmq("--json", "archive", "status").objects
+        self.assertEqual(("/srv/archive", 7, 2.5), (found["directory"], found["rows"], found["lag"]))
+        where = ("--where", "label = 'Jane Doe'")
+        self.assert_ended(("archive", "erase", *where), 2, "--yes")
+        [row] = self.msmq("--json", "archive", "erase", *where, "--yes").objects
+        self.assertEqual({"topic": "orders", "stream": "log", "rows": 2}, row)
+        [found] = self.msmq("--json", "archive", "compact").objects
+        self.assertEqual((5, 1), (found["rows"], found["files"]))
+        self.assert_ended(("archive", "erase", "--where", "label"), 1, "not a condition")

@@ -259,6 +259,49 @@ class LoadTests(ReadingTestCase):
             ],
         )
 
+    def test_an_archive(self) -> None:
+        """Its directory may be in the data directory; a store in memory has none."""
+        text = '[queue_manager]\ndata = "/data"\n[archive]\ndirectory = "{data}/archive"\n'
+        path = self.mktemp()
+        more = 'streams = ["events"]\nqueues = ["ord*"]\nkeep_days = 30\nlate = 60\n'
+        Path(path).write_text(text + more)
+        found = load(path).archive
+        self.assertEqual((Path("/data/archive"), ("events",)), (found.directory, found.streams))
+        self.assertEqual((("ord*",), 30, 60.0), (found.queues, found.keep_days, found.late))
+        self.assertIsNone(load(None).archive.directory)
+        self.assertEqual(
+            self.problems(
+                "[archive]\n"
+                "directory = 'x'\n"
+                "streams = ['log', 'queue']\n"
+                "keep_days = -1\n"
+                "queues = ['']\n"
+                "[storage]\n"
+                "backend = 'memory'\n"
+            ),
+            [
+                (
+                    2,
+                    "archive.directory",
+                    "needs a store that another process can read: log, sqlite or postgresql, not memory",
+                ),
+                (
+                    3,
+                    "archive.streams[1]",
+                    'must be "log", "journal", "source_journal", "dead_letter", '
+                    '"dead_letter_transactional" or "events", not \'queue\'',
+                ),
+                (4, "archive.keep_days", "must be from 0 to 36500, not -1"),
+                (5, "archive.queues[0]", "must be the path of a queue, of at most 500 characters"),
+            ],
+        )
+        self.assertEqual(
+            [(2, "archive.streams", "names no stream")], self.problems("[archive]\nstreams=[]\n")
+        )
+        [(line, key, problem)] = self.problems("[archive]\ndirectory = '{data}'\n")
+        self.assertEqual((2, "archive.directory"), (line, key))
+        self.assertIn("is the data directory; select another one, such as", problem)
+
     def test_refuses_values_that_contradict_each_other(self) -> None:
         """The least wait for a recoverable acknowledgement is not more than the greatest."""
         self.assertEqual(

@@ -90,6 +90,7 @@ ROOMS = {
             "decoding",
             "manager",
             "control",
+            "archive_service",
             "bridge_service",
             "shadow_service",
             "web",
@@ -152,6 +153,8 @@ ROOMS = {
     "bridge_service": Room(
         6, (*BELOW_PROVIDERS, "decoding", "bridge", "control", "client", "durable", "toml")
     ),
+    # Keeps the archive by a process of the pipeline, which it never imports.
+    "archive_service": Room(6, BELOW_PROVIDERS),
     # Copies for a second consumer.
     "shadow_service": Room(6, (*BELOW_PROVIDERS, "manager", "durable", "toml")),
     # The doors: what users import, and what their tests import.
@@ -191,6 +194,7 @@ SAME_LEVEL = {
     ("decoding", "interfaces"),
     ("service", "control"),
     ("service", "web"),
+    ("service", "archive_service"),
     ("service", "bridge_service"),
     ("service", "shadow_service"),
     ("web", "control"),

@@ -14,6 +14,7 @@ from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import make_site
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
+from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
@@ -34,6 +35,7 @@ class WebTestCase(NodesTestCase):
     is_loopback = True
     tokens: tuple[str, ...] = ()
     bridges: IBridges | None = None
+    archive: IArchive | None = None
 
     def setUp(self) -> None:
         self.disk = Disk()
@@ -56,6 +58,7 @@ class WebTestCase(NodesTestCase):
             member_token_file=None,
             reloads={"done": 0},
             bridges=self.bridges,
+            archive=self.archive,
         )
 
     def node(self, name: str, identifier: Any, **kwargs: Any) -> Node:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.alarm_limits import FAILURE_COUNTS
@@ -13,6 +14,7 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
 from msmq.web import site
 from msmq.web.exposition import FRESH
+from tests.control.test_archive import SUMMARY, OneArchive
 from tests.web.support import ORDERS, TOKEN, WebTestCase
 
 
@@ -140,6 +142,27 @@ class AccessTests(WebTestCase):
         _, transport = self.connect()
         self.clock.advance(site.IDLE + 1)
         self.assertTrue(transport.disconnecting)
+
+
+class ArchiveHealthTests(WebTestCase):
+    """A server that keeps an archive."""
+
+    archive = OneArchive()
+
+    def test_an_archive_that_is_not_written_degrades(self) -> None:
+        """And so does one that is late; messages are accepted all the same."""
+        self.assertEqual("ready", self.get("/health/ready").json["status"])
+        for change, reason in (
+            (
+                {"condition": "waiting", "reason": "no space left"},
+                "the archive is not written: no space left",
+            ),
+            ({"is_late": True, "lag": 400.0}, "the archive is late: it is complete up to 400 seconds ago"),
+        ):
+            self.archive.state = attrs.evolve(SUMMARY, **change)
+            answer = self.get("/health/ready")
+            self.assertEqual((200, "degraded"), (answer.status, answer.json["status"]))
+            self.assertIn(reason, answer.json["reasons"])
 
 
 class TokenTests(WebTestCase):

@@ -22,6 +22,7 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.web import exposition
 from msmq.web.exposition import FRESH
 from msmq.web.metrics import ALL_METRICS, WINDOWS_METRICS, MetricKind
+from tests.control.test_archive import OneArchive
 from tests.control.test_bridges import OneRoute
 from tests.nodes.support import ADDRESSES
 from tests.project.example_files import PROJECT
@@ -236,6 +237,7 @@ class ExpositionTests(WebTestCase):
     """The text as a whole."""
 
     bridges = OneRoute()
+    archive = OneArchive()
 
     windows_names = True
 
@@ -260,6 +262,7 @@ class ExpositionTests(WebTestCase):
         for name in histograms:
             self.assertIn(f"{name}_bucket", found)
         self.assertEqual(list(found["msmq_bridge_forwarded_total"].values()), [7])
+        self.assertEqual(list(found["msmq_archive_lag_seconds"].values()), [2.5])
         self.assertEqual(found["msmq_drain_moved_total"], {(("queue", ORDERS),): 1})
         for name in exported:
             for labels in found[name]:

@@ -1,12 +1,12 @@
-"""C{msmq archive}: writes, shows, verifies and erases the archive of a store."""
+"""C{msmq archive}: the archive that a server keeps, and archives that the command writes."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -77,6 +77,7 @@ def archive_update(
         from msmq.pipeline.archive.archiver import Archiver
         from msmq.pipeline.archive.following import follow as run
         from msmq.pipeline.archive.manifest import Archive
+        from msmq.pipeline.archive.upkeep import compact as write_parquet
         from msmq.pipeline.files.errors import parquet
         from msmq.pipeline.files.exporter import store_at
 
@@ -89,7 +90,7 @@ def archive_update(
                 return
             progress = archiver.run()
             if compact:
-                archiver.compact()
+                write_parquet(Archive(Path(directory)), time.time())
     report(progress)
 
 
@@ -127,8 +128,34 @@ def archive_check(settings: Settings, directory: str) -> int:
     return DONE
 
 
+@archive.command("status")
+@common_options
+@pass_settings
+def archive_status(settings: Settings) -> None:
+    """Show the state of the archive that the server keeps, as [archive] of its configuration says."""
+    settings.output.one(settings.client.archive())
+    settings.output.flush()
+
+
+@archive.command("compact")
+@click.argument("directory", metavar="[DIR]", required=False)
+@common_options
+@pass_settings
+def archive_compact(settings: Settings, directory: str | None) -> None:
+    """Write all rows of the archive of the server, or of the archive in DIR, as Parquet."""
+    if directory is None:
+        settings.output.one(settings.client.compact_archive())
+        settings.output.flush()
+        return
+    with _refusing():
+        from msmq.pipeline.archive.manifest import Archive
+        from msmq.pipeline.archive.upkeep import compact
+
+        compact(Archive(Path(directory)), time.time())
+
+
 @archive.command("erase")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="[DIR]", required=False)
 @click.option(
     "--where",
     metavar="CONDITION",
@@ -139,28 +166,40 @@ def archive_check(settings: Settings, directory: str) -> int:
 @yes_option
 @common_options
 @pass_settings
-def archive_erase(settings: Settings, directory: str, where: str, dry_run: bool, yes: bool) -> None:
-    """Erase the rows of the archive in DIR that fulfil a condition; they cannot be restored.
+def archive_erase(settings: Settings, directory: str | None, where: str, dry_run: bool, yes: bool) -> None:
+    """Erase the rows of the archive of the server, or of the archive in DIR, that fulfil a condition.
 
-    The files that have such rows are written again without them. Erased rows are not archived again.
+    They cannot be restored: the files that have such rows are written again without them. Erased rows are not
+    archived again. The event log records the time, the columns of the condition and the numbers of rows.
     """
+    erase = _erasure(settings, directory)
     with _refusing():
+        rows = erase(where, True)
+        if rows and not dry_run:
+            total = sum(row["rows"] for row in rows)
+            confirm(lambda: f"Erase {total} rows of {directory or 'the archive of the server'}", yes=yes)
+            rows = erase(where, False)
+    settings.output.many(rows, ("topic", "stream", "rows"))
+    settings.output.flush()
+
+
+def _erasure(settings: Settings, directory: str | None) -> Callable[[str, bool], list[dict[str, Any]]]:
+    """Erases by the server, or without a server in a directory."""
+    if directory is None:
+        return lambda where, dry_run: settings.client.erase_archived(where, dry_run=dry_run)
+
+    def erase_in(where: str, dry_run: bool) -> list[dict[str, Any]]:
         from msmq.pipeline.archive.manifest import Archive
         from msmq.pipeline.archive.upkeep import erase
         from msmq.pipeline.archive.where import parse_condition
 
-        condition = parse_condition(where)
-        found = erase(Archive(Path(directory)), condition, time.time(), dry_run=True)
-        if found and not dry_run:
-            total = sum(found.values())
-            confirm(lambda: f"Erase {total} rows of {directory}", yes=yes)
-            found = erase(Archive(Path(directory)), condition, time.time())
-    rows = [
-        {"topic": name.rpartition(" ")[0], "stream": name.rpartition(" ")[2], "rows": count}
-        for name, count in found.items()
-    ]
-    settings.output.many(rows, ("topic", "stream", "rows"))
-    settings.output.flush()
+        found = erase(Archive(Path(directory)), parse_condition(where), time.time(), dry_run=dry_run)
+        return [
+            {"topic": name.rpartition(" ")[0], "stream": name.rpartition(" ")[2], "rows": count}
+            for name, count in found.items()
+        ]
+
+    return erase_in
 
 
 @contextmanager

@@ -137,6 +137,11 @@ def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresh
         )
     if status.get("queues_paused"):
         found.report(1, f"{status['queues_paused']} queue(s) paused for their readers")
+    if (archive := status.get("archive")) is not None:
+        if archive["condition"] in ("waiting", "failed"):
+            found.report(1, f"the archive is not written: {archive['reason']}")
+        elif archive["is_late"]:
+            found.report(1, f"the archive is complete up to {archive['lag']:.0f} seconds ago")
     letters = status["dead_letters"]
     found.report(dead_letters.severity(letters), f"{letters} dead letter(s)")
     directory = status.get("directory")

@@ -47,6 +47,7 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/quotas"): Role.MONITOR,
     # Of some topics only; the resource checks the others.
     ("GET", "/v1/stream"): Role.MONITOR,
+    ("GET", "/v1/archive"): Role.READER,
     ("GET", "/v1/bridges"): Role.READER,
     ("GET", "/v1/bridges/<name>"): Role.READER,
     ("GET", "/v1/drains"): Role.READER,
@@ -84,6 +85,8 @@ ROUTE_ROLES: Final[Mapping[tuple[str, str], Role]] = {
     ("GET", "/v1/transactions/<identifier>"): Role.READER,
     # It names files and accounts of this machine.
     ("GET", "/v1/configuration"): Role.OPERATOR,
+    ("POST", "/v1/archive/compact"): Role.OPERATOR,
+    ("POST", "/v1/archive/erase"): Role.ADMIN,
     ("POST", "/v1/bridges/<name>/pause"): Role.OPERATOR,
     ("POST", "/v1/bridges/<name>/resume"): Role.OPERATOR,
     # It shows messages, and takes and returns those of a broker.

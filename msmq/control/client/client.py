@@ -267,6 +267,19 @@ class ControlClient(ControlRequests):
         """Abort a transaction of any application."""
         return self.one("POST", f"/v1/transactions/{_segment(identifier, 'the transaction')}/abort")
 
+    def archive(self) -> dict[str, Any]:
+        """The state of the archive of the server."""
+        return self.one("GET", "/v1/archive")
+
+    def erase_archived(self, where: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
+        """Erase the archived rows that fulfil a condition: their number by topic and stream."""
+        request = _json({"where": where, "dry_run": dry_run})
+        return list(self.one("POST", "/v1/archive/erase", request)["rows"])
+
+    def compact_archive(self) -> dict[str, Any]:
+        """Write all archived rows as Parquet, and return the state of the archive then."""
+        return self.one("POST", "/v1/archive/compact")
+
     def bridges(self) -> list[dict[str, Any]]:
         """The routes to other brokers."""
         return self.several("/v1/bridges")

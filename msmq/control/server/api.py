@@ -33,7 +33,6 @@ from msmq.control.server.resources.context import ResourceContext, ResourceFamil
 from msmq.control.server.resources.dead_letter_groups import DeadLetterGroups
 from msmq.control.server.resources.deadletters import DeadLetterResources
 from msmq.control.server.resources.description import DescriptionResources
-from msmq.control.server.resources.drains import DrainResources
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.resources.events import EventResources
 from msmq.control.server.resources.live_stream import LiveResources
@@ -42,12 +41,15 @@ from msmq.control.server.resources.messages import MessageResources
 from msmq.control.server.resources.outgoing import OutgoingResources
 from msmq.control.server.resources.queues import QueueResources
 from msmq.control.server.resources.server import ServerResources
-from msmq.control.server.resources.shadows import ShadowResources
+from msmq.control.server.resources.services.archive import ArchiveResources
+from msmq.control.server.resources.services.drains import DrainResources
+from msmq.control.server.resources.services.shadows import ShadowResources
 from msmq.control.server.resources.stored_rows import StoredRowResources
 from msmq.control.server.resources.transactions import TransactionResources
 from msmq.control.server.resources.transfers import TransferResources
 from msmq.control.server.role_check import RoleCheck
 from msmq.control.server.server_configuration import ServerConfiguration
+from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.shadows import IShadows
@@ -67,12 +69,13 @@ def make_api(
     bridges: IBridges,
     shadows: IShadows,
     rows: IStoredRows,
+    archive: IArchive,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
     context = ResourceContext(manager, limits, clock, Audit(manager))
     families: list[ResourceFamily] = [
-        ServerResources(context, members),
-        AlarmResources(context, bridges),
+        ServerResources(context, members, archive),
+        AlarmResources(context, bridges, archive),
         ConfigurationResources(context, configuration),
         QueueResources(context),
         BrowsingResources(context),
@@ -91,6 +94,7 @@ def make_api(
         DrainResources(context),
         ShadowResources(context, shadows),
         StoredRowResources(context, rows),
+        ArchiveResources(context, archive),
     ]
     families.append(DescriptionResources(families, _describe))
     return make_tree(families, RoleCheck(clock).admit, _unknown, _refused)

@@ -20,6 +20,7 @@ from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
 from msmq.control.server.server_configuration import ServerConfiguration
+from msmq.interfaces.archive import IArchive, NoArchive
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.shadows import IShadows, NoShadows
@@ -51,11 +52,14 @@ class ControlSite(Site):
         bridges: IBridges,
         shadows: IShadows,
         rows: IStoredRows,
+        archive: IArchive,
     ) -> None:
         # The web endpoint starts the recording of its history.
         self.figures = LiveFigures(manager.inspection, clock)
         self.configuration = configuration
-        api = make_api(manager, limits, clock, members, configuration, self.figures, bridges, shadows, rows)
+        api = make_api(
+            manager, limits, clock, members, configuration, self.figures, bridges, shadows, rows, archive
+        )
         resource = api.resource()
         Site.__init__(self, resource, reactor=clock)
         self._manager = manager
@@ -122,6 +126,7 @@ def make_site(
     bridges: IBridges | None = None,
     shadows: IShadows | None = None,
     rows: IStoredRows | None = None,
+    archive: IArchive | None = None,
 ) -> ControlSite:
     """Create the HTTP factory of the control API of a queue manager.
 
@@ -132,6 +137,7 @@ def make_site(
     @param bridges: the routes to other brokers; by default none.
     @param shadows: the shadows of queues; by default none.
     @param rows: the rows of the store, for remote readers; by default it is not offered.
+    @param archive: the archive of the server; by default none.
     """
     if clock is None:
         from twisted.internet import reactor
@@ -147,4 +153,5 @@ def make_site(
         NoBridges() if bridges is None else bridges,
         NoShadows() if shadows is None else shadows,
         NoStoredRows() if rows is None else rows,
+        NoArchive() if archive is None else archive,
     )

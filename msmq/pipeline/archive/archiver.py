@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
+from uuid import UUID
 from zlib import crc32
 
 import attrs
 
+from msmq.interfaces.archive import ARCHIVED_STREAMS
 from msmq.interfaces.storage import StoredEvent
+from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.changes import StreamChanges
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.format import EVENTS, read_file
@@ -25,7 +30,7 @@ from msmq.pipeline.stored_packets import StoredPacket, signed
 from msmq.storage.readers import StoreReader
 from msmq.wire.guid import NULL_GUID
 
-STREAMS: Final = ("log", "journal", "source_journal", "dead_letter", "dead_letter_transactional", EVENTS)
+STREAMS: Final = ARCHIVED_STREAMS
 """What is archived; the names are those of the data source."""
 
 FILE_PAGES: Final = 8
@@ -44,11 +49,50 @@ class ArchiveProgress:
     @ivar rows: the number of rows that were archived.
     @ivar behind: the number of log entries and events that are not archived yet.
     @ivar gaps: the lines that name what was trimmed before it was archived, found in this pass.
+    @ivar complete: what was stored until then is archived; by the monotonic clock.
     """
 
     rows: int
     behind: int
     gaps: Sequence[str] = ()
+    complete: float = attrs.field(default=0.0, eq=False)
+
+
+@attrs.frozen(slots=False)
+class ArchiveSelection:
+    """What is archived.
+
+    @ivar streams: as the data source names them.
+    @ivar queues: paths of queues whose logs and journals are archived, with C{*} for any characters; a path
+        without a backslash may be the last part of the name alone.
+    """
+
+    streams: Sequence[str] = STREAMS
+    queues: Sequence[str] = ("*",)
+
+    def topics(self, stream: str, definitions: Sequence[QueueDefinition]) -> list[Topic]:
+        """The selected topics of a stream."""
+        if stream not in self.streams:
+            return []
+        if stream == EVENTS:
+            return [Topic(NULL_GUID, EVENTS_TOPIC)]
+        found = topics_of(stream, definitions)
+        return [topic for topic in found if self._has(topic)] if stream in ("log", "journal") else found
+
+    def _has(self, topic: Topic) -> bool:
+        name = topic.name.casefold().removesuffix(";journal")
+        names = (name, name.removeprefix(".\\"), name.rpartition("\\")[2])
+        return any(pattern.fullmatch(each) for pattern in self._patterns for each in names)
+
+    @cached_property
+    def _patterns(self) -> list[re.Pattern[str]]:
+        return [
+            re.compile(".*".join(map(re.escape, text.casefold().split("*"))), re.DOTALL)
+            for text in self.queues
+        ]
+
+
+EVERYTHING: Final = ArchiveSelection()
 
 
 class Archiver:
@@ -57,6 +101,9 @@ class Archiver:
     @param store: only this thread uses it.
     @param clock: returns the time, in seconds since 1970-01-01 UTC.
     @param seconds: returns the time of a clock that is never set.
+    @param selection: what is archived.
+    @param on_step: called between two steps, while nothing is locked, with the rows of the latest one; what
+        it raises ends the pass.
     @param keep_days: rows of older dates are removed; 0 keeps all.
     """
 
@@ -69,6 +116,8 @@ class Archiver:
         seconds: Callable[[], float] = time.monotonic,
         keep_days: int = 0,
         pages: int = FILE_PAGES,
+        selection: ArchiveSelection = EVERYTHING,
+        on_step: Callable[[int], None] = lambda rows: None,
     ) -> None:
         self._store = store
         self._archive = archive
@@ -76,6 +125,9 @@ class Archiver:
         self._seconds = seconds
         self._keep_days = keep_days
         self._pages = pages
+        self._selection = selection
+        self._on_step = on_step
+        self._complete = 0.0
         self._kept: dict[str, KeptRows] = {}
         self._checked: set[str] = set()
         self._is_begun = False
@@ -91,6 +143,7 @@ class Archiver:
         if not owner:
             return ArchiveProgress(0, 0)
         self._gaps = []
+        self._complete = self._seconds()
         rows = 0
         try:
             with self._archive.locked(create=True):
@@ -100,26 +153,14 @@ class Archiver:
                     self._is_begun = True
             log_end, definitions = self._store.log_end(), self._store.queues()
             for stream in STREAMS:
-                topics = (
-                    [Topic(NULL_GUID, EVENTS_TOPIC)] if stream == EVENTS else topics_of(stream, definitions)
-                )
-                for topic in topics:
+                for topic in self._selection.topics(stream, definitions):
                     rows += self._topic(stream, topic, log_end)
             behind = self._maintain()
         except BaseException:
             # What is in memory may be ahead of the files.
             self._kept.clear()
             raise
-        return ArchiveProgress(rows, behind, tuple(self._gaps))
-
-    def compact(self) -> None:
-        """Write all rows as Parquet.
-
-        @raise ArchiveError: a file cannot be read or written.
-        """
-        with self._archive.locked():
-            for manifest in self._archive.streams():
-                StreamChanges(self._archive, manifest, self._clock()).compact(everything=True)
+        return ArchiveProgress(rows, behind, tuple(self._gaps), self._complete)
 
     def _topic(self, stream: str, topic: Topic, log_end: int) -> int:
         name = stream_name(stream, topic.name, topic.queue.hex)
@@ -140,6 +181,7 @@ class Archiver:
                 if (kept := self._kept.get(name)) is not None:
                     kept.serial, kept.erased = manifest.serial, manifest.erased
             total += rows
+            self._on_step(rows)
             if is_done:
                 return total
 
@@ -228,8 +270,9 @@ class Archiver:
         if kept is None or kept.serial != manifest.serial or kept.erased != manifest.erased:
             kept = self._kept[manifest.name] = KeptRows(self._archive)
         elif self._seconds() < kept.rest_until:
+            self._complete = min(self._complete, kept.scanned)
             return 0, True
-        began = self._seconds()
+        began = kept.scanned = self._seconds()
         kept.scan(self._store, topic.queue, manifest)
         rows = pages = 0
         parts: list[_Part] = []
@@ -270,7 +313,6 @@ class Archiver:
         """Compact and expire, and return the number of entries that the archive is behind."""
         now, behind = self._clock(), 0
         oldest = date_of(now - self._keep_days * 86_400) if self._keep_days else ""
-        log_next = 0
         for name in [manifest.name for manifest in self._archive.streams()]:
             with self._archive.locked():
                 manifest = self._archive.load(name)
@@ -288,8 +330,11 @@ class Archiver:
             if manifest.stream == EVENTS:
                 behind += max(0, self._store.event_bounds()[1] - manifest.next)
             elif manifest.stream == "log":
-                log_next = max(log_next, manifest.next)
-        return behind + (max(0, self._store.log_end() - log_next) if log_next else 0)
+                queue = UUID(manifest.queue)
+                end = self._store.log_bounds(queue)[1]
+                if manifest.next < end:
+                    behind += self._store.log_cuts(queue, manifest.next, end, end)[1]
+        return behind
 
 
 @attrs.frozen

@@ -26,6 +26,7 @@ class KeptRows:
     gives the same numbers to other messages.
 
     @ivar serial: of the manifest that this was read from; C{erased} likewise.
+    @ivar scanned: when the latest scan began, in seconds of the monotonic clock.
     @ivar rest_until: when the queue may be scanned again, in seconds of the monotonic clock.
     """
 
@@ -38,6 +39,7 @@ class KeptRows:
         self.serial = -1
         self.erased = 0
         self.rest_until = 0.0
+        self.scanned = 0.0
 
     def scan(self, store: StoreReader, queue: UUID, manifest: StreamManifest) -> None:
         """Read which messages the queue has.

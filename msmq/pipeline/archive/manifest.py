@@ -30,6 +30,7 @@ LOCK: Final = "_archive.lock"
 MANIFESTS: Final = "_streams"
 FRESH: Final = "_fresh"
 ERASURES: Final = "_erasures.jsonl"
+NOTED: Final = "_erasures.noted"
 """Names that readers of plain Parquet ignore, since they begin with _."""
 
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")

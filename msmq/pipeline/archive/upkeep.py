@@ -99,6 +99,18 @@ def _verified(archive: Archive, manifest: StreamManifest, file: ArchiveFile) -> 
     return len(numbers), numbers
 
 
+def compact(archive: Archive, now: float) -> None:
+    """Write all rows as Parquet.
+
+    @raise ArchiveError: there is no archive, or a file cannot be read or written.
+    """
+    archive.owner()
+    for name in [each.name for each in archive.streams()]:
+        with archive.locked():
+            if (manifest := archive.load(name)) is not None:
+                StreamChanges(archive, manifest, now).compact(everything=True)
+
+
 def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: bool = False) -> dict[str, int]:
     """Erase the rows that fulfil a condition, and return their number by topic and stream.
 

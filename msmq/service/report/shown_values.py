@@ -39,6 +39,7 @@ _SETTINGS: Final[Mapping[str, Sequence[str]]] = {
     "queue_manager": ("queue_manager", "session"),
     "log": ("log",),
     "web": ("web",),
+    "archive": ("archive",),
     "queues": ("queues",),
     "limits": ("session", "limits"),
     "timers": ("session", "timers"),

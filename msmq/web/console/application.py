@@ -21,6 +21,7 @@ from msmq.control.authentication.audit import Audit
 from msmq.control.protocol.refusals import MethodNotAllowed, internal_error, no_such_resource
 from msmq.control.server.resources.context import ResourceFamily, make_tree
 from msmq.control.server.server_configuration import ServerConfiguration
+from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.structures.status import MQError
@@ -55,6 +56,7 @@ def make_console(
     readiness: Callable[[], Readiness],
     now: Callable[[], float],
     bridges: IBridges,
+    archive: IArchive,
     access: WebAccess,
     *,
     configuration: ServerConfiguration,
@@ -66,13 +68,14 @@ def make_console(
     @param readiness: the current readiness of the queue manager.
     @param now: the time, seconds since 1970-01-01 UTC.
     @param bridges: the routes to other brokers.
+    @param archive: the archive of the server.
     @param access: identifies the callers, whose roles are checked before the handler of a page.
     @param configuration: shows and reloads the configuration of the server.
     @param members: the other servers of the estate, which explain a message too.
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
-    context = PageContext(manager, renderer, clock, readiness, now, bridges, access, Audit(manager))
+    context = PageContext(manager, renderer, clock, readiness, now, bridges, archive, access, Audit(manager))
     families: list[ResourceFamily] = [
         OverviewPage(context),
         QueuePages(context),

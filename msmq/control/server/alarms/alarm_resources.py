@@ -15,6 +15,7 @@ from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import number
 from msmq.control.server.resources.context import ResourceContext
+from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 
 MOST_ALARMS: Final = 1000
@@ -30,10 +31,11 @@ class AlarmResources:
 
     app = Klein()
 
-    def __init__(self, context: ResourceContext, bridges: IBridges) -> None:
+    def __init__(self, context: ResourceContext, bridges: IBridges, archive: IArchive) -> None:
         self._context = context
         self._inspection = context.manager.inspection
         self._bridges = bridges
+        self._archive = archive
 
     @app.route("/v1/alarms", methods=["GET"])
     async def alarms(self, request: ControlRequest) -> bytes:
@@ -46,7 +48,10 @@ class AlarmResources:
         alarms = QueueAlarms(self._inspection.now(), limit)
         await running(self._each(self._inspection.each_queue(), alarms.add_queue))
         await running(self._each(self._inspection.each_outgoing(), alarms.add_outgoing))
-        report = alarms.report(server_alarms(self._inspection.status(), self._bridges.summaries()))
+        of_server = server_alarms(
+            self._inspection.status(), self._bridges.summaries(), self._archive.summary()
+        )
+        report = alarms.report(of_server)
         return json_answer(request, json_record(report))
 
     async def _each(self, values: Iterable[_T], use: Callable[[_T], object]) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from msmq.alarm_limits import FAILURE_COUNTS, LITTLE_SPACE, NEARLY_FULL, OLD, SLOW_COMMIT, UNREACHED
+from msmq.interfaces.archive import ArchiveSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.manager.summaries import ManagerStatus, OutgoingQueueSummary, QueueSummary
 from msmq.quantities import duration, size
@@ -34,7 +35,7 @@ class ManagerAlarm:
 
     @ivar kind: what it is about, for programs: C{quota}, C{paused}, C{unread}, C{unreached}, C{state},
         C{store_full}, C{store_failed}, C{disk_space}, C{slow_commits}, C{machine_quota}, C{dead_letters},
-        C{offline}, C{clone}, C{directory}, C{directory_differences}, C{bridge}.
+        C{offline}, C{clone}, C{directory}, C{directory_differences}, C{bridge}, C{archive}.
     @ivar subject: the path or format name of the queue, or the name of the route; empty for the server.
     @ivar text: the alarm in words, with its figures.
     @ivar action: what to do about it.
@@ -134,12 +135,17 @@ class QueueAlarms:
         return AlarmReport(alarms=[*before, *worst], further=self.total - len(worst))
 
 
-def server_alarms(status: ManagerStatus, routes: Sequence[BridgeRouteSummary]) -> list[ManagerAlarm]:
+def server_alarms(
+    status: ManagerStatus, routes: Sequence[BridgeRouteSummary], archive: ArchiveSummary | None
+) -> list[ManagerAlarm]:
     """The alarms about the server as a whole, the worst first.
 
     @param routes: its routes to other brokers.
+    @param archive: the state of its archive; C{None} without one.
     """
     found = [*_of_state(status), *_of_store(status), *_of_quotas(status), *_of_routes(routes)]
+    if archive is not None:
+        found += _of_archive(archive)
     if status.dead_letters:
         letters = "dead letter" if status.dead_letters == 1 else "dead letters"
         found.append(
@@ -262,4 +268,24 @@ def _of_routes(routes: Sequence[BridgeRouteSummary]) -> Iterator[ManagerAlarm]:
             subject=route.name,
             text=f"route {route.name} is {route.condition}{reason}",
             action=actions[route.condition],
+        )
+
+
+def _of_archive(archive: ArchiveSummary) -> Iterator[ManagerAlarm]:
+    if archive.condition in ("waiting", "failed"):
+        is_failed = archive.condition == "failed"
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="archive",
+            subject=archive.directory,
+            text=f"the archive is not written: {archive.reason}",
+            action="Decide as the reason says." if is_failed else "The server tries again by itself.",
+        )
+    elif archive.is_late:
+        yield ManagerAlarm(
+            severity=AlarmSeverity.WARNING,
+            kind="archive",
+            subject=archive.directory,
+            text=f"the archive is late: what arrived {duration(archive.lag)} ago is not in it",
+            action="Look at the load and the disk of the archive: msmq archive status.",
         )

@@ -33,6 +33,7 @@ from msmq.control.server.messages.properties import ACKNOWLEDGE, PRIVACY_LEVELS
 from msmq.control.server.resources.live_stream import TOPICS
 from msmq.control.server.resources.stored_rows import ARROW, NUMBERS
 from msmq.control.server.server_configuration import ConfigurationReport, ReloadPreview
+from msmq.interfaces.archive import ArchiveSummary, ErasedRows
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.drains import DrainSummary
 from msmq.interfaces.manager.access_summaries import AccessList, CertificateSummary
@@ -371,6 +372,12 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ),
     ("POST", "/v1/receive"): ApiOperation(query=_STREAM, required=("queue",), answers={RECORDS: _RECORDS}),
     ("POST", "/v1/receipts/<stream>/<receipt>"): ApiOperation(answers={JSON: answer(confirmed=NUMBER)}),
+    ("GET", "/v1/archive"): _one(ArchiveSummary),
+    ("POST", "/v1/archive/compact"): _one(ArchiveSummary),
+    ("POST", "/v1/archive/erase"): ApiOperation(
+        body=request("where", where=TEXT, dry_run=JSON_FLAG),
+        answers={JSON: answer(rows=array(record_schema(ErasedRows)))},
+    ),
     ("GET", "/v1/bridges"): _many(BridgeRouteSummary),
     ("GET", "/v1/bridges/<name>"): _one(BridgeRouteSummary),
     ("POST", "/v1/bridges/<name>/pause"): _one(BridgeRouteSummary),

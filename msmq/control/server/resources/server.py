@@ -16,6 +16,7 @@ from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import guid, number, text
 from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
 from msmq.control.server.resources.estate_members import EstateMembers
+from msmq.interfaces.archive import IArchive
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.machine_quota import QuotaKind
@@ -39,16 +40,20 @@ class ServerResources:
 
     app = Klein()
 
-    def __init__(self, context: ResourceContext, members: EstateMembers) -> None:
+    def __init__(self, context: ResourceContext, members: EstateMembers, archive: IArchive) -> None:
         self._context = context
         self._inspection = context.manager.inspection
         self._members = members
+        self._archive = archive
 
     @app.route("/v1/status", methods=["GET"])
     def status(self, request: ControlRequest) -> bytes:
         """The identity and the state of the queue manager."""
         without_parameters(request)
-        return json_answer(request, json_record(self._inspection.status()))
+        record = json_record(self._inspection.status())
+        if (archive := self._archive.summary()) is not None:
+            record["archive"] = json_record(archive)
+        return json_answer(request, record)
 
     @app.route("/v1/identity/keep", methods=["POST"])
     async def keep_identity(self, request: ControlRequest) -> bytes:

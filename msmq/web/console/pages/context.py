@@ -14,6 +14,7 @@ from msmq.control.authentication.audit import Audit, AuditedOperation
 from msmq.control.protocol.refusals import http_status, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn, shielded
 from msmq.control.server.http.requests import parameters
+from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.structures.status import MQError
@@ -47,6 +48,7 @@ class PageContext:
     @ivar readiness: the current readiness of the queue manager.
     @ivar now: the time, seconds since 1970-01-01 UTC.
     @ivar bridges: the routes to other brokers.
+    @ivar archive: the archive of the server.
     @ivar access: identifies callers, and begins and ends their sessions.
     @ivar audit: records changes with their callers.
     """
@@ -57,6 +59,7 @@ class PageContext:
     readiness: Callable[[], Readiness]
     now: Callable[[], float]
     bridges: IBridges
+    archive: IArchive
     access: WebAccess
     audit: Audit
 

@@ -111,7 +111,9 @@ class OverviewPage:
             "overview",
             status=json_record(status),
             readiness=readiness,
-            report=alarms.report(server_alarms(status, self._context.bridges.summaries())),
+            report=alarms.report(
+                server_alarms(status, self._context.bridges.summaries(), self._context.archive.summary())
+            ),
             oldest=unix_time(totals.oldest),
             fullest=totals.fullest.queues,
             waiting=waiting.queues,

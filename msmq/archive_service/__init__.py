@@ -1,0 +1,1 @@
+"""The archive of a server, kept by a process of its own."""

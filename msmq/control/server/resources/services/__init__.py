@@ -1,0 +1,1 @@
+"""Resources about what a server does besides queues: its archive, drains, shadows."""

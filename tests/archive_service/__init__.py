@@ -1,0 +1,1 @@
+"""The archive that a server keeps."""

@@ -1,0 +1,107 @@
+"""The process that archives for a server, as the server talks to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.pipeline.archive.archiver import STREAMS
+from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.upkeep import erase
+from msmq.pipeline.archive.where import parse_condition
+from tests.pipeline import stores
+
+WORKER = (sys.executable, "-m", "msmq.pipeline.archive.worker")
+
+
+class WorkerTests(SynchronousTestCase):
+    """One process after the other."""
+
+    def setUp(self) -> None:
+        root = Path(self.mktemp()).absolute()
+        self.data, self.directory = root / "data", root / "archive"
+        stores.write_log(self.data, stores.estate())
+
+    def begin(self, location: Path | None = None) -> subprocess.Popen[str]:
+        """Start it with its settings."""
+        process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(self.end, process)
+        settings = {"location": str(location or self.data), "directory": str(self.directory), "interval": 0.1}
+        self.send(process, **settings, streams=STREAMS, queues=["*"], keep_days=0)
+        return process
+
+    def end(self, process: subprocess.Popen[str]) -> None:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
+
+    def send(self, process: subprocess.Popen[str], **record: object) -> None:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(record) + "\n")
+        process.stdin.flush()
+
+    def until(
+        self, process: subprocess.Popen[str], is_it: Callable[[dict[str, Any]], bool]
+    ) -> dict[str, Any]:
+        """The first line that fulfils a condition."""
+        assert process.stdout is not None
+        for line in process.stdout:
+            found: dict[str, Any] = json.loads(line)
+            if is_it(found):
+                return found
+        raise self.failureException("it has ended")
+
+    def test_it_archives_and_ends_with_its_server(self) -> None:
+        """Its state has what the archive has; the end of its input is its end."""
+        process = self.begin()
+        found = self.until(process, lambda line: line["state"].get("age") is not None)["state"]
+        self.assertEqual(("running", 29, 0), (found["condition"], found["rows"], found["behind"]))
+        self.send(process, request=7, erase="label")
+        answer = self.until(process, lambda line: "answer" in line)
+        self.assertEqual((7, True), (answer["answer"], answer["wrong"]))
+        self.assertIn("must be COLUMN = VALUE", answer["error"])
+        assert process.stdin is not None
+        process.stdin.close()
+        self.assertEqual(0, process.wait())
+
+    def test_an_erasure_is_reported_until_it_is_recorded(self) -> None:
+        """Also one of the command, while no server ran; a kill in between repeats it."""
+        process = self.begin()
+        self.until(process, lambda line: line["state"].get("age") is not None)
+        process.kill()
+        process.wait()
+        erase(Archive(self.directory), parse_condition("label = 'message 3'"), stores.ARRIVED)
+        ends = []
+        for _ in range(2):
+            process = self.begin()
+            found = self.until(process, lambda line: "erasures" in line)
+            self.assertEqual([["label"]], [each["columns"] for each in found["erasures"]])
+            ends.append(found["end"])
+        self.send(process, noted=ends[-1])
+        self.send(process, request=1, compact=True)
+        self.until(process, lambda line: "answer" in line)
+        process = self.begin()
+        self.assertNotIn("erasures", self.until(process, lambda line: "erasures" in line or _is_pass(line)))
+
+    def test_a_store_that_cannot_be_read_is_waited_for(self) -> None:
+        """With the reason, until it is there."""
+        elsewhere = self.data.with_name("elsewhere")
+        process = self.begin(elsewhere)
+        found = self.until(process, lambda line: "state" in line)["state"]
+        self.assertEqual("waiting", found["condition"])
+        self.assertIn(str(elsewhere), found["reason"])
+        self.data.rename(elsewhere)
+        self.until(process, _is_pass)
+
+
+def _is_pass(line: dict[str, Any]) -> bool:
+    """Whether a line reports a pass."""
+    return "state" in line and line["state"].get("age") is not None
