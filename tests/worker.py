@@ -76,7 +76,7 @@ def _forget_the_runner() -> None:
     # What the runner's reactor refers to is kept, or it would close file descriptors by their numbers.
     _left.update(vars(reactor))
     vars(reactor).clear()
-    type(reactor).__init__(reactor)
+    type(reactor).__init__(reactor)  # type: ignore[call-arg]
 
 
 _left: Final[dict[str, Any]] = {}

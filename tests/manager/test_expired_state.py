@@ -5,8 +5,8 @@ from __future__ import annotations
 from msmq.manager.applications.send_keys import PREFIX as KEYS
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.transfer.duplicates import PREFIX as DUPLICATES
+from tests.builders import BETA
 from tests.manager.support import FaultyStore, ManagerTestCase
-from tests.nodes.support import BETA
 
 
 class ExpiredStateTests(ManagerTestCase):

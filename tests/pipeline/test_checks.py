@@ -14,7 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.changes import AppendLog
 from msmq.pipeline.checks import CHECKS, DUCKDB, SPARK, statements_of, views
 from msmq.pipeline.spark.command import main
-from msmq.structures.packet.transaction_header import TransactionHeader, TxSequenceID
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
 from tests.builders import BETA, user_packet
 from tests.pipeline.spark_support import shared_session

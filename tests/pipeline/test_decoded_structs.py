@@ -9,6 +9,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from msmq.persistence.changes import PutQueue, PutState
 from msmq.pipeline.spark import reason
@@ -68,6 +69,7 @@ class DecodedStructTests(SparkTestCase):
         texts = frame.select(F.col("value").cast("string"))
         theirs = self.spark.read.json(texts.rdd.map(lambda row: row[0])).schema
         ours = frame.schema["decoded"].dataType
+        assert isinstance(ours, StructType)
         self.assertEqual(
             {field.name: field.dataType.simpleString() for field in ours},
             # Spark sorts the fields.

@@ -105,8 +105,8 @@ class RemoteReaderContract:
                 {"since": 1_700_000_003.0, "until": 1_700_000_010.0, "bodies": False},
             ):
                 for ours, theirs in (
-                    (far.messages(queue, *EVERYTHING, **how), near.messages(queue, *EVERYTHING, **how)),  # type: ignore[arg-type]
-                    (far.log(queue, 2, 9, **how), near.log(queue, 2, 9, **how)),  # type: ignore[arg-type]
+                    (far.messages(queue, *EVERYTHING, **how), near.messages(queue, *EVERYTHING, **how)),
+                    (far.log(queue, 2, 9, **how), near.log(queue, 2, 9, **how)),
                 ):
                     same(([*ours.rows], ours.next), ([*theirs.rows], theirs.next))
             same(far.message_rows(queue, 0), near.message_rows(queue, 0))

@@ -61,8 +61,8 @@ class StoredRowResources:
         answer = await running(self._rows.ask(call, arguments))
         if answer.rows is None:
             return json_answer(request, {"value": answer.value})
-        request.setHeader(b"content-type", ARROW.encode("ascii"))
-        request.setHeader(b"content-length", b"%d" % len(answer.rows))
+        request.responseHeaders.setRawHeaders("content-type", [ARROW])
+        request.responseHeaders.setRawHeaders("content-length", [str(len(answer.rows))])
         return answer.rows
 
 
