@@ -37,3 +37,37 @@ class ConnectionLimitTests(ControlTestCase):
         self.assertFalse(any(caller.transport.disconnected for caller in callers))
         callers[0].hang_up()
         self.caller().ask("GET", "/v1/status")
+
+
+class PipeliningTests(ControlTestCase):
+    """Clients that send further requests before the first is answered."""
+
+    REQUEST = b"GET /v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    def test_one_request_an_iteration(self) -> None:
+        """Of many requests that come at once each is answered in its own iteration of the reactor."""
+        caller = self.caller()
+        caller.protocol.dataReceived(self.REQUEST * 50)
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1 200 "), 1)
+        caller.protocol.dataReceived(self.REQUEST[:20])
+        caller.protocol.dataReceived(self.REQUEST[20:])
+        self.clock.advance(0)
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1 200 "), 51)
+        caller.ask("GET", "/v1/status")
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1 200 "), 52)
+
+    def test_a_body_between(self) -> None:
+        """A body in the middle belongs to its request."""
+        caller = self.caller()
+        body = b"{}"
+        post = b"POST /v1/reload HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
+        caller.feed(self.REQUEST + post + body + self.REQUEST)
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1 "), 3)
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1 200 "), 2)
+
+    def test_the_client_goes_away(self) -> None:
+        """A connection that ends has no more requests."""
+        caller = self.caller()
+        caller.protocol.dataReceived(self.REQUEST * 3)
+        caller.hang_up()
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1 200 "), 1)

@@ -56,6 +56,7 @@ class ControlChannel(HTTPChannel):
     def __init__(self) -> None:
         HTTPChannel.__init__(self)
         self._take: Callable[[bytes], None] | None = None
+        self._is_lost = False
 
     @property
     def _connections(self) -> ChannelList:
@@ -68,13 +69,32 @@ class ControlChannel(HTTPChannel):
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Unregister the connection."""
+        self._is_lost = True
         self._connections.disconnected(self)
         HTTPChannel.connectionLost(self, reason)
 
     def requestDone(self, request: HTTPRequest) -> None:
-        """A response is complete: the connection is idle from now on."""
+        """A response is complete: the connection is idle from now on.
+
+        A request that was received before is handled in the next iteration of the reactor, as if it came then:
+        a client may send any number at once.
+        """
         self._connections.answered(self)
+        waiting, self._dataBuffer = self._dataBuffer, []
         HTTPChannel.requestDone(self, request)
+        if (waiting or self._buffer) and self.persistent and not self._is_lost:
+            # What follows in the buffer of lines is collected too.
+            self._dataBuffer = waiting
+            self._handlingRequest = True
+            self.setRawMode()
+            self.callLater(0, self._next_request)
+
+    def _next_request(self) -> None:
+        if not self._is_lost:
+            data = b"".join(self._dataBuffer)
+            self._dataBuffer = []
+            self._handlingRequest = False
+            self.setLineMode(data)
 
     def cut(self) -> None:
         """Close at once and discard unwritten bytes."""
