@@ -76,8 +76,8 @@ class ControlChannel(HTTPChannel):
     def requestDone(self, request: HTTPRequest) -> None:
         """A response is complete: the connection is idle from now on.
 
-        A request that was received before is handled in the next iteration of the reactor, as if it came then:
-        a client may send any number at once.
+        A request that was received before is handled in the next iteration of the reactor, as if it came
+        then: a client may send any number at once.
         """
         self._connections.answered(self)
         waiting, self._dataBuffer = self._dataBuffer, []

@@ -1,0 +1,1 @@
+"""What hostile input may cost a real server: bytes of log, memory, descriptors, disk, processor time."""

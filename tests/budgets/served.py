@@ -1,0 +1,55 @@
+"""C{twistd} with a look at the iterations of its reactor: C{python -m tests.budgets.served FILE ...}.
+
+At SIGUSR1 the processor time of the longest iteration since the last signal, in seconds, is written to FILE.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor as _reactor
+
+
+class Turns:
+    """Replaces the reactor's poll object: an iteration is the time between two calls of it."""
+
+    def __init__(self, poller: Any) -> None:
+        self._poller = poller
+        self._began = time.thread_time()
+        self.longest = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poller, name)
+
+    def poll(self, *arguments: Any) -> Any:
+        """See C{select.epoll.poll}."""
+        self.longest = max(self.longest, time.thread_time() - self._began)
+        found = self._poller.poll(*arguments)
+        self._began = time.thread_time()
+        return found
+
+
+def main() -> None:
+    """Run C{twistd} with the other arguments."""
+    from twisted.scripts.twistd import run
+
+    file = Path(sys.argv.pop(1))
+    reactor: Any = _reactor
+    turns = reactor._poller = Turns(reactor._poller)
+
+    def report(*_: object) -> None:
+        text = f"{turns.longest:.6f}\n"
+        turns.longest = 0.0
+        file.with_suffix(".new").write_text(text, encoding="ascii")
+        file.with_suffix(".new").rename(file)
+
+    signal.signal(signal.SIGUSR1, report)
+    run()
+
+
+if __name__ == "__main__":
+    main()
