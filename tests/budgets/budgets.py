@@ -13,9 +13,7 @@ ALL: Final = Cost(
 """All attacks together; lines and bytes of the log are the ceiling of a minute, and they take less."""
 
 
-def _budget(
-    *, resident: float, held: float, processor: float, log_lines: float = 15, turn: float = 15
-) -> Cost:
+def _budget(*, resident: float, held: float, processor: float, lines: float = 15, turn: float = 15) -> Cost:
     return Cost(
         log_lines=lines,
         log_bytes=400 * lines,
