@@ -25,6 +25,8 @@ def spark() -> SparkSession:
         "spark.sql.autoBroadcastJoinThreshold": "-1",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # The optimizer repeats its rules until they change nothing; each of them keeps the result.
+        "spark.sql.optimizer.maxIterations": "1",
         "spark.sql.session.timeZone": "UTC",
     }.items():
         session.conf.set(name, value)

@@ -25,11 +25,14 @@ SETTINGS: Final = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.subexpressionElimination.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.warehouse.dir": tempfile.gettempdir(),
     # What runs for seconds is never worth the second compiler of the JVM; without it the cache of compiled
-    # code is a fifth by default, which hundreds of queries fill.
+    # code is a fifth by default, which hundreds of queries fill. A large young generation is collected rarely.
     "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xms600m -Xmn300m"
     ),
 }
 

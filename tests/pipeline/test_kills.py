@@ -27,6 +27,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 from msmq.control.protocol.records import StreamRecord
 from msmq.pipeline.spark.session import SparkUnavailable, find_java, find_spark
 from tests.faults.server import ServerProcess
+from tests.servers.prepared import spark_python
 
 PROJECT = Path(__file__).resolve().parents[2]
 ORDERS = r".\private$\orders"
@@ -58,7 +59,12 @@ class KillTests(SynchronousTestCase):
         command = [sys.executable, "-m", "tests.pipeline.following", str(self.server.data), str(self.home)]
         with (self.home / "log").open("ab") as log:
             process = subprocess.Popen(
-                [*command, *arguments], stdout=log, stderr=log, cwd=PROJECT, start_new_session=True
+                [*command, *arguments],
+                stdout=log,
+                stderr=log,
+                cwd=PROJECT,
+                env={**os.environ, "PYSPARK_PYTHON": os.fspath(spark_python())},
+                start_new_session=True,
             )
         self.addCleanup(self.kill, process)
         return process
