@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos standby-kills bridge-chaos drain stream operator-day fuzz lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos simulate standby-kills bridge-chaos drain stream operator-day fuzz mutants lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -61,6 +61,18 @@ soak: $(INSTALLED)
 	MSMQ_SOAK=$${MSMQ_SOAK:-3000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_soak tests.nodes.test_any_network tests.nodes.routes.test_any_gates \
 		tests.manager.test_any_history tests.manager.applications.test_any_keys tests.routing.test_any_enterprise
+
+# SIMULATE estates of queue managers, each with every fault under a seed of its own, in JOBS processes: ten thousand
+# in ten minutes on two cores.  FIRST is the first seed, by default another each time; a seed that fails is shrunk,
+# and printed as the command that repeats it.
+SIMULATE ?= 10000
+simulate: $(INSTALLED)
+	$(VENV)/bin/python -m tests.simulation --runs $(SIMULATE) --jobs $(JOBS) $(if $(FIRST),--first $(FIRST))
+
+# Mutations of rules, which the tests that cite the rule have to notice, and random ones of the cores.
+MUTANTS ?= 40
+mutants: $(INSTALLED)
+	$(VENV)/bin/python -m tests.mutants --random $(MUTANTS)
 
 # Two queue managers on the record log at half of their capacity: memory, files, descriptors and latency at 10, 60
 # and 120 minutes.  MINUTES is how long.

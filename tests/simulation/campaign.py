@@ -14,6 +14,10 @@ from tests.simulation.shrinking import shrink
 from tests.simulation.world import run_plan
 
 
+PROGRESS = 500
+"""Runs after which the totals are printed."""
+
+
 @attrs.define
 class Totals:
     """What a campaign has done."""
@@ -81,6 +85,9 @@ def run_campaign(first: int, runs: int, jobs: int) -> int:
             totals.failed += 1
             sys.stdout.write(f"seed {outcome.seed}: {outcome.command}\n")
             sys.stdout.writelines(f"    {each}\n" for each in outcome.violations[:3])
+            sys.stdout.flush()
+        if totals.runs % PROGRESS == 0:
+            sys.stdout.write(f"{totals}\n")
             sys.stdout.flush()
     sys.stdout.write(f"{totals}; {time.monotonic() - started:.0f} s\n")
     return bool(totals.failed)

@@ -80,7 +80,7 @@ def draw_plan(seed: int) -> Plan:
         shape=shape,
         hosts=hosts,
         delay=chance.choice((0.0, 0.002, 0.05)),
-        chunk=chance.choice((None, None, 100, 1400)),
+        chunk=chance.choice((None, None, 300, 1400)),
         window=chance.choice((1, 4, 64)),
         retry=chance.choice((0.2, 1.0, 5.0)),
         resend=chance.choice((1.0, 5.0, 30.0)),
