@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store crash faults chaos simulate standby-kills bridge-chaos drain stream operator-day fuzz mutants lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store soak-servers crash faults chaos simulate standby-kills bridge-chaos drain stream operator-day fuzz mutants lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -79,6 +79,11 @@ mutants: $(INSTALLED)
 MINUTES ?= 120
 soak-store: $(INSTALLED)
 	$(VENV)/bin/python bench/soak_store.py --minutes $(MINUTES)
+
+# Three servers, of which one is a relay, under load; what they use is sampled, and compared after a drain.  MINUTES
+# is how long, an hour by default.
+soak-servers: $(INSTALLED)
+	$(VENV)/bin/python -m tests.soak_servers.soak --minutes $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),60)
 
 # An active server and its standby: 200 faults under a sender, then every accepted message is counted.
 standby-kills: $(INSTALLED)

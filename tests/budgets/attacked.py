@@ -185,7 +185,7 @@ class AttackedServer:
         # The handler runs in the next iteration of the reactor; an answer is one.
         while not self._turns.exists():
             self.client.status()
-        return float(self._turns.read_text(encoding="ascii"))
+        return float(self._turns.read_text(encoding="ascii").split()[0])
 
     def _one_exchange(self) -> int:
         before = self.use().processor

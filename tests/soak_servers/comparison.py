@@ -1,0 +1,75 @@
+"""What did not come back after a soak, and why it may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from tests.soak_servers.estate import Sample
+
+
+@attrs.frozen
+class Remainder:
+    """How much more a server may use after the drain than at the start.
+
+    @ivar most: the limit, however long the soak was.
+    """
+
+    most: float
+    reason: str
+
+
+REMAINDERS: Final[Mapping[str, Remainder]] = {
+    "resident": Remainder(
+        30_000,
+        "the allocator keeps arenas that were once full; duplicates, keys and delivery records grow to their"
+        " limits",
+    ),
+    "objects": Remainder(
+        30_000, "records of deliveries, duplicates of the last 30 minutes, and outgoing queues of an hour"
+    ),
+    "descriptors": Remainder(12, "sessions that stay open, and segments of the record log"),
+    "file_count": Remainder(12, "segments and checkpoints of the record log"),
+    "files": Remainder(
+        150_000, "free segments of the record log, which are filled with zeros before they are needed"
+    ),
+    "log": Remainder(float("inf"), "it grows by at most 20 KB a minute, which is compared with the duration"),
+    "outgoing": Remainder(8, "an empty outgoing queue is removed when it was not used for an hour"),
+    "sessions": Remainder(4, "a session is closed when it was idle for session_cleanup"),
+}
+"""All other parts of a sample have to be what they were, or less."""
+
+LOG: Final = 60.0
+"""Kilobytes of log in a minute: 20 that peers cause, and those of the queues that the load creates."""
+
+
+def left_over(name: str, first: Sample, last: Sample, minutes: float) -> list[str]:
+    """What did not come back and has no reason, in a line each."""
+    problems: list[str] = []
+    for field in attrs.fields(Sample):
+        growth = getattr(last, field.name) - getattr(first, field.name)
+        most = REMAINDERS[field.name].most if field.name in REMAINDERS else 0
+        if field.name == "log":
+            most = LOG * max(1.0, minutes)
+        if growth > most:
+            problems.append(f"{name}: {field.name} grew by {growth:,.0f}, more than {most:,.0f}")
+    return problems
+
+
+def comparison(samples: Mapping[str, Sequence[Sample]]) -> str:
+    """Start, most and end of each server, with the reasons of what is left."""
+    rows = [("server", "what", "start", "most", "end", "reason")]
+    for name, taken in samples.items():
+        for field in attrs.fields(Sample):
+            values = [getattr(sample, field.name) for sample in taken]
+            reason = REMAINDERS[field.name].reason if field.name in REMAINDERS else ""
+            kept = reason if values[-1] > values[0] else ""
+            cells = (f"{value:,.0f}" for value in (values[0], max(values), values[-1]))
+            rows.append((name, field.name, *cells, kept))  # type: ignore[arg-type]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return "\n".join(
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[5]]).rstrip()
+        for row in rows
+    )
