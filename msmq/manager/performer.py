@@ -186,6 +186,10 @@ class Performer:
             if call.active():
                 call.cancel()
 
+    async def next_turn(self) -> None:
+        """Let the reactor serve others before the next step of long work."""
+        await self.pause(0)
+
     def remove_empty_subqueues(self, positions: Iterable[MessagePosition]) -> None:
         """Delete subqueues that the removal of these messages left empty."""
         self.forget_empty({position.queue for position in positions})

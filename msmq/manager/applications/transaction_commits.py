@@ -99,7 +99,7 @@ class TransactionCommits:
             count = len(transaction.operations)
             for start in range(0, max(1, count), PART):
                 if start:
-                    await self._performer.pause(0)
+                    await self._performer.next_turn()
                 operations = transaction.operations[start : start + PART]
                 part = self._prepare_part(transaction, operations, before, numbering)
                 parts.append(part)
@@ -188,7 +188,7 @@ class TransactionCommits:
             performer.model.transacting.close(transaction, part.count)
             del part, commitment
             if parts:
-                await performer.pause(0)
+                await performer.next_turn()
         performer.model.transacting.end(transaction)
         self._keyed.committed(transaction)
         return left

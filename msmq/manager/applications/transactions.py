@@ -204,7 +204,7 @@ class Transactions:
                 poisoned.append(abortion)
             if not transaction.operations:
                 break
-            await performer.pause(0)
+            await performer.next_turn()
         transacting.aborted(transaction)
         self._ended(transaction, left)
         for abortion in poisoned:
