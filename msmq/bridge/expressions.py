@@ -8,7 +8,7 @@ import attrs
 import jmespath
 from jmespath.exceptions import JMESPathError
 
-from msmq.bridge.messages import MappingError
+from msmq.interfaces.bridge_messages import MappingError
 from msmq.quoting import quoted
 
 LONGEST: Final = 2000

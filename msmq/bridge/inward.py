@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
-from msmq.bridge.messages import AmqpMessage, MappingError, MessageForQueue
-from msmq.bridge.native_headers import EXTENSION, write_extension
+from msmq.bridge.body_decoding import JSON, forwarded_body
+from msmq.bridge.frameworks import framework_of
+from msmq.bridge.native_headers import EXTENSION, NATIVE, write_extension
 from msmq.bridge.rules import InwardRules
 from msmq.bridge.trail import Trail
+from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, MappingError, MessageForQueue
 from msmq.quoting import quoted
+from msmq.structures.names.format_name import parse_format_names
+from msmq.structures.status import MQError
 
 LONGEST_LABEL: Final = 249
 """PROPID_M_LABEL_LEN without its terminator, in UTF-16 units. [MS-MQMQ] 2.3.1."""
@@ -42,7 +47,8 @@ _IDENTIFIER: Final = re.compile(
 )
 _HIGHEST_PRIORITY: Final = 7
 _U32: Final = 0xFFFFFFFF
-_OWN: Final = ("msmq-label", "msmq-class", "msmq-application-tag", "msmq-body-type", "msmq-response-queue")
+_OF_BROKER: Final = "x-"
+_OWN: Final = ("msmq-label", "msmq-application-tag", "msmq-body-type", "msmq-response-queue")
 
 
 def map_inward(message: AmqpMessage, rules: InwardRules) -> MessageForQueue:
@@ -50,14 +56,14 @@ def map_inward(message: AmqpMessage, rules: InwardRules) -> MessageForQueue:
 
     @raise MappingError: the message cannot be sent; the text is the reason.
     """
-    if len(message.body) > rules.limit:
-        raise MappingError(f"limit: the body has {len(message.body)} bytes, and limit is {rules.limit}")
+    body = forwarded_body(rules.decoding, message.body)
     amqp = message.properties
     headers = dict(amqp.headers)
     trail = Trail.read(headers).extended(rules.route, rules.hops)
+    label = headers.get("msmq-label") or amqp.type or ""
     properties: dict[str, Any] = {
         "delivery": "express" if rules.delivery == "express" else "recoverable",
-        "label": _label(headers.get("msmq-label") or amqp.type or ""),
+        "label": _label(label),
     }
     if rules.delivery == "transactional":
         properties["transactional"] = True
@@ -69,18 +75,34 @@ def map_inward(message: AmqpMessage, rules: InwardRules) -> MessageForQueue:
         properties["priority"] = min(amqp.priority, _HIGHEST_PRIORITY)
     if amqp.expiration and amqp.expiration.isdecimal():
         properties["time_to_be_received"] = min(-(-int(amqp.expiration) // 1000), _U32 - 1)
-    if amqp.correlation_id and _IDENTIFIER.fullmatch(amqp.correlation_id):
-        properties["correlation_id"] = amqp.correlation_id
-    if amqp.reply_to:
-        response_queue = rules.response_queue(amqp.reply_to) or rules.reply_queue
-        if response_queue:
-            properties["response_queue"] = response_queue
+    framework = framework_of(headers)
+    correlation = _correlation(message)
+    if correlation is None and framework is not None:
+        correlation = framework.correlation(framework.inward(amqp, None))
+    if correlation is not None:
+        properties["correlation_id"] = correlation
+    response_queue = _response_queue(message, rules)
+    if response_queue:
+        properties["response_queue"] = response_queue
+    if framework is not None:
+        amqp = attrs.evolve(amqp, headers=framework.inward(amqp, response_queue))
+    if rules.decoding is not None:
+        # Another body than that of the sender.
+        properties.pop("body_type", None)
+        amqp = attrs.evolve(amqp, content_type=JSON, content_encoding=None)
+        if framework is not None:
+            amqp = attrs.evolve(amqp, headers={**amqp.headers, framework.content_type: JSON})
     if rules.properties:
-        properties |= _ruled(rules.properties, inward_record(message))
+        properties |= _ruled(rules.properties, inward_record(message, body.value))
     extension = headers.get(EXTENSION)
     if not isinstance(extension, bytes):
-        extension = write_extension(_kept(message, headers, trail))
-    return MessageForQueue(properties, message.body, extension, stable_key(message, rules.route))
+        extension = write_extension(_kept(amqp, trail))
+    mapped = MessageForQueue(properties, body.data, extension, stable_key(message, rules.route))
+    if rules.program is not None:
+        mapped = rules.program.to_queue(message, mapped)
+    if len(mapped.body) > rules.limit:
+        raise MappingError(f"limit: the body has {len(mapped.body)} bytes, and limit is {rules.limit}")
+    return mapped
 
 
 def is_request(message: AmqpMessage, rules: InwardRules) -> bool:
@@ -93,40 +115,71 @@ def stable_key(message: AmqpMessage, route: str) -> str:
     """The key by which a queue manager recognises a message that is delivered again.
 
     It depends on the message-id and the contents, so that a publisher that uses an identifier twice for
-    different messages loses none of them.  Empty without a message-id.
+    different messages, or publishes one again with other headers, loses none of them.  The headers of the
+    broker itself are different with each delivery.  Empty without a message-id.
     """
     identifier = message.properties.message_id
     if not identifier:
         return ""
     digest = hashlib.sha256()
-    for part in (route, identifier, message.exchange, message.routing_key):
+    headers = {name: value for name, value in message.properties.headers.items() if name[:2] != _OF_BROKER}
+    text = json.dumps(headers, sort_keys=True, default=str) if headers else ""
+    for part in (route, identifier, message.exchange, message.routing_key, text):
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(4, "big") + data)
     digest.update(message.body)
     return f"bridge:{digest.hexdigest()}"
 
 
-def inward_record(message: AmqpMessage) -> dict[str, Any]:
-    """The message as expressions see it: its properties, C{exchange}, C{routing_key}, and C{body} if that is
-    UTF-8.
+def inward_record(message: AmqpMessage, body: object) -> dict[str, Any]:
+    """The message as expressions see it: its properties, C{exchange} and C{routing_key}.
+
+    @param body: as of L{msmq.bridge.outward.outward_record}.
     """
     record = attrs.asdict(message.properties, recurse=False)
-    record |= {"exchange": message.exchange, "routing_key": message.routing_key}
-    try:
-        record["body"] = message.body.decode("utf-8")
-    except UnicodeDecodeError:
-        record["body"] = None
-    return record
+    return record | {"exchange": message.exchange, "routing_key": message.routing_key, "body": body}
 
 
-def _kept(message: AmqpMessage, headers: Mapping[str, Any], trail: Trail) -> dict[str, Any]:
-    """The headers of the Extension: those of the message, its identifiers, and the trail."""
+def _correlation(message: AmqpMessage) -> str | None:
+    """The correlation identifier of a message, if a field of MSMQ can hold it."""
     amqp = message.properties
-    kept = {name: value for name, value in headers.items() if name not in _OWN}
+    original = amqp.headers.get("msmq-correlation-id")
+    if amqp.correlation_id == amqp.message_id and isinstance(original, str):
+        # A request from another queue manager: a route has set both to the identifier of the message.
+        found: str | None = original
+    else:
+        found = amqp.correlation_id
+    return found if found and _IDENTIFIER.fullmatch(found) else None
+
+
+def _response_queue(message: AmqpMessage, rules: InwardRules) -> str | None:
+    reply_to = message.properties.reply_to
+    if reply_to:
+        return rules.response_queue(reply_to) or rules.reply_queue or None
+    # A message of another queue manager, whose response queue no queue of the broker stands for.
+    found = message.properties.headers.get("msmq-response-queue")
+    return found if isinstance(found, str) and _is_format_name(found) else None
+
+
+def _is_format_name(text: str) -> bool:
+    try:
+        parse_format_names(text)
+    except MQError:
+        return False
+    return True
+
+
+def _kept(amqp: AmqpProperties, trail: Trail) -> dict[str, Any]:
+    """The headers of the Extension: those of the message, what MSMQ has no field for, and the trail."""
+    kept = {name: value for name, value in amqp.headers.items() if name not in _OWN}
     for name, value in (
         (MESSAGE_ID, amqp.message_id),
         (CORRELATION_ID, amqp.correlation_id),
         (REPLY_TO, amqp.reply_to),
+        ("app-id", amqp.app_id),
+        ("user-id", amqp.user_id),
+        ("timestamp", amqp.timestamp),
+        *((header, getattr(amqp, name)) for name, header in NATIVE.items()),
     ):
         if value:
             kept[name] = value

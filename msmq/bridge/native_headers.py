@@ -20,6 +20,9 @@ EXTENSION: Final = "msmq-extension"
 LONGEST_EXTENSION: Final = 0x8000
 """The largest Extension that becomes a header, in bytes: all headers share one frame of the broker."""
 
+NATIVE: Final = {"content_type": "content-type", "content_encoding": "content-encoding", "type": "type"}
+"""Properties of AMQP that MSMQ has no field for, and that return with a message: their headers."""
+
 NSERVICEBUS: Final = "NServiceBus."
 """Prefix of the headers of NServiceBus."""
 

@@ -7,12 +7,14 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.bridge.messages import AmqpMessage, AmqpProperties, MappingError, QueuedMessage
-from msmq.bridge.native_headers import EXTENSION, LONGEST_EXTENSION, read_extension
+from msmq.bridge.body_decoding import JSON, forwarded_body
+from msmq.bridge.frameworks import framework_of
+from msmq.bridge.native_headers import EXTENSION, LONGEST_EXTENSION, NATIVE, read_extension
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge.rules import OutwardRules
 from msmq.bridge.trail import Trail
-from msmq.quoting import quoted
+from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, MappingError, QueuedMessage
+from msmq.quoting import kind_of, quoted
 
 LONGEST_HEADERS: Final = 0x10000
 """Limit on the headers of a message, in bytes; all of them share one frame."""
@@ -45,11 +47,11 @@ def map_outward(
     @param reply: the request that the message answers, if the route publishes replies.
     @raise MappingError: the message cannot be published; the text is the reason.
     """
-    if len(message.body) > rules.limit:
-        raise MappingError(f"limit: the body has {len(message.body)} bytes, and limit is {rules.limit}")
     found = message.properties
+    body = forwarded_body(rules.decoding, message.body, found.get("body_type") or 0, message.extension)
     headers = _headers(message)
-    headers |= Trail.read(headers).extended(rules.route, rules.hops).headers()
+    trail = Trail.read(headers).extended(rules.route, rules.hops)
+    headers |= trail.headers()
     response_queue = found.get("response_queue") or ""
     reply_to = rules.reply_to(response_queue) if response_queue else None
     if response_queue:
@@ -58,8 +60,11 @@ def map_outward(
     if reply_to is not None and correlation:
         # A server echoes correlation-id, and the requester compares that with the identifier of its request.
         headers["msmq-correlation-id"] = correlation
+    native = {name: _popped(headers, header) for name, header in NATIVE.items()}
     properties = AmqpProperties(
-        content_type=_content_type(message),
+        content_type=native["content_type"] or _content_type(message),
+        content_encoding=native["content_encoding"],
+        type=native["type"],
         headers=headers,
         delivery_mode=_PERSISTENT.get(str(found.get("delivery")), 2),
         priority=found.get("priority"),
@@ -78,23 +83,36 @@ def map_outward(
             )
         exchange, routing_key = "", reply.reply_to
         properties = attrs.evolve(properties, correlation_id=reply.correlation_id)
+    framework = framework_of(headers)
+    if framework is not None:
+        properties = framework.outward(properties, rules.reply_to, is_answer=rules.answers)
+    if rules.decoding is not None:
+        properties = attrs.evolve(properties, content_type=JSON, content_encoding=None)
+        if framework is not None:
+            # The serializer of the receiver is chosen by it.
+            properties = _with_headers(properties, {framework.content_type: JSON})
     if rules.routing_expression is not None or rules.properties:
-        record = outward_record(message)
+        record = outward_record(message, body.value)
         if rules.routing_expression is not None:
             routing_key = rules.routing_expression.text_value(record)
         properties = _with_rules(properties, rules, record)
-    _check(exchange, routing_key, properties, rules.longest_text)
-    return AmqpMessage(exchange, routing_key, properties, message.body)
+    mapped = AmqpMessage(exchange, routing_key, properties, body.data)
+    if rules.program is not None:
+        mapped = rules.program.to_broker(message, mapped)
+        # A loop has to be noticed whatever the program does.
+        mapped = attrs.evolve(mapped, properties=_with_headers(mapped.properties, trail.headers()))
+    _check(mapped, rules.longest_text)
+    if len(mapped.body) > rules.limit and not rules.has_claims:
+        raise MappingError(f"limit: the body has {len(mapped.body)} bytes, and limit is {rules.limit}")
+    return mapped
 
 
-def outward_record(message: QueuedMessage) -> dict[str, Any]:
-    """The message as expressions see it: its keys in JSON, with C{body} if that is UTF-8, and C{headers}."""
-    record = {**message.properties, "headers": read_extension(message.extension) or {}}
-    try:
-        record["body"] = message.body.decode("utf-8")
-    except UnicodeDecodeError:
-        record["body"] = None
-    return record
+def outward_record(message: QueuedMessage, body: object) -> dict[str, Any]:
+    """The message as expressions see it: its keys in JSON, with C{headers}.
+
+    @param body: text, what was decoded, or C{None} for bytes that are not UTF-8.
+    """
+    return {**message.properties, "headers": read_extension(message.extension) or {}, "body": body}
 
 
 def _headers(message: QueuedMessage) -> dict[str, Any]:
@@ -168,14 +186,28 @@ def _with_rules(properties: AmqpProperties, rules: OutwardRules, record: dict[st
     return attrs.evolve(properties, headers=headers, **chosen)
 
 
-def _check(exchange: str, routing_key: str, properties: AmqpProperties, longest: int) -> None:
-    texts = {
-        "exchange": exchange,
-        "routing key": routing_key,
-        **{name: getattr(properties, name) for name in _SETTABLE if name != "priority"},
+def _with_headers(properties: AmqpProperties, headers: dict[str, Any]) -> AmqpProperties:
+    return attrs.evolve(properties, headers={**properties.headers, **headers})
+
+
+def _popped(headers: dict[str, Any], name: str) -> str | None:
+    found = headers.pop(name, None)
+    return found if isinstance(found, str) and found else None
+
+
+def _check(message: AmqpMessage, longest: int) -> None:
+    properties = message.properties
+    texts: dict[str, object] = {
+        "exchange": message.exchange,
+        "routing key": message.routing_key,
+        **{name: getattr(properties, name) for name in (*_SETTABLE, "message_id") if name != "priority"},
     }
     for name, text in texts.items():
-        size = len((text or "").encode("utf-8", "surrogatepass"))
+        if text is None:
+            continue
+        if not isinstance(text, str):
+            raise MappingError(f"mapping: the {name} is {kind_of(text)}; it has to be text")
+        size = len(text.encode("utf-8", "surrogatepass"))
         if size > longest:
             raise MappingError(f"limit: the {name} has {size} bytes, and the limit is {longest}")
     size = 0

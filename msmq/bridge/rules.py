@@ -7,7 +7,9 @@ from typing import Final
 
 import attrs
 
+from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge.expressions import MessageExpression
+from msmq.bridge.mapping_program import MappingProgram
 
 HOP_LIMIT: Final = 16
 """Routes that a message may pass by default."""
@@ -30,6 +32,9 @@ class OutwardRules:
     @ivar limit: the largest body, in bytes.
     @ivar longest_text: the longest text among the properties, and the longest name of a header, in bytes of
         UTF-8: those of the broker's protocol.
+    @ivar has_claims: whether larger bodies are stored, and the message has the reference.
+    @ivar decoding: decodes the bodies; C{None} forwards the bytes.
+    @ivar program: changes what these rules have mapped; C{None} for none.
     """
 
     route: str
@@ -40,8 +45,11 @@ class OutwardRules:
     replies: Mapping[str, str] = attrs.field(factory=dict)
     properties: Mapping[str, MessageExpression] = attrs.field(factory=dict)
     limit: int = 0x400000
+    has_claims: bool = False
     hops: int = HOP_LIMIT
     longest_text: int = 255
+    decoding: BodyDecoding | None = None
+    program: MappingProgram | None = None
 
     def reply_to(self, response_queue: str) -> str | None:
         """The queue of the broker that stands for a response queue; names compare without case."""
@@ -56,7 +64,7 @@ class OutwardRules:
 class InwardRules:
     """Mapping of messages from AMQP to MSMQ.
 
-    @ivar route: as of L{OutwardRules}; so are C{properties}, C{limit} and C{hops}.
+    @ivar route: as of L{OutwardRules}; so are C{properties}, C{limit}, C{hops}, C{decoding} and C{program}.
     @ivar delivery: C{express}, C{recoverable} or C{transactional}.
     @ivar reply_queue: the response queue of requests, a format name, from which another route publishes the
         replies; empty for none.
@@ -70,6 +78,8 @@ class InwardRules:
     properties: Mapping[str, MessageExpression] = attrs.field(factory=dict)
     limit: int = 0x3F0000
     hops: int = HOP_LIMIT
+    decoding: BodyDecoding | None = None
+    program: MappingProgram | None = None
 
     def response_queue(self, reply_to: str) -> str | None:
         """The response queue for which a queue of the broker stands."""

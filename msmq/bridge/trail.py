@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 import attrs
 
-from msmq.bridge.messages import MappingError
+from msmq.interfaces.bridge_messages import MappingError
 from msmq.quoting import quoted, shown
 
 HOPS: Final = "msmq-hops"

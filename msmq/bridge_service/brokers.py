@@ -8,8 +8,8 @@ import attrs
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
-from msmq.bridge.messages import AmqpMessage, QueuedMessage
 from msmq.errors import MsmqError
+from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 from msmq.quoting import shown
 
 LONGEST_REASON = 300

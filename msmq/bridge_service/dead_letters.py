@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.bridge.messages import AmqpMessage, MessageForQueue, QueuedMessage
 from msmq.bridge.native_headers import EXTENSION, read_extension, write_extension
+from msmq.interfaces.bridge_messages import AmqpMessage, MessageForQueue, QueuedMessage
 
 REASON: Final = "msmq-dead-letter-reason"
 """Header with the reason."""

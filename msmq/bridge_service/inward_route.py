@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from itertools import count
 from typing import Any, Final
+from uuid import uuid4
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.bridge.claims import CLAIM, BodyClaim
 from msmq.bridge.flight import RouteSteps
+from msmq.bridge.frameworks import request_identifier
 from msmq.bridge.inward import is_request, map_inward
-from msmq.bridge.messages import AmqpMessage, MappingError, MessageForQueue
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IConsumer, IDeadLetterPublisher
 from msmq.bridge_service.dead_letters import broker_dead_letter
@@ -21,6 +24,7 @@ from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import InwardSettings
+from msmq.interfaces.bridge_messages import AmqpMessage, MappingError, MessageForQueue
 from msmq.structures.status import MQError, Status
 
 BATCH: Final = 256
@@ -55,7 +59,8 @@ class InwardRoute(BridgeRoute):
         self.replies = replies
         self._tokens = count(1)
         self._deliveries: dict[int, tuple[int, AmqpMessage]] = {}
-        self._to_send: dict[int, MessageForQueue] = {}
+        self._to_send: dict[int, None] = {}
+        self._run_name = uuid4().hex
         self._is_sending = False
         self._consumer: IConsumer | None = None
         self._connection: IBrokerConnection | None = None
@@ -80,15 +85,28 @@ class InwardRoute(BridgeRoute):
             messages = await connection.peek(settings.broker_queue, count)
         finally:
             await connection.close()
-        return [self._tested(message) for message in messages]
+        return [await self._tested(message) for message in messages]
 
-    def _tested(self, message: AmqpMessage) -> dict[str, Any]:
+    async def _tested(self, message: AmqpMessage) -> dict[str, Any]:
         identifier = message.properties.message_id or ""
         try:
-            mapped = self.map(message)
-        except MappingError as error:
+            mapped = self.map(await self._whole(message))
+        except (MappingError, OSError) as error:
             return tested(identifier, len(message.body), reason=str(error))
-        return tested(identifier, len(message.body), self.settings.queue, mapped.properties)
+        return tested(identifier, len(mapped.body), self.settings.queue, mapped.properties)
+
+    async def _whole(self, message: AmqpMessage) -> AmqpMessage:
+        """A message with its body, which may be stored elsewhere.
+
+        @raise MappingError: there is no such body.
+        @raise OSError: it cannot be read at present.
+        """
+        claim = BodyClaim.read(message.properties.headers)
+        if claim is None:
+            return message
+        if self._claims is None:
+            raise MappingError("claim check: the message has only a reference, and the route no claim_check")
+        return claim.check_out(message, await self._claims.read(claim))
 
     def _work(self) -> list[Coroutine[Any, Any, None]]:
         return [self._supervise()]
@@ -122,11 +140,7 @@ class InwardRoute(BridgeRoute):
     # The steps.
 
     def _perform(self, steps: RouteSteps) -> None:
-        for token in steps.send:
-            try:
-                self._to_send[token] = self.map(self._deliveries[token][1])
-            except MappingError as error:
-                self._flight.failed(token, str(error))
+        self._to_send.update(dict.fromkeys(steps.send))
         if self._to_send and not self._is_sending:
             self._is_sending = True
             Deferred.fromCoroutine(self._guarded(self._send()))
@@ -150,26 +164,54 @@ class InwardRoute(BridgeRoute):
             await deferLater(self._reactor, 0)
             while self._to_send:
                 tokens = tuple(self._to_send)[:BATCH]
-                await self._send_batch(tokens, [self._to_send.pop(token) for token in tokens])
+                for token in tokens:
+                    del self._to_send[token]
+                await self._send_batch(tokens)
         finally:
             self._is_sending = False
 
-    async def _send_batch(self, tokens: tuple[int, ...], messages: list[MessageForQueue]) -> None:
-        deliveries = [self._deliveries[token][1] for token in tokens]
-        self.replies.being_sent += 1
+    async def _send_batch(self, tokens: tuple[int, ...]) -> None:
         try:
-            identifiers = await self._queues.send(self.settings.queue, messages)
-            await self._keep_replies(deliveries, identifiers)
+            mapped = await self._mapped(tokens)
+            deliveries = [self._deliveries[token][1] for token in mapped]
+            if any(is_request(message, self.settings.rules) for message in deliveries):
+                with self.replies.adding():
+                    identifiers = await self._queues.send(self.settings.queue, list(mapped.values()))
+                    await self._keep_replies(deliveries, identifiers)
+            elif mapped:
+                await self._queues.send(self.settings.queue, list(mapped.values()))
         except (MQError, OSError) as error:
             await self._refused(error)
             return
-        finally:
-            self.replies.being_sent -= 1
         if self._problem and self._connection is not None:
             self._works()
-        for token in tokens:
+        for token in mapped:
             self._flight.confirmed(token)
         self._pump()
+
+    async def _mapped(self, tokens: tuple[int, ...]) -> dict[int, MessageForQueue]:
+        """The messages to send; those that cannot be mapped have failed.
+
+        @raise OSError: a body cannot be read at present.
+        """
+        found: dict[int, MessageForQueue] = {}
+        for token in tokens:
+            if token not in self._deliveries:
+                # The connection was lost, and the broker delivers it again.
+                continue
+            message = self._deliveries[token][1]
+            try:
+                if CLAIM in message.properties.headers:
+                    message = await self._whole(message)
+                mapped = self.map(message)
+            except MappingError as error:
+                self._flight.failed(token, str(error))
+                continue
+            if not mapped.key and not self._queues.sends_all_or_none:
+                # The part of a batch that was sent before a refusal is not sent again.
+                mapped = attrs.evolve(mapped, key=f"bridge-delivery:{self._run_name}:{token}")
+            found[token] = mapped
+        return {token: mapped for token, mapped in found.items() if token in self._deliveries}
 
     async def _refused(self, error: MQError | OSError) -> None:
         """The queue manager has refused messages: send them one by one, or later."""
@@ -185,14 +227,16 @@ class InwardRoute(BridgeRoute):
 
     async def _keep_replies(self, messages: list[AmqpMessage], identifiers: Any) -> None:
         now = self._reactor.seconds()
-        found = [
-            (
-                identifier,
-                ReplyAddress(message.properties.reply_to or "", message.properties.correlation_id, now),
-            )
-            for message, identifier in zip(messages, identifiers, strict=True)
-            if is_request(message, self.settings.rules)
-        ]
+        found: list[tuple[str, ReplyAddress]] = []
+        for message, identifier in zip(messages, identifiers, strict=True):
+            if not is_request(message, self.settings.rules):
+                continue
+            properties = message.properties
+            address = ReplyAddress(properties.reply_to or "", properties.correlation_id, now)
+            found.append((identifier, address))
+            # An answer of NServiceBus or Rebus names the identifier of the framework.
+            if (native := request_identifier(properties)) is not None:
+                found.append((native, address))
         if found:
             await self.replies.add(found)
 

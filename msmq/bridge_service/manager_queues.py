@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import implementer
 
-from msmq.bridge.messages import MessageForQueue, QueuedMessage
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
 from msmq.control.server.messages.properties import read_properties
 from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.interfaces.bridge_messages import MessageForQueue, QueuedMessage
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.queues.arriving.message import Message
@@ -20,6 +20,8 @@ from msmq.structures.status import MQError, Status
 @implementer(IBridgedQueues)
 class ManagerQueues:
     """See L{IBridgedQueues}."""
+
+    sends_all_or_none = True
 
     def __init__(self, manager: IQueueManager) -> None:
         self._manager = manager

@@ -11,9 +11,12 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.bridge.claims import BodyClaim
 from msmq.bridge.flight import RouteSteps
-from msmq.bridge.messages import AmqpMessage, MappingError, QueuedMessage
+from msmq.bridge.frameworks import answered_identifier
+from msmq.bridge.native_headers import read_extension
 from msmq.bridge.outward import map_outward
+from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IPublisher, PublishResults
 from msmq.bridge_service.dead_letters import queue_dead_letter
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
@@ -21,6 +24,7 @@ from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import OutwardSettings
+from msmq.interfaces.bridge_messages import AmqpMessage, MappingError, QueuedMessage
 from msmq.structures.status import MQError
 
 BATCH: Final = 64
@@ -42,7 +46,7 @@ class _Batch:
 class OutwardRoute(BridgeRoute):
     """A route from a queue to a broker.
 
-    @param replies: the requests that a route with replies answers.
+    @param replies: for a route that publishes replies: where the addresses of their requests are.
     """
 
     def __init__(
@@ -55,6 +59,8 @@ class OutwardRoute(BridgeRoute):
         super().__init__(settings, queues, reactor)
         self.settings = settings
         self._replies = replies
+        self._claimed: dict[int, AmqpMessage] = {}
+        self._storing: set[int] = set()
         self._publisher: IPublisher | None = None
         self._connection: IBrokerConnection | None = None
         self._tokens = count(1)
@@ -73,10 +79,16 @@ class OutwardRoute(BridgeRoute):
 
         @raise MappingError: it cannot be.
         """
-        reply = None
-        if self._replies is not None:
-            reply = self._replies.find(message.properties.get("correlation_id"))
-        return map_outward(message, self.settings.rules, reply)
+        return map_outward(message, self.settings.rules, self._reply(message))
+
+    def _reply(self, message: QueuedMessage) -> ReplyAddress | None:
+        """The request that a message answers, for a route that publishes replies."""
+        if self._replies is None:
+            return None
+        found = self._replies.find(message.properties.get("correlation_id"))
+        if found is None:
+            found = self._replies.find(answered_identifier(read_extension(message.extension) or {}))
+        return found
 
     async def test(self, count: int) -> list[dict[str, Any]]:
         """Connect to the broker, and map the first messages of the queue.
@@ -97,6 +109,8 @@ class OutwardRoute(BridgeRoute):
             mapped = self.map(message)
         except MappingError as error:
             return tested(message.identifier, len(message.body), reason=str(error))
+        if len(mapped.body) > self.settings.rules.limit:
+            mapped = BodyClaim.of(mapped.body).check_in(mapped)
         destination = self.settings.broker.destination(mapped.exchange, mapped.routing_key)
         properties = attrs.asdict(mapped.properties, recurse=False)
         return tested(message.identifier, len(message.body), destination, properties)
@@ -144,6 +158,7 @@ class OutwardRoute(BridgeRoute):
         batches = {id(batch): batch for batch in self._batch_of.values()}
         self._flight.source_lost()
         self._messages.clear()
+        self._claimed.clear()
         self._batch_of.clear()
         for batch in batches.values():
             batch.held.release()
@@ -160,27 +175,56 @@ class OutwardRoute(BridgeRoute):
     # The steps.
 
     def _perform(self, steps: RouteSteps) -> None:
-        for token in steps.send:
-            self._publish(token)
+        for position, token in enumerate(steps.send):
+            if not self._publish(token):
+                # Those behind it wait too, so that the order is kept.
+                for later in steps.send[position:]:
+                    self._flight.nacked(later)
+                break
         for token in steps.remove:
             self.counts.forwarded += 1
             self._done(token)
         for token, reason in steps.dead_letters:
             self._run(self._bury(token, reason))
 
-    def _publish(self, token: int) -> None:
+    def _publish(self, token: int) -> bool:
+        """Publish a message, unless something has to be stored before."""
         assert self._publisher is not None
         message = self._messages[token]
+        if self._replies is not None and self._replies.is_adding and self._reply(message) is None:
+            # Its request may be among those whose addresses are being stored.
+            return False
         try:
-            self._publisher.publish(message, self.map(message), token)
+            mapped = self._claimed.get(token) or self.map(message)
+            if len(mapped.body) > self.settings.rules.limit:
+                if token not in self._storing:
+                    self._storing.add(token)
+                    self._run(self._store_body(token, mapped))
+                return False
+            self._publisher.publish(message, mapped, token)
         except MappingError as error:
-            if self._replies is not None and self._replies.being_sent:
-                # An application may answer before the address of its request is stored.
-                self._flight.nacked(token)
-            else:
-                self._flight.failed(token, str(error))
+            self._flight.failed(token, str(error))
         except ValueError as error:
             self._flight.failed(token, f"mapping: the message cannot be encoded: {error}")
+        return True
+
+    async def _store_body(self, token: int, mapped: AmqpMessage) -> None:
+        """Store a body that is too large for the broker; the message has its reference then."""
+        assert self._claims is not None
+        claim = BodyClaim.of(mapped.body)
+        try:
+            await self._claims.store(claim, mapped.body)
+        except OSError as error:
+            self._fails(f"claim check, {self._claims.directory}: {error.strerror or error}")
+            return
+        finally:
+            self._storing.discard(token)
+        if token in self._messages:
+            self._claimed[token] = claim.check_in(mapped)
+        if self._publisher is not None:
+            self._works()
+        self._flight.back_off_ended()
+        self._pump()
 
     def _done(self, token: int) -> None:
         """A message needs nothing more; its batch is removed with the last of its messages."""
@@ -199,6 +243,7 @@ class OutwardRoute(BridgeRoute):
         gone = [self._messages[token].identifier for token in batch.tokens if token in self._messages]
         for token in batch.tokens:
             self._messages.pop(token, None)
+            self._claimed.pop(token, None)
             self._batch_of.pop(token, None)
         if self._publisher is not None:
             self._publisher.removed(gone)

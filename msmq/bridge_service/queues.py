@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import attrs
-from zope.interface import Interface
+from zope.interface import Attribute, Interface
 
-from msmq.bridge.messages import MessageForQueue, QueuedMessage
+from msmq.interfaces.bridge_messages import MessageForQueue, QueuedMessage
 
 
 @attrs.frozen
@@ -29,6 +29,10 @@ class IBridgedQueues(Interface):
     Every refusal is an L{msmq.structures.status.MQError}.
     """
 
+    sends_all_or_none: bool = Attribute(
+        "Whether no message of a send is sent if one is refused; otherwise those before it are."
+    )
+
     def receive(queue: str, count: int) -> Awaitable[HeldMessages]:
         """Wait for messages, and lock at most C{count} of them; cancelling the wait loses none."""
 
@@ -42,7 +46,7 @@ class IBridgedQueues(Interface):
         """
 
     def send(destination: str, messages: Sequence[MessageForQueue]) -> Awaitable[Sequence[str]]:
-        """Send messages, all or none; returns their identifiers.
+        """Send messages; returns their identifiers.
 
         A message with a key that was sent before is not sent again, and its first identifier is returned.
         """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,6 @@ class ReplyStore:
 
     A line is added, and synchronised to disk, before the request is acknowledged at the broker.
 
-    @ivar being_sent: batches with requests that are being sent, whose replies may come before L{add}.
     @param path: the file; C{None} keeps them in memory alone.
     @param now: seconds since 1970-01-01 UTC.
     """
@@ -36,9 +36,23 @@ class ReplyStore:
         self._pending = PendingReplies()
         self._lines = 0
         self._lock = DeferredLock()
-        self.being_sent = 0
+        self._sends = 0
         if path is not None:
             self._load(path)
+
+    @property
+    def is_adding(self) -> bool:
+        """Whether requests are being sent whose addresses are added then."""
+        return self._sends > 0
+
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """Requests are sent, and their addresses added, inside this context."""
+        self._sends += 1
+        try:
+            yield
+        finally:
+            self._sends -= 1
 
     def find(self, correlation_id: str | None) -> ReplyAddress | None:
         """The request that a message answers."""

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from msmq.bridge.flight import RouteFlight, RouteSteps
 from msmq.bridge_service.brokers import BrokerError, IBrokerConnection
+from msmq.bridge_service.claim_files import ClaimFiles
 from msmq.bridge_service.families import open_broker
 from msmq.bridge_service.queues import IBridgedQueues
 from msmq.bridge_service.route_state import RouteCondition, RouteCounts
@@ -42,6 +43,9 @@ class BridgeRoute(ABC):
         self._broker = open_broker(settings.broker, reactor)
         self._queues = queues
         self._reactor = reactor
+        self._claims: ClaimFiles | None = None
+        if settings.claims is not None:
+            self._claims = ClaimFiles(settings.claims, settings.claim_lifetime, reactor.seconds)
         self._flight = RouteFlight(settings.window, settings.stops_at_failure)
         self._tasks: list[Deferred[None]] = []
         self._problem = ""

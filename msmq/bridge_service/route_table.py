@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from zope.interface import Interface
 
+from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge.expressions import MessageExpression
 from msmq.bridge.inward import SETTABLE
 from msmq.bridge.outward import HEADER
@@ -16,7 +20,12 @@ from msmq.bridge.rules import HOP_LIMIT, InwardRules, OutwardRules
 from msmq.bridge_service.addresses import parse_node
 from msmq.bridge_service.families import FAMILIES, FORMS, family_of
 from msmq.bridge_service.family import BrokerEnd, BrokerFamily, RouteKeyError
-from msmq.bridge_service.settings import DEAD_LETTERS, InwardSettings, OutwardSettings
+from msmq.bridge_service.mapping_class import MappingClass
+from msmq.bridge_service.settings import CLAIM_LIFETIME, DEAD_LETTERS, InwardSettings, OutwardSettings
+from msmq.decoding.bodies.decoder_choice import BodyDecoders
+from msmq.interfaces.bridge_mapping import IInwardMapping, IOutwardMapping
+from msmq.interfaces.decoding import IBodyDecoder
+from msmq.plugins import plugins
 from msmq.quoting import quoted
 from msmq.toml.document import nearest
 from msmq.toml.lines import Path as KeyPath
@@ -44,6 +53,22 @@ def _end(text: str) -> None:
 def _file(text: str) -> None:
     if not text or "\0" in text:
         raise ValueError("must be the path of a file")
+
+
+def _directory(text: str) -> None:
+    if not text or "\0" in text:
+        raise ValueError("must be the path of a directory")
+
+
+@cache
+def _decoders() -> BodyDecoders:
+    return BodyDecoders(plugins(IBodyDecoder))
+
+
+def _decoder(text: str) -> None:
+    names = _decoders().names
+    if text not in names:
+        raise ValueError(f"must be {', '.join(names)}, not {quoted(text)}{nearest(text, names)}")
 
 
 def _text(text: str) -> None:
@@ -91,7 +116,11 @@ KEYS: Final[Mapping[str, RouteKey]] = {
     "delivery": RouteKey(_one_of("express", "recoverable", "transactional"), "recoverable"),
     "routing_key": RouteKey(Text(MessageExpression.parse, "JMESPath")),
     "properties": RouteKey(_Texts("property = JMESPath")),
+    "decode": RouteKey(Text(_decoder, "auto, or the name of a format")),
+    "mapping": RouteKey(Text(_text, "MODULE:CLASS")),
     "limit": RouteKey(WholeNumber(0, 0x40000000), 0x3F0000, "bytes"),
+    "claim_check": RouteKey(Text(_directory, "a directory")),
+    "claim_lifetime": RouteKey(WholeNumber(60, 31_536_000), int(CLAIM_LIFETIME), "seconds"),
     "on_failure": RouteKey(_one_of("dead-letter", "stop"), "dead-letter"),
     "dead_letters": RouteKey(Text(_text, "a queue of the source")),
     "window": RouteKey(WholeNumber(1, 10_000), 256, "messages"),
@@ -207,7 +236,7 @@ class _Reader:
         end = family.outward(values["to"], values, self._trail_name)
         expression = values["routing_key"]
         return OutwardSettings(
-            **self._common(end, values["from"], values["dead_letters"] or DEAD_LETTERS),
+            **self._common(end, values["from"], values["dead_letters"] or DEAD_LETTERS, IOutwardMapping),
             answers=values["answers"] or "",
             rules=OutwardRules(
                 **self._rules(lambda name: name in family.settable or name.startswith(HEADER)),
@@ -216,6 +245,7 @@ class _Reader:
                 routing_expression=None if expression is None else MessageExpression.parse(expression),
                 answers=bool(values["answers"]),
                 longest_text=family.longest_text,
+                has_claims=values["claim_check"] is not None,
             ),
         )
 
@@ -223,7 +253,9 @@ class _Reader:
         values = self.values
         end = family.inward(values["from"], values, self._trail_name)
         return InwardSettings(
-            **self._common(end, values["to"], values["dead_letters"] or f"{end.source}.dead-letters"),
+            **self._common(
+                end, values["to"], values["dead_letters"] or f"{end.source}.dead-letters", IInwardMapping
+            ),
             broker_queue=end.source,
             rules=InwardRules(
                 **self._rules(SETTABLE.__contains__),
@@ -238,6 +270,7 @@ class _Reader:
 
     def _rules(self, accepts: Callable[[str], bool]) -> dict[str, Any]:
         found = {}
+        decode = self.values["decode"]
         for name, text in (self.values["properties"] or {}).items():
             if not accepts(name) or name == HEADER:
                 raise RouteKeyError("properties", f"has {quoted(name)}, which this direction cannot set")
@@ -250,16 +283,32 @@ class _Reader:
             "properties": found,
             "limit": self.values["limit"],
             "hops": self.values["hops"],
+            "decoding": None if decode is None else BodyDecoding(decode, _decoders()),
             "replies": dict(self.values["replies"] or {}),
         }
 
-    def _common(self, end: BrokerEnd, queue: str, dead_letters: str) -> dict[str, Any]:
+    def _common(
+        self, end: BrokerEnd, queue: str, dead_letters: str, interface: type[Interface]
+    ) -> dict[str, Any]:
         values = self.values
+        if "claim_lifetime" in self.given and values["claim_check"] is None:
+            raise RouteKeyError("claim_lifetime", "is used with claim_check alone")
         return {
             "name": values["name"],
             "queue": queue,
             "dead_letters": dead_letters,
             "window": values["window"],
             "stops_at_failure": values["on_failure"] == "stop",
+            "claims": None if values["claim_check"] is None else Path(values["claim_check"]),
+            "claim_lifetime": values["claim_lifetime"],
+            "mapping": self._mapping(interface),
             "broker": end.settings,
         }
+
+    def _mapping(self, interface: type[Interface]) -> MappingClass | None:
+        if self.values["mapping"] is None:
+            return None
+        try:
+            return MappingClass.load(self.values["mapping"], interface)
+        except ValueError as error:
+            raise RouteKeyError("mapping", str(error)) from error

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
@@ -25,6 +26,7 @@ class BridgeService:
 
     @param queues: the queues of a route's queue manager.
     @param directory: where addresses of requests are kept; C{None} keeps them in memory.
+    @raise NamedObjectError: the class of a mapping cannot be created.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class BridgeService:
         directory: Path | None,
     ) -> None:
         self._is_started = False
+        settings = [_with_program(each) for each in settings]
         self.routes: dict[str, OutwardRoute | InwardRoute] = {}
         stores: dict[str, ReplyStore] = {}
         for each in settings:
@@ -105,3 +108,13 @@ class BridgeService:
         if route is None:
             raise no_such_route(name)
         return route
+
+
+def _with_program(settings: OutwardSettings | InwardSettings) -> OutwardSettings | InwardSettings:
+    """The settings of a route, with the mapping of a program created."""
+    if settings.mapping is None:
+        return settings
+    program = settings.mapping.create()
+    if isinstance(settings, InwardSettings):
+        return attrs.evolve(settings, rules=attrs.evolve(settings.rules, program=program))
+    return attrs.evolve(settings, rules=attrs.evolve(settings.rules, program=program))

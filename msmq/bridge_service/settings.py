@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import attrs
 
 from msmq.bridge.rules import InwardRules, OutwardRules
 from msmq.bridge_service.broker_settings import BrokerSettings
+from msmq.bridge_service.mapping_class import MappingClass
 
 DEAD_LETTERS: Final = ".\\private$\\bridge-dead-letters"
 """The default queue for messages from queues that could not be delivered."""
+
+CLAIM_LIFETIME: Final = 7 * 86_400.0
+"""Seconds for which a body is kept whose message has only its reference, by default."""
 
 
 @attrs.frozen(kw_only=True)
@@ -25,6 +30,9 @@ class RouteSettings:
         that is the source.
     @ivar window: limit on messages that are in flight.
     @ivar stops_at_failure: whether a message that cannot be delivered stops the route.
+    @ivar claims: the directory with the bodies of messages that have only their reference; C{None} for none.
+    @ivar claim_lifetime: seconds for which these are kept.
+    @ivar mapping: a class of the user that changes what the rules have mapped; C{None} for none.
     """
 
     name: str
@@ -33,6 +41,9 @@ class RouteSettings:
     dead_letters: str
     window: int = 256
     stops_at_failure: bool = False
+    claims: Path | None = None
+    claim_lifetime: float = CLAIM_LIFETIME
+    mapping: MappingClass | None = None
 
 
 @attrs.frozen(kw_only=True)

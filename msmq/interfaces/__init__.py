@@ -9,6 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from msmq.interfaces.bridge_mapping import IInwardMapping, IOutwardMapping
+    from msmq.interfaces.bridge_messages import (
+        AmqpMessage,
+        AmqpProperties,
+        MappingError,
+        MessageForQueue,
+        QueuedMessage,
+    )
     from msmq.interfaces.broker import HookResult, IBroker, IRefusingBroker
     from msmq.interfaces.clock import IClock
     from msmq.interfaces.decoding import Body, BodyNotDecoded, DecodedBody, IBodyDecoder, Limits
@@ -119,6 +127,8 @@ __all__ = [
     "AccessVerdict",
     "Account",
     "AccountUnknown",
+    "AmqpMessage",
+    "AmqpProperties",
     "AppendEvent",
     "AppendLog",
     "AttributeFilter",
@@ -155,9 +165,11 @@ __all__ = [
     "IGate",
     "IIdentitySource",
     "IInspection",
+    "IInwardMapping",
     "IMessageStore",
     "IMessaging",
     "IObservedDirectory",
+    "IOutwardMapping",
     "IQueueManager",
     "IRefusingBroker",
     "IReservation",
@@ -177,7 +189,9 @@ __all__ = [
     "LogEntry",
     "LogExtent",
     "ManagerStatus",
+    "MappingError",
     "MessageFlow",
+    "MessageForQueue",
     "MessageLocation",
     "MessageNotStored",
     "MessageRefusal",
@@ -195,6 +209,7 @@ __all__ = [
     "QueueManagerObject",
     "QueueObject",
     "QueueSummary",
+    "QueuedMessage",
     "ReceivedMessage",
     "RemoveMessages",
     "RemoveQueue",
@@ -226,6 +241,14 @@ __all__ = [
 _MODULES: Final = {
     "msmq.interfaces.manager.access_administration": ("IAccessAdministration",),
     "msmq.interfaces.manager.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
+    "msmq.interfaces.bridge_mapping": ("IInwardMapping", "IOutwardMapping"),
+    "msmq.interfaces.bridge_messages": (
+        "AmqpMessage",
+        "AmqpProperties",
+        "MappingError",
+        "MessageForQueue",
+        "QueuedMessage",
+    ),
     "msmq.interfaces.broker": ("HookResult", "IBroker", "IRefusingBroker"),
     "msmq.interfaces.clock": ("IClock",),
     "msmq.interfaces.decoding": ("Body", "BodyNotDecoded", "DecodedBody", "IBodyDecoder", "Limits"),

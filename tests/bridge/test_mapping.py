@@ -8,14 +8,15 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge.expressions import MessageExpression
 from msmq.bridge.inward import is_request, map_inward
-from msmq.bridge.messages import AmqpMessage, AmqpProperties, MappingError, QueuedMessage
 from msmq.bridge.native_headers import read_extension, write_extension
 from msmq.bridge.outward import map_outward
 from msmq.bridge.replies import PendingReplies, ReplyAddress
 from msmq.bridge.rules import InwardRules, OutwardRules
 from msmq.bridge.trail import Trail
+from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, MappingError, QueuedMessage
 
 REQUEST = "{67c2b3ac-2d63-4c5b-9a3c-0b1d5e7a0001}\\7"
+OTHER = "{67c2b3ac-2d63-4c5b-9a3c-0b1d5e7a0002}\\3"
 ANSWERS = "DIRECT=OS:ALPHA\\private$\\answers"
 
 
@@ -166,6 +167,59 @@ class InwardTests(SynchronousTestCase):
         self.assertEqual(keys[0], keys[1])
         self.assertEqual(len(set(keys)), 3)
         self.assertEqual(map_inward(published(), IN).key, "")
+
+    def test_key_depends_on_headers(self) -> None:
+        """Published again with other headers, a message is another one; those of the broker do not count."""
+        keys = [
+            map_inward(published(message_id="1", headers=headers), IN).key
+            for headers in ({"retry": 1}, {"retry": 1, "x-delivery-count": 2}, {"retry": 2})
+        ]
+        self.assertEqual(keys[0], keys[1])
+        self.assertNotEqual(keys[0], keys[2])
+
+    def test_everything_that_msmq_has_no_field_for(self) -> None:
+        """Properties of AMQP without a field are headers in the Extension, and return from it."""
+        message = map_inward(
+            published(
+                message_id="1",
+                correlation_id="c-1",
+                content_type="text/csv",
+                content_encoding="gzip",
+                type="order",
+                app_id="billing",
+                user_id="guest",
+                timestamp=1795428000,
+                headers={"msmq-label": "order 7", "msmq-class": 513},
+            ),
+            IN,
+        )
+        headers = read_extension(message.extension)
+        assert headers is not None
+        for name, value in (
+            ("message-id", "1"),
+            ("correlation-id", "c-1"),
+            ("content-type", "text/csv"),
+            ("app-id", "billing"),
+            ("user-id", "guest"),
+            ("timestamp", "1795428000"),
+            ("msmq-class", "513"),
+        ):
+            self.assertEqual(headers[name], value)
+        out = map_outward(queued(extension=message.extension), OUT).properties
+        self.assertEqual((out.content_type, out.content_encoding, out.type), ("text/csv", "gzip", "order"))
+
+    def test_message_of_another_queue_manager(self) -> None:
+        """A message between two queue managers keeps its response queue and its correlation identifier."""
+        original = queued(response_queue="DIRECT=OS:BETA\\private$\\r", correlation_id=OTHER)
+        for replies in ({}, {"*": "r"}):
+            out = map_outward(original, OutwardRules(route="alpha/out", routing_key="k", replies=replies))
+            back = map_inward(out, InwardRules(route="beta/in", replies={"DIRECT=OS:BETA\\private$\\r": "r"}))
+            self.assertEqual(
+                (back.properties["response_queue"], back.properties["correlation_id"]),
+                (original.properties["response_queue"], original.properties["correlation_id"]),
+            )
+        invalid = published(headers={"msmq-response-queue": "DIRECT=nonsense"})
+        self.assertNotIn("response_queue", map_inward(invalid, IN).properties)
 
     def test_label_is_cut(self) -> None:
         """A label has at most 249 UTF-16 units, and no half of a pair."""

@@ -9,6 +9,7 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 
 from msmq import Message, Overrides, Server, load
+from msmq.bridge_service.mapping_class import MappingClass
 from msmq.interfaces import IMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.testing import MemoryMessageStore
@@ -48,6 +49,21 @@ class ExampleTests(BridgeTestCase):
         message = await manager.receive(ANSWERS, timeout=60)
         self.assertEqual(bytes(message.body), b"yes")
         self.assertEqual(message.correlation_id, identifier.to_bytes())
+
+    async def test_mapping(self) -> None:
+        """The class of a user maps orders to JSON and back, and a line that is no order is a dead letter."""
+        mapping = example("order_mapping", EXAMPLES / "rabbitmq_bridge").OrderMapping
+        queue = await self.queue()
+        key = {"exchange": "amq.topic"}
+        await self.on_channel(lambda channel: channel.queue_bind(queue, "amq.topic", "orders.#"))
+        program = MappingClass("order_mapping:OrderMapping", mapping)
+        await self.send(b"anna;box;2", b"two boxes")
+        bridge = self.bridge(self.outward(rules=key, mapping=program))
+        await self.assert_dead_letter("the order is not CUSTOMER;ITEM;QUANTITY", b"two boxes")
+        await bridge.stop()
+        self.bridge(self.inward(queue, mapping=program))
+        (message,) = await self.receive(1)
+        self.assertEqual((bytes(message.body), message.view.label), (b"anna;box;2", "box"))
 
     async def until_answered(self, worker: Any) -> None:
         """The worker answers the first question that comes."""

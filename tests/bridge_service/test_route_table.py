@@ -6,6 +6,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.route_table import KEYS
@@ -101,6 +102,18 @@ class RouteTableTests(SynchronousTestCase):
             (start + to + 'routing_key = "a["\n', "5: bridge[0].routing_key: is not JMESPath"),
             (start + to + 'properties = { body = "x" }\n', "5: bridge[0].properties: has 'body', which"),
             (start + to + 'ca_file = "x"\n', "5: bridge[0].ca_file: is used with amqps:// alone"),
+            (start + to + 'decode = "jsn"\n', "5: bridge[0].decode: must be auto, wcf, nrbf, "),
+            (start + to + "claim_lifetime = 60\n", "5: bridge[0].claim_lifetime: is used with claim_check"),
+            (start + to + 'mapping = "orders"\n', "5: bridge[0].mapping: is 'orders': it has to be MODULE:"),
+            (
+                start + to + 'mapping = "tests.bridge.test_bodies:Other"\n',
+                "5: bridge[0].mapping: is 'tests.bridge.test_bodies:Other': module 'tests.bridge.test_bodies'"
+                " has no class 'Other'",
+            ),
+            (
+                start + to + 'mapping = "decimal:Decimal"\n',
+                "5: bridge[0].mapping: is 'decimal:Decimal', which is not a class that implements IOutward",
+            ),
             (start + to + 'nodes = ["x"]\n', "5: bridge[0].nodes: must be HOST:PORT, not 'x'"),
             (
                 start + to + 'password_file = "/no/such"\n',
@@ -116,6 +129,20 @@ class RouteTableTests(SynchronousTestCase):
             self.assertEqual(len(found), 1, found)
             self.assertTrue(found[0].startswith(problem), found)
             self.assertNotIn("staple", found[0])
+
+    def test_bodies(self) -> None:
+        """Decoding, claim checks and the class of a mapping."""
+        (route,) = self.configuration(
+            '[[bridge]]\nname = "out"\nfrom = ".\\\\private$\\\\q"\nto = "amqp://127.0.0.1?queue=q"\n'
+            'decode = "auto"\nclaim_check = "/srv/claims"\nclaim_lifetime = 3600\n'
+            'mapping = "tests.bridge.test_bodies:Changing"\n'
+        ).bridges
+        assert isinstance(route, OutwardSettings)
+        self.assertEqual((route.claims, route.claim_lifetime), (Path("/srv/claims"), 3600.0))
+        self.assertTrue(route.rules.has_claims)
+        self.assertEqual(route.rules.decoding, BodyDecoding("auto"))
+        assert route.mapping is not None
+        self.assertEqual(route.mapping.name, "tests.bridge.test_bodies:Changing")
 
     def test_change_needs_a_restart(self) -> None:
         """A reload reports changed routes."""

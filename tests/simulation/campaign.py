@@ -13,7 +13,6 @@ from tests.simulation.plan import draw_plan
 from tests.simulation.shrinking import shrink
 from tests.simulation.world import run_plan
 
-
 PROGRESS = 500
 """Runs after which the totals are printed."""
 

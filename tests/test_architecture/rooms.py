@@ -61,8 +61,9 @@ ROOMS = {
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
     "interfaces": Room(3, BELOW_INTERFACES),
     "plugins": Room(3, ("errors", "quoting")),
+    "named_objects": Room(3, ("errors", "quoting")),
     # The core of the bridge: mappings, and what is in flight.
-    "bridge": Room(4, (*VALUES, "decoding"), pure=True),
+    "bridge": Room(4, (*VALUES, "interfaces", "decoding"), pure=True),
     # Providers meet each other, and whoever uses them, through interfaces.
     "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable")),
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
@@ -94,6 +95,7 @@ ROOMS = {
             "bridge_service",
             "shadow_service",
             "web",
+            "named_objects",
             "plugins",
             "durable",
             "toml",
@@ -151,7 +153,18 @@ ROOMS = {
     "client": Room(6, (*BELOW_PROVIDERS, "control")),
     # Routes between queues and other brokers.
     "bridge_service": Room(
-        6, (*BELOW_PROVIDERS, "decoding", "bridge", "control", "client", "durable", "toml")
+        6,
+        (
+            *BELOW_PROVIDERS,
+            "decoding",
+            "bridge",
+            "control",
+            "client",
+            "durable",
+            "named_objects",
+            "plugins",
+            "toml",
+        ),
     ),
     # Keeps the archive by a process of the pipeline, which it never imports.
     "archive_service": Room(6, BELOW_PROVIDERS),

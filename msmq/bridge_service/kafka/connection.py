@@ -8,7 +8,6 @@ from typing import Any
 from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.brokers import (
     BrokerError,
     IBrokerConnection,
@@ -24,6 +23,7 @@ from msmq.bridge_service.kafka.records import from_record, to_record
 from msmq.bridge_service.kafka.settings import KafkaSettings
 from msmq.bridge_service.kafka.subscription import Subscription, first_records
 from msmq.bridge_service.kafka.transactions import TransactionalProducer
+from msmq.interfaces.bridge_messages import AmqpMessage
 
 
 @implementer(IBrokerConnection)

@@ -9,12 +9,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.brokers import BrokerError, IConsumer
 from msmq.bridge_service.kafka.client_thread import ClientThread
 from msmq.bridge_service.kafka.errors import broker_error
 from msmq.bridge_service.kafka.records import from_record
 from msmq.bridge_service.kafka.subscription import Subscription
+from msmq.interfaces.bridge_messages import AmqpMessage
 
 WAIT: Final = 0.05
 """Seconds that the thread waits for records before it looks for acknowledgements."""

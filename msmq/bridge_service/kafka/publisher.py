@@ -13,7 +13,6 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.bridge.committed_messages import CommittedMessages
-from msmq.bridge.messages import AmqpMessage, QueuedMessage
 from msmq.bridge_service.brokers import BrokerError, IPublisher, PublishResults
 from msmq.bridge_service.kafka.client_thread import PAUSE, ClientThread
 from msmq.bridge_service.kafka.errors import broker_error
@@ -25,6 +24,7 @@ from msmq.bridge_service.kafka.transactions import (
     TransactionalProducer,
     TransactionResult,
 )
+from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 
 
 @implementer(IPublisher)

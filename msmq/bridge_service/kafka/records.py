@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.bridge.messages import AmqpMessage, AmqpProperties
+from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
 
 NAMES: Final = {
     "message_id": "message-id",

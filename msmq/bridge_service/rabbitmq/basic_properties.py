@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 from pika.spec import BasicProperties
 
-from msmq.bridge.messages import AmqpMessage, AmqpProperties
+from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
 
 _TEXTS = (
     "content_type",
@@ -17,6 +17,7 @@ _TEXTS = (
     "expiration",
     "message_id",
     "type",
+    "user_id",
     "app_id",
 )
 

@@ -12,7 +12,6 @@ from twisted.internet.endpoints import connectProtocol
 from twisted.internet.error import ConnectingCancelledError
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import IBrokerConnection, PublishResults
 from msmq.bridge_service.client_endpoints import client_endpoint
@@ -23,6 +22,7 @@ from msmq.bridge_service.rabbitmq.errors import broker_error
 from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.rabbitmq.transport import PikaProtocol
+from msmq.interfaces.bridge_messages import AmqpMessage
 
 ALARM: Final = "the broker has raised an alarm"
 """The reason while the broker blocks connections that publish."""

@@ -9,10 +9,10 @@ from pika.spec import Basic
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.brokers import BrokerError, IConsumer
 from msmq.bridge_service.rabbitmq.basic_properties import from_pika
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
+from msmq.interfaces.bridge_messages import AmqpMessage
 
 
 @implementer(IConsumer)

@@ -9,10 +9,10 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.brokers import BrokerError, IDeadLetterPublisher, PublishResults
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher
+from msmq.interfaces.bridge_messages import AmqpMessage
 
 
 @implementer(IDeadLetterPublisher)

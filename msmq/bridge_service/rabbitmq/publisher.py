@@ -10,10 +10,10 @@ from pika.spec import Basic
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage, QueuedMessage
 from msmq.bridge_service.brokers import BrokerError, IPublisher, PublishResults
 from msmq.bridge_service.rabbitmq.basic_properties import to_pika
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
+from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 from msmq.quoting import shown
 
 

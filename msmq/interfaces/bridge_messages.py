@@ -64,6 +64,7 @@ class AmqpProperties:
     message_id: str | None = None
     timestamp: int | None = None
     type: str | None = None
+    user_id: str | None = None
     app_id: str | None = None
 
 
