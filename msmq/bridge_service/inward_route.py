@@ -62,10 +62,17 @@ class InwardRoute(BridgeRoute):
         self._to_send: dict[int, None] = {}
         self._run_name = uuid4().hex
         self._is_sending = False
+        self._pause: Deferred[None] | None = None
         self._consumer: IConsumer | None = None
         self._connection: IBrokerConnection | None = None
         self._letters: IDeadLetterPublisher | None = None
         self._flight.destination_ready()
+
+    async def stop(self) -> None:
+        """See L{BridgeRoute}."""
+        await super().stop()
+        if self._pause is not None:
+            self._pause.cancel()
 
     def map(self, message: AmqpMessage) -> MessageForQueue:
         """The message as it would be sent.
@@ -218,10 +225,13 @@ class InwardRoute(BridgeRoute):
         self._to_send.clear()
         is_message_to_blame = isinstance(error, MQError) and error.status in _OF_A_MESSAGE
         self._flight.destination_lost(str(error) if is_message_to_blame else "")
+        if self._is_stopped:
+            return
         if not is_message_to_blame:
             self.counts.retries += 1
             self._fails(f"{self.settings.queue}: {error}")
-            await deferLater(self._reactor, self.settings.broker.retry)
+            self._pause = deferLater(self._reactor, self.settings.broker.retry)
+            await self._pause
         self._flight.destination_ready()
         self._pump()
 

@@ -31,6 +31,9 @@ class ManagerQueues:
         held = await self._manager.reserve(queue, count=count)
         return HeldMessages([_queued(each) for each in held.messages], held.confirm, held.release)
 
+    def rest(self) -> None:
+        """See L{IBridgedQueues}."""
+
     async def peek(self, queue: str, count: int) -> Sequence[QueuedMessage]:
         """See L{IBridgedQueues}."""
         page = await self._manager.inspection.browse(queue, count=count)

@@ -142,6 +142,8 @@ class OutwardRoute(BridgeRoute):
         window = self.settings.window
         while len(self._flight) >= window or self._flight.is_paused or self._publisher is None:
             # Messages stay in the queue, where operators see them, while they cannot be sent.
+            if self._flight.is_paused or self._publisher is None:
+                self._queues.rest()
             self._room = Deferred()
             await self._room
         held = await self._queues.receive(self.settings.queue, min(BATCH, window - len(self._flight)))

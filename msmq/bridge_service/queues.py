@@ -36,6 +36,9 @@ class IBridgedQueues(Interface):
     def receive(queue: str, count: int) -> Awaitable[HeldMessages]:
         """Wait for messages, and lock at most C{count} of them; cancelling the wait loses none."""
 
+    def rest() -> None:
+        """No L{receive} follows for some time: no message shall be locked that it has not returned."""
+
     def peek(queue: str, count: int) -> Awaitable[Sequence[QueuedMessage]]:
         """The first messages of a queue, at most C{count}, without waiting or locking."""
 

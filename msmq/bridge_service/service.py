@@ -43,10 +43,12 @@ class BridgeService:
         for each in settings:
             if isinstance(each, InwardSettings):
                 path = None if directory is None else directory / f"replies-{each.name}.jsonl"
-                store = stores[each.name] = ReplyStore(path, reactor.seconds)
-                self.routes[each.name] = InwardRoute(each, queues(each), reactor, store)
+                stores[each.name] = ReplyStore(path, reactor.seconds)
+        # In the order of the configuration.
         for each in settings:
-            if isinstance(each, OutwardSettings):
+            if isinstance(each, InwardSettings):
+                self.routes[each.name] = InwardRoute(each, queues(each), reactor, stores[each.name])
+            else:
                 replies = stores[each.answers] if each.answers else None
                 self.routes[each.name] = OutwardRoute(each, queues(each), reactor, replies)
 

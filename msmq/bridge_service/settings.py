@@ -26,6 +26,8 @@ class RouteSettings:
     @ivar name: unique among the routes of a bridge.
     @ivar broker: the broker at the one end.
     @ivar queue: at the other end: the path of a queue, or for an inward route a format name too.
+    @ivar queue_manager: the name of its queue manager, for a bridge beside several; empty for a bridge in
+        the queue manager itself.
     @ivar dead_letters: the queue for messages that cannot be delivered, in the queue manager or at the broker
         that is the source.
     @ivar window: limit on messages that are in flight.
@@ -44,6 +46,12 @@ class RouteSettings:
     claims: Path | None = None
     claim_lifetime: float = CLAIM_LIFETIME
     mapping: MappingClass | None = None
+    queue_manager: str = ""
+
+    @property
+    def queue_end(self) -> str:
+        """The end at the queue manager, for people."""
+        return f"{self.queue_manager}:{self.queue}" if self.queue_manager else self.queue
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +77,7 @@ class OutwardSettings(RouteSettings):
     @property
     def ends(self) -> Mapping[str, str]:
         """Source and destination, for people."""
-        return {"source": self.queue, "destination": self.destination}
+        return {"source": self.queue_end, "destination": self.destination}
 
 
 @attrs.frozen(kw_only=True)
@@ -85,4 +93,4 @@ class InwardSettings(RouteSettings):
     @property
     def ends(self) -> Mapping[str, str]:
         """Source and destination, for people."""
-        return {"source": self.broker.source(self.broker_queue), "destination": self.queue}
+        return {"source": self.broker.source(self.broker_queue), "destination": self.queue_end}

@@ -48,24 +48,34 @@ class MessageToSend:
 
     @ivar destination: a format name, or the path of a queue of the queue manager.
     @ivar properties: of L{MessageProperties}, C{key} among them.
+    @ivar extension: PROPID_M_EXTENSION, in which frameworks keep headers.
     """
 
     destination: str
     body: bytes = attrs.field(repr=False)
     properties: Mapping[str, object]
+    extension: bytes = attrs.field(default=b"", repr=False)
 
     def record(self, **more: object) -> StreamRecord:
         """The message as a record of the control API, with more properties."""
-        return StreamRecord({"destination": self.destination, **self.properties, **more}, self.body)
+        header = {"destination": self.destination, **self.properties, **more}
+        if self.extension:
+            header["extension_size"] = len(self.extension)
+        return StreamRecord(header, self.body + self.extension)
 
 
 def message_to(
-    destination: str, body: bytes | str = b"", **properties: Unpack[MessageProperties]
+    destination: str,
+    body: bytes | str = b"",
+    *,
+    extension: bytes = b"",
+    **properties: Unpack[MessageProperties],
 ) -> MessageToSend:
     """A message to a queue.
 
     @param destination: a format name, or the path of a queue of the queue manager.
     @param body: a text is encoded as UTF-8.
+    @param extension: headers of a framework, or what else the receiver expects there.
     @param properties: see L{MessageProperties}.
     @raise LocalProtocolError: an argument is of another type, or there is no such property.
     """
@@ -75,8 +85,10 @@ def message_to(
         body = body.encode("utf-8", "surrogatepass")
     if not isinstance(body, (bytes, bytearray, memoryview)):
         raise LocalProtocolError(f"body is {kind_of(body)}, it has to be bytes or text")
+    if not isinstance(extension, (bytes, bytearray, memoryview)):
+        raise LocalProtocolError(f"extension is {kind_of(extension)}, it has to be bytes")
     unknown = sorted(set(properties) - set(MessageProperties.__annotations__))
     if unknown:
         raise LocalProtocolError(f"{quoted(unknown[0])} is not a property of a message")
     chosen = {"key": str(uuid4()), "delivery": "recoverable", **properties}
-    return MessageToSend(destination, bytes(body), chosen)
+    return MessageToSend(destination, bytes(body), chosen, bytes(extension))

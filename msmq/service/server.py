@@ -160,7 +160,7 @@ class Server(Service):
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
         self.parts: ServerParts | None = None
         self.started: Deferred[None] = Deferred()
-        self.lost: Deferred[StorageError] = Deferred()
+        self.lost: Deferred[Exception] = Deferred()
         self.remote_control: tuple[str, int] | None = None
         self.web: tuple[str, int] | None = None
         self._reactor = running_reactor() if reactor is None else reactor

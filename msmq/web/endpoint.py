@@ -15,6 +15,7 @@ from twisted.plugin import getPlugins
 
 from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.server.factory import ControlSite
+from msmq.control.server.messages.json_records import json_record
 from msmq.interfaces.archive import IArchive, NoArchive
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.decoding import IBodyDecoder
@@ -27,7 +28,7 @@ from msmq.web.console.member_explanations import MemberExplanations, member_clie
 from msmq.web.console.rendering import compile_templates
 from msmq.web.exposition import Exposition, Instruments
 from msmq.web.readiness import Readiness, readiness
-from msmq.web.site import WebSite
+from msmq.web.site import WebSite, make_root
 
 _T = TypeVar("_T")
 
@@ -102,32 +103,37 @@ class WebEndpoint:
             since = None if failed_at is None else reactor.seconds() - failed_at
             return readiness(inspection.state, inspection.measurements, since, archive.summary())
 
+        def details() -> Mapping[str, object]:
+            directory = inspection.measurements.directory_status()
+            return {"directory": None if directory is None else json_record(directory)}
+
         sessions = BrowserSessions(lambda: token_urlsafe(32), reactor.seconds)
         access = WebAccess(tokens, sessions, reactor, is_loopback=is_loopback)
-        return WebSite(
-            inspection,
-            exposition,
+        console = make_console(
+            manager,
             reactor,
-            access,
             current_readiness,
-            make_console(
-                manager,
-                reactor,
-                current_readiness,
-                inspection.now,
-                routes,
-                archive,
-                access,
-                configuration=control.configuration,
-                members=MemberExplanations(
-                    members,
-                    None if member_token_file is None else partial(member_client, member_token_file),
-                    partial(_in_thread, reactor),
-                ),
-                zone=None,
+            inspection.now,
+            routes,
+            archive,
+            access,
+            configuration=control.configuration,
+            members=MemberExplanations(
+                members,
+                None if member_token_file is None else partial(member_client, member_token_file),
+                partial(_in_thread, reactor),
             ),
-            control,
+            zone=None,
         )
+        root = make_root(
+            access,
+            metrics=exposition,
+            readiness=current_readiness,
+            details=details,
+            api=control.resource,
+            console=console,
+        )
+        return WebSite(root, access, control, reactor, control.figures)
 
 
 def _in_thread(reactor: IReactorTime, work: Callable[[], _T]) -> Deferred[_T]:

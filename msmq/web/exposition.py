@@ -152,9 +152,9 @@ class Exposition:
     async def _write(self) -> bytes:
         parts: list[bytes] = []
         measurements = self._manager.measurements
-        parts.append(_exposed(INFO, [(self._identity(), 1)]))
+        parts.append(exposed(INFO, [(self._identity(), 1)]))
         # A server that waits has another site.
-        parts += [_exposed(metric, [((), 0)]) for metric in STANDBY]
+        parts += [exposed(metric, [((), 0)]) for metric in STANDBY]
         if measurements.is_running:
             await self._write_queues(measurements, parts)
         if measurements.is_running:
@@ -166,21 +166,21 @@ class Exposition:
         await self._turn()
         if measurements.is_running:
             for metric, find in SERVER_METRICS.items():
-                parts.append(_exposed(metric, find(measurements)))
-        parts.append(_exposed(RELOADS, [((result,), n) for result, n in sorted(self._reloads.items())]))
+                parts.append(exposed(metric, find(measurements)))
+        parts.append(exposed(RELOADS, [((result,), n) for result, n in sorted(self._reloads.items())]))
         if routes := self._bridges.summaries():
             for route_metric, count in BRIDGE_METRICS.items():
-                parts.append(_exposed(route_metric, [((each.name,), count(each)) for each in routes]))
+                parts.append(exposed(route_metric, [((each.name,), count(each)) for each in routes]))
         if (archive := self._archive.summary()) is not None:
             for archive_metric, find_figure in ARCHIVE_METRICS.items():
                 if (value := find_figure(archive)) is not None:
-                    parts.append(_exposed(archive_metric, [((), value)]))
+                    parts.append(exposed(archive_metric, [((), value)]))
         if measurements.is_running and (drains := self._drains.summaries()):
             for drain_metric, figure in DRAIN_METRICS.items():
-                parts.append(_exposed(drain_metric, [((each.queue,), figure(each)) for each in drains]))
+                parts.append(exposed(drain_metric, [((each.queue,), figure(each)) for each in drains]))
         for metric, found in self._instruments.store_samples():
-            parts.append(_exposed(metric, found))
-        parts += map(_without_creation, self._instruments.registry.collect())
+            parts.append(exposed(metric, found))
+        parts += map(without_creation, self._instruments.registry.collect())
         return b"".join(parts)
 
     async def _write_queues(self, measurements: Measurements, parts: list[bytes]) -> None:
@@ -213,7 +213,7 @@ class Exposition:
 
         As L{generate_latest} writes them, at a tenth of its cost: a server may have ten thousand queues.
         """
-        head = _exposed(metric, [(("",), 0)]).split(b"\n", 2)[:2] if labels else []
+        head = exposed(metric, [(("",), 0)]).split(b"\n", 2)[:2] if labels else []
         name, has_samples = metric.name, False
         for start in range(0, len(labels), LINES):
             some = zip(labels[start : start + LINES], values[start : start + LINES], strict=True)
@@ -237,7 +237,7 @@ class Exposition:
     ) -> None:
         head = True
         for some in _slices(samples):
-            text = _exposed(metric, some)
+            text = exposed(metric, some)
             # HELP and TYPE occur once, before all samples of a metric.
             parts.append(text if head else text.split(b"\n", 2)[2])
             head = False
@@ -267,7 +267,7 @@ class _OneFamily:
         return (self._family,)
 
 
-def _exposed(metric: Metric, samples: Samples) -> bytes:
+def exposed(metric: Metric, samples: Samples) -> bytes:
     """The lines of one metric; empty without samples."""
     make: Callable[..., GaugeMetricFamily | CounterMetricFamily] = (
         CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
@@ -278,7 +278,7 @@ def _exposed(metric: Metric, samples: Samples) -> bytes:
     return generate_latest(_OneFamily(family)) if family.samples else b""
 
 
-def _without_creation(family: Family) -> bytes:
+def without_creation(family: Family) -> bytes:
     """The lines of a family without its C{_created} samples, which would be a separate metric."""
     family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
     return generate_latest(_OneFamily(family))

@@ -195,6 +195,13 @@ ARCHIVE_METRICS: Final[Mapping[Metric, Callable[[ArchiveSummary], float | None]]
 }
 """Metrics of the archive; all are absent without one."""
 
+BRIDGE_INFO: Final = _gauge(
+    "msmq_bridge_info",
+    "Version and name of a bridge that is a process of its own; always 1.",
+    "version",
+    "name",
+)
+
 DRAIN_METRICS: Final[Mapping[Metric, Callable[[DrainSummary], float]]] = {
     _counter(
         "msmq_drain_moved_total", "Messages that have left a queue for the destination of its drain.", "queue"

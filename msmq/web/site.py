@@ -1,12 +1,12 @@
-"""The web endpoint: C{/metrics}, C{/health/live}, C{/health/ready}, the control API at C{/v1}, and the
-console at all other paths.
+"""The web endpoint: C{/metrics}, C{/health/live}, C{/health/ready}, an API at C{/v1}, and pages at all other
+paths.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, Final, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IReactorTime
@@ -17,20 +17,19 @@ from twisted.web.resource import IResource, Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 
 from msmq.control.authentication.token_authentication import TokenRequired
-from msmq.control.server.factory import ControlSite
+from msmq.control.server.api_site import ApiSite
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.responses import json_answer
-from msmq.control.server.messages.json_records import json_record
+from msmq.control.server.live.figures import LiveFigures
 from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
-from msmq.manager.administration.inspection import ManagerInspection
 from msmq.web.access.identity import Identity
 from msmq.web.access.login import login_address
 from msmq.web.access.request import LOGIN, WebRequest, refused_as_json
 from msmq.web.access.web_access import WebAccess
-from msmq.web.exposition import CONTENT_TYPE, Exposition
+from msmq.web.exposition import CONTENT_TYPE
 from msmq.web.readiness import Health, Readiness
 from msmq.wire.addresses import counted_host
 
@@ -41,6 +40,13 @@ IDLE: Final = 30.0
 """Seconds after which a connection without a request is closed."""
 
 _ASSETS: Final = "/assets/"
+
+
+class MetricsText(Protocol):
+    """Writes metrics."""
+
+    def text(self) -> Deferred[bytes]:
+        """The metrics, in the exposition format of Prometheus."""
 
 
 class WebChannel(ControlChannel):
@@ -61,9 +67,9 @@ class WebSite(Site):
     """The endpoint as a factory to listen with; it keeps no access log.
 
     @param access: identifies callers.
-    @param readiness: the current readiness of the queue manager.
-    @param console: the pages of the console.
-    @param control: the control API, served at C{/v1}.
+    @param root: the resources, from L{make_root}.
+    @param control: the API, served at C{/v1}.
+    @param figures: what records the figures of the last hour; C{None} for nothing.
     """
 
     protocol = WebChannel  # type: ignore[assignment]
@@ -72,23 +78,16 @@ class WebSite(Site):
 
     def __init__(
         self,
-        manager: ManagerInspection,
-        exposition: Exposition,
-        reactor: IReactorTime,
+        root: IResource,
         access: WebAccess,
-        readiness: Callable[[], Readiness],
-        console: IResource,
-        control: ControlSite,
+        control: ApiSite,
+        reactor: IReactorTime,
+        figures: LiveFigures | None = None,
     ) -> None:
-        root = _Root(_Pages(access, console), control.resource)
-        health = _Page(access)
-        health.putChild(b"live", _Live(access))
-        health.putChild(b"ready", _Ready(access, manager, readiness))
-        root.putChild(b"health", health)
-        root.putChild(b"metrics", _Metrics(access, exposition))
         Site.__init__(self, root, timeout=IDLE, reactor=reactor)
         self._access = access
         self._control = control
+        self._figures = figures
         # Ordered by age, the oldest first.
         self._connections: dict[ControlChannel, None] = {}
 
@@ -102,8 +101,8 @@ class WebSite(Site):
         """The memory of request bodies, shared with the other callers of the API."""
         return self._control.request_memory
 
-    def send_body(self, source: PausableSource) -> SendBody:
-        """See L{ControlSite.send_body}."""
+    def send_body(self, source: PausableSource) -> SendBody | None:
+        """See L{ApiSite.send_body}."""
         return self._control.send_body(source)
 
     def admit(self, request: WebRequest) -> Identity | None:
@@ -117,11 +116,13 @@ class WebSite(Site):
     def startFactory(self) -> None:
         """Record the figures of the last hour from now on."""
         Site.startFactory(self)
-        self._control.figures.start()
+        if self._figures is not None:
+            self._figures.start()
 
     def stopFactory(self) -> None:
         """Record them no longer, and close the connections, which would outlive the server otherwise."""
-        self._control.figures.stop()
+        if self._figures is not None:
+            self._figures.stop()
         for channel in list(self._connections):
             channel.cut()
         Site.stopFactory(self)
@@ -151,6 +152,33 @@ class WebSite(Site):
 
     def log(self, request: HTTPRequest) -> None:
         """Log nothing: a scrape every few seconds needs no log line."""
+
+
+def make_root(
+    access: WebAccess,
+    *,
+    metrics: MetricsText,
+    readiness: Callable[[], Readiness],
+    details: Callable[[], Mapping[str, object]] = dict,
+    api: IResource,
+    console: IResource | None = None,
+) -> IResource:
+    """The resources of an endpoint.
+
+    @param metrics: writes the metrics.
+    @param readiness: the current readiness.
+    @param details: more of the answer about it, on this computer.
+    @param api: serves C{/v1}.
+    @param console: the pages; C{None} for none.
+    """
+    pages: IResource = _Page(access) if console is None else _Pages(access, console)
+    root = _Root(pages, api)
+    health = _Page(access)
+    health.putChild(b"live", _Live(access))
+    health.putChild(b"ready", _Ready(access, readiness, details))
+    root.putChild(b"health", health)
+    root.putChild(b"metrics", _Metrics(access, metrics))
+    return root
 
 
 def displaced_by(new: WebChannel, connections: Iterable[WebChannel]) -> WebChannel:
@@ -235,22 +263,24 @@ class _Live(_Page):
 
 
 class _Ready(_Page):
-    """Readiness of the queue manager."""
+    """Readiness."""
 
     def __init__(
-        self, access: WebAccess, manager: ManagerInspection, readiness: Callable[[], Readiness]
+        self,
+        access: WebAccess,
+        readiness: Callable[[], Readiness],
+        details: Callable[[], Mapping[str, object]],
     ) -> None:
         _Page.__init__(self, access)
-        self._manager = manager
         self._readiness = readiness
+        self._details = details
 
     def answer(self, request: Request) -> bytes:
         found = self._readiness()
         answer: dict[str, object] = {"status": found.health.value, "reasons": list(found.reasons)}
         if self.access.is_loopback:
             # Remote requests need no token here, so the response does not reveal the directory.
-            directory = self._manager.measurements.directory_status()
-            answer["directory"] = None if directory is None else json_record(directory)
+            answer |= self._details()
         return json_answer(request, answer, 503 if found.health is Health.UNREADY else 200)
 
 
@@ -259,7 +289,7 @@ class _Metrics(_Page):
 
     isLeaf = True
 
-    def __init__(self, access: WebAccess, exposition: Exposition) -> None:
+    def __init__(self, access: WebAccess, exposition: MetricsText) -> None:
         _Page.__init__(self, access)
         self._exposition = exposition
 

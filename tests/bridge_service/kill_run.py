@@ -1,4 +1,7 @@
-"""Messages from one queue manager over RabbitMQ to another one, while all three are killed."""
+"""Messages from one queue manager over RabbitMQ to another one, while all of them are killed.
+
+The routes are in the queue managers, or in a bridge of its own, which is killed too.
+"""
 
 from __future__ import annotations
 
@@ -35,29 +38,24 @@ WINDOW: Final = 64
 ORDERS: Final = ".\\private$\\orders"
 
 
-class _Server:
-    """A C{twistd msmq} with one route, which is killed and started again on what it left behind."""
+class _Killed:
+    """A command of C{twistd} that is killed and started again on what it left behind."""
 
-    def __init__(self, directory: Path, name: str, route: str) -> None:
-        self.name = name
+    def __init__(self, directory: Path, name: str, command: str, configuration: str) -> None:
         self._data = directory / name
         self.socket = self._data / "control.sock"
-        configuration = directory / f"{name}.toml"
-        configuration.write_text(
-            '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
-            f"[[bridge]]\n{route}window = {WINDOW}\nretry = 0.1\nretry_maximum = 0.3\n"
-        )
+        path = directory / f"{name}.toml"
+        path.write_text(configuration)
         self._log = directory / f"{name}.log"
         self._command = [
             os.fspath(Path(sys.executable).with_name("twistd")),
-            *("-n", "--pidfile=", "msmq", "--name", name, "--data", os.fspath(self._data)),
-            *("--config", os.fspath(configuration)),
+            *("-n", "--pidfile=", command, "--name", name, "--data", os.fspath(self._data)),
+            *("--config", os.fspath(path)),
         ]
-        self.client = Client(self._data, reconnect=PATIENCE)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the process; the client waits until it runs."""
+        """Start the process."""
         with self._log.open("ab") as log:
             self._process = PreparedProcess(
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -70,10 +68,20 @@ class _Server:
             self._process.wait()
 
 
+class _Server(_Killed):
+    """A C{twistd msmq}; the client waits until it runs."""
+
+    def __init__(self, directory: Path, name: str, routes: str) -> None:
+        listen = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
+        super().__init__(directory, name, "msmq", listen + routes)
+        self.client = Client(self._data, reconnect=PATIENCE)
+
+
 @attrs.define
 class KillRun:
     """One run; an exchange copies each message to a queue for the independent consumer.
 
+    @ivar has_program: whether the routes are in a bridge of its own.
     @ivar done: the kills, by their victims, and the copies that the broker had more than once.
     """
 
@@ -81,6 +89,7 @@ class KillRun:
     seed: int
     directory: Path
     broker: RabbitServer
+    has_program: bool = False
     done: Counter[str] = attrs.field(factory=Counter, init=False)
 
     def run(self) -> list[str]:
@@ -90,52 +99,61 @@ class KillRun:
         transit, copies = f"{name}.transit", f"{name}.copies"
         self._declare(name, transit, copies)
         address = f"amqp://{USER}:{PASSWORD}@{ADDRESS}:{self.broker.port}/"
-        sender = _Server(
-            self.directory, "ALPHA", f'name = "out"\nfrom = \'{ORDERS}\'\nto = "{address}?exchange={name}"\n'
-        )
-        receiver = _Server(
-            self.directory, "BETA", f'name = "in"\nfrom = "{address}?queue={transit}"\nto = \'{ORDERS}\'\n'
-        )
+        processes = self._processes(f"{address}?exchange={name}", f"{address}?queue={transit}")
+        sender, receiver = processes["sender"], processes["receiver"]
+        assert isinstance(sender, _Server) and isinstance(receiver, _Server)
         wanted: list[bytes] = []
         with ExitStack() as stack:
+            for process in processes.values():
+                stack.callback(process.kill)
+                process.start()
             for server in (sender, receiver):
-                stack.callback(server.kill)
-                server.start()
                 server.client.create_queue(ORDERS)
-            victims = self._victims(chance)
-            for number in range(self.kills):
+            for number, victim in enumerate(self._victims(chance, ["broker", *processes])):
                 bodies = [b"%d.%d" % (number, each) for each in range(ROUND)]
                 split = chance.randrange(ROUND)
                 self._send(sender, bodies[:split])
-                self._kill(victims[number], sender, receiver)
+                self.done[victim] += 1
+                killed = processes.get(victim, self.broker)
+                killed.kill()
+                killed.start()
                 self._send(sender, bodies[split:])
                 wanted += bodies
             copied = self._copies(copies, wanted)
-            arrived = self._arrived(receiver, len(wanted))
+            arrived = self._arrived(receiver, processes.get("bridge", receiver), len(wanted))
         self.done["copied twice"] = copied.total() - len(copied)
         return [
             *self._judge("the broker", wanted, copied, 1 + self.kills),
             *self._judge("the queue", wanted, arrived, 1),
         ]
 
-    def _victims(self, chance: Random) -> list[str]:
-        found = [("broker", "sender", "receiver")[number % 3] for number in range(self.kills)]
+    def _processes(self, to: str, back: str) -> dict[str, _Killed]:
+        """The queue managers, and the bridge if it is a process of its own."""
+        more = f"window = {WINDOW}\nretry = 0.1\nretry_maximum = 0.3\n"
+        if not self.has_program:
+            out = f'[[bridge]]\nname = "out"\nfrom = \'{ORDERS}\'\nto = "{to}"\n{more}'
+            into = f'[[bridge]]\nname = "in"\nfrom = "{back}"\nto = \'{ORDERS}\'\n{more}'
+            return {
+                "sender": _Server(self.directory, "ALPHA", out),
+                "receiver": _Server(self.directory, "BETA", into),
+            }
+        sender, receiver = _Server(self.directory, "ALPHA", ""), _Server(self.directory, "BETA", "")
+        configuration = (
+            f'[control_servers]\nALPHA = "{sender.socket}"\nBETA = "{receiver.socket}"\n'
+            f'[[bridge]]\nname = "out"\nfrom = \'ALPHA:{ORDERS}\'\nto = "{to}"\n{more}'
+            f'[[bridge]]\nname = "in"\nfrom = "{back}"\nto = \'BETA:{ORDERS}\'\n{more}'
+        )
+        bridge = _Killed(self.directory, "BRIDGE", "msmq-bridge", configuration)
+        return {"sender": sender, "receiver": receiver, "bridge": bridge}
+
+    def _victims(self, chance: Random, names: Sequence[str]) -> list[str]:
+        found = [names[number % len(names)] for number in range(self.kills)]
         chance.shuffle(found)
         return found
 
     def _send(self, server: _Server, bodies: Sequence[bytes]) -> None:
         if bodies:
             server.client.send_all([message_to(ORDERS, body) for body in bodies])
-
-    def _kill(self, victim: str, sender: _Server, receiver: _Server) -> None:
-        self.done[victim] += 1
-        victims: dict[str, _Server | RabbitServer] = {
-            "broker": self.broker,
-            "sender": sender,
-            "receiver": receiver,
-        }
-        victims[victim].kill()
-        victims[victim].start()
 
     def _declare(self, exchange: str, *queues: str) -> None:
         connection = pika.BlockingConnection(self.broker.parameters)
@@ -164,7 +182,7 @@ class KillRun:
         connection.close()
         return found
 
-    def _arrived(self, server: _Server, number: int) -> Counter[bytes]:
+    def _arrived(self, server: _Server, bridge: _Killed, number: int) -> Counter[bytes]:
         """What a consumer finds in the queue of the receiver."""
         found: Counter[bytes] = Counter()
         with server.client.consume(ORDERS, timeout=PATIENCE) as consumer:
@@ -173,7 +191,7 @@ class KillRun:
                 batch.confirm()
         # The acknowledgement of the last message may be lost as any other.
         give_up = time.monotonic() + PATIENCE
-        while time.monotonic() < give_up and self._is_busy(server):
+        while time.monotonic() < give_up and self._is_busy(bridge):
             time.sleep(0.05)
         with server.client.consume(ORDERS, timeout=0) as consumer:
             while batch := consumer.next_batch():
@@ -182,9 +200,9 @@ class KillRun:
         return found
 
     @staticmethod
-    def _is_busy(server: _Server) -> bool:
+    def _is_busy(bridge: _Killed) -> bool:
         try:
-            route = ControlClient(server.socket).bridge("in")
+            route = ControlClient(bridge.socket).bridge("in")
         except MQError:
             return True
         return bool(route["in_flight"] or route["condition"] != "running")

@@ -26,11 +26,19 @@ class KillTests(SynchronousTestCase):
 
     def test_nothing_is_lost(self) -> None:
         """Each message reaches the broker at least once, and the other queue exactly once."""
+        self.run_kills(has_program=False)
+
+    def test_bridge_of_its_own(self) -> None:
+        """The same by a bridge beside the queue managers, which is killed too."""
+        self.run_kills(has_program=True)
+
+    def run_kills(self, *, has_program: bool) -> None:
         # A path of trial's own may be longer than a unix socket's may be.
         directory = Path(tempfile.mkdtemp(prefix="msmq-kills-"))
         self.addCleanup(shutil.rmtree, directory)
         seed = int(SEED or time.time_ns() % 1_000_000 if KILLS else 20261123)
-        run = KillRun(int(KILLS or 3), seed, directory, shared_broker())
+        kills = int(KILLS or (4 if has_program else 3))
+        run = KillRun(kills, seed, directory, shared_broker(), has_program)
         started = time.monotonic()
         faults = run.run()
         if KILLS:

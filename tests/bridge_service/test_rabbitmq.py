@@ -7,13 +7,16 @@ import os
 from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 
-from msmq.bridge.native_headers import read_extension
+from msmq.bridge.native_headers import read_extension, write_extension
+from msmq.bridge.replies import ReplyAddress
+from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.service import BridgeService
 from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
 from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
 from tests.bridge_service.support import OFF, ORDERS, BridgeTestCase, bodies
@@ -149,6 +152,29 @@ class RequestTests(BridgeTestCase):
         )
         await self.send(b"42")
         await self.assert_dead_letter("reply: no request with the identifier", b"42")
+
+    async def test_reply_that_is_faster_than_its_request(self) -> None:
+        """A reply that comes while the address of its request is being stored waits for it, in its order."""
+        answers = await self.queue()
+        bridge = self.bridge(
+            self.inward(await self.queue(), rules={"reply_queue": "DIRECT=OS:ALPHA\\private$\\x"}),
+            self.outward("replies", {"answers": True}, answers="in"),
+        )
+        (request,) = await self.send(b"a message, for its identifier")
+        await self.until(lambda: self.manager.inspection.queue(ORDERS).messages == 0)
+        route = bridge.routes["in"]
+        assert isinstance(route, InwardRoute)
+        headers = write_extension({"NServiceBus.RelatedTo": "77", "NServiceBus.MessageId": "78"})
+        with route.replies.adding():
+            await self.send(b"42", correlation_id=MessageIdentifier.parse(request).to_bytes())
+            await self.send(b"43", extension=headers)
+            await self.until(lambda: bridge.routes["replies"].in_flight == 2)
+            now = IReactorTime(reactor).seconds()
+            for identifier in (request, "77"):
+                await route.replies.add([(identifier, ReplyAddress(answers, f"c {identifier}", now))])
+        found = await self.get(answers, 2)
+        self.assertEqual(bodies(found), [b"42", b"43"])
+        self.assertEqual([each.correlation_id for each, _ in found], [f"c {request}", "c 77"])
 
 
 class ServerTests(BridgeTestCase):

@@ -157,7 +157,8 @@ class ServerProcessTests(SynchronousTestCase):
     def test_ends_with_1_when_it_failed_late(self) -> None:
         """A start that fails only while the reactor runs has the same exit status, and loses no output."""
         program = (
-            "import atexit; from msmq.service.tap import ExitStatus; status = ExitStatus(); "
+            "import atexit; from msmq.service.twistd_service import ExitStatus; "
+            "status = ExitStatus(); "
             "atexit.register(status.at_exit); status.failed = True; print('done', end='')"
         )
         done = subprocess.run(

@@ -21,7 +21,8 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.process.service_manager import ServiceManager
 from msmq.service.server import Server
 from msmq.service.server_ports import StartError
-from msmq.service.tap import ExitStatus, Options, TwistdService, makeService
+from msmq.service.tap import Options, makeService
+from msmq.service.twistd_service import ExitStatus, TwistdService
 
 
 def parsed(*arguments: str) -> Options:
@@ -73,6 +74,7 @@ class MakeServiceTests(SynchronousTestCase):
         service = makeService(parsed("--name", "ALPHA", "--address", "127.0.0.9", "--data", "here"))
         verifyObject(IService, service)
         assert isinstance(service, TwistdService)
+        assert isinstance(service.server, Server)
         configuration = service.server.configuration
         self.assertEqual(configuration.queue_manager.name, "ALPHA")
         self.assertEqual(configuration.queue_manager.data, Path.cwd() / "here")

@@ -127,6 +127,7 @@ ROOMS = {
             "net",
             "control",
             "service",
+            "bridge_program",
             "pipeline",
             "double",
             "toml",
@@ -168,6 +169,10 @@ ROOMS = {
     ),
     # Keeps the archive by a process of the pipeline, which it never imports.
     "archive_service": Room(6, BELOW_PROVIDERS),
+    # The bridge as a process of its own.
+    "bridge_program": Room(
+        6, (*BELOW_PROVIDERS, "net", "control", "service", "bridge_service", "web", "toml", "version")
+    ),
     # Copies for a second consumer.
     "shadow_service": Room(6, (*BELOW_PROVIDERS, "manager", "durable", "toml")),
     # The doors: what users import, and what their tests import.
@@ -221,6 +226,11 @@ SAME_LEVEL = {
     ("client", "control"),
     ("bridge_service", "control"),
     ("bridge_service", "client"),
+    ("bridge_program", "bridge_service"),
+    ("bridge_program", "control"),
+    ("bridge_program", "service"),
+    ("bridge_program", "web"),
+    ("cli", "bridge_program"),
     ("cli", "service"),
     ("cli", "pipeline"),
     ("testing", "msmq"),

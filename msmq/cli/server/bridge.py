@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.server.config import report_problems
 
 _COLUMNS: Final = (
     "name",
@@ -24,7 +25,22 @@ _TESTED: Final = ("message", "destination", "body_size", "reason")
 @click.group
 @common_options
 def bridge() -> None:
-    """List, show, pause, resume and test the routes to other brokers."""
+    """List, show, pause, resume and test the routes to other brokers; check a configuration."""
+
+
+@bridge.command("check")
+@click.argument("file")
+@common_options
+@pass_settings
+def bridge_check(settings: Settings, file: str) -> int:
+    """List all faults of FILE, the configuration of twistd msmq-bridge, each with its line.
+
+    Status 1 if there is a fault.
+    """
+    settings.refuse_on()
+    from msmq.bridge_program.configuration import check_bridge
+
+    return report_problems(settings.output, check_bridge(file), file, "msmq bridge check")
 
 
 @bridge.command("list")

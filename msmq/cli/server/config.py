@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
-from msmq.cli.output import complain
+from msmq.cli.output import Output, complain
 from msmq.quoting import quoted
+
+if TYPE_CHECKING:
+    from msmq.service.configuration import ConfigurationProblem
 
 _COLUMNS: Final = ("key", "value", "source", "line", "applied_by", "differs", "next")
 
@@ -32,8 +36,11 @@ def config_check(settings: Settings, file: str) -> int:
     settings.refuse_on()
     from msmq.service.configuration import check
 
-    output = settings.output
-    problems = check(file)
+    return report_problems(settings.output, check(file), file, "msmq config check")
+
+
+def report_problems(output: Output, problems: Sequence[ConfigurationProblem], file: str, command: str) -> int:
+    """Print the problems of a configuration, and the first fault on standard error; the exit status."""
     for problem in problems:
         if output.as_json:
             keys = ("path", "line", "key", "problem")
@@ -45,7 +52,7 @@ def config_check(settings: Settings, file: str) -> int:
     faults = [problem for problem in problems if not problem.is_warning]
     if faults:
         more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
-        complain(f"{faults[0]}{more}", "msmq config check")
+        complain(f"{faults[0]}{more}", command)
         return REFUSED
     if problems:
         return DONE

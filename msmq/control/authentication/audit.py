@@ -14,7 +14,6 @@ from twisted.logger import Logger
 
 from msmq.control.authentication.callers import Caller
 from msmq.control.protocol.refusals import internal_error
-from msmq.interfaces.manager.queue_manager import IAdministration
 from msmq.persistence.changes import ADMINISTERED
 from msmq.quoting import shown
 from msmq.structures.identifiers import MessageIdentifier
@@ -57,12 +56,15 @@ class AuditedOperation:
 
 
 class Audit:
-    """Writes operations and their callers to the log and the event log."""
+    """Writes operations and their callers to the log and the event log.
+
+    @param note: appends to the event log; see L{msmq.interfaces.IAdministration.note}.
+    """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, manager: IAdministration) -> None:
-        self._manager = manager
+    def __init__(self, note: Callable[..., object]) -> None:
+        self._note = note
 
     async def change(
         self, caller: Caller, operation: AuditedOperation, work: Callable[[], Awaitable[_T]]
@@ -115,7 +117,7 @@ class Audit:
         )
         # A failed operation has changed no message, which may not even exist.
         message = operation.message if error is None else None
-        self._manager.note(ADMINISTERED, line, queue=shown(operation.queue, _LONGEST), message=message)
+        self._note(ADMINISTERED, line, queue=shown(operation.queue, _LONGEST), message=message)
 
 
 def _result(result: object) -> str:

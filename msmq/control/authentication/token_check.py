@@ -27,7 +27,7 @@ from msmq.control.server.http.responses import to_json
 from msmq.wire.addresses import counted_host
 
 if TYPE_CHECKING:
-    from msmq.control.server.factory import ControlSite
+    from msmq.control.server.api_site import ApiSite
     from msmq.control.server.http.limits import ControlLimits
     from msmq.control.server.sending.pipeline import PausableSource
     from msmq.control.server.sending.request_body import SendBody
@@ -224,7 +224,7 @@ class TokenSite(Site):
     requestFactory = TokenRequest
 
     def __init__(
-        self, site: ControlSite, tokens: TokenAuthentication, clock: IReactorTime, **bounds: Any
+        self, site: ApiSite, tokens: TokenAuthentication, clock: IReactorTime, **bounds: Any
     ) -> None:
         """Require tokens for a site.
 
@@ -258,8 +258,8 @@ class TokenSite(Site):
     def disconnected(self, channel: ControlChannel) -> None:
         """Nothing, as L{connected}."""
 
-    def send_body(self, source: PausableSource) -> SendBody:
-        """See L{ControlSite.send_body}."""
+    def send_body(self, source: PausableSource) -> SendBody | None:
+        """See L{ApiSite.send_body}."""
         return self._site.send_body(source)
 
     def acceptableProtocols(self) -> list[bytes]:

@@ -72,7 +72,7 @@ def make_api(
     archive: IArchive,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
-    context = ResourceContext(manager, limits, clock, Audit(manager))
+    context = ResourceContext(limits, clock, Audit(manager.note), manager)
     families: list[ResourceFamily] = [
         ServerResources(context, members, archive),
         AlarmResources(context, bridges, archive),
@@ -97,7 +97,7 @@ def make_api(
         ArchiveResources(context, archive),
     ]
     families.append(DescriptionResources(families, _describe))
-    return make_tree(families, RoleCheck(clock).admit, _unknown, _refused)
+    return make_tree(families, RoleCheck(clock).admit, refuse_unknown, refuse_request)
 
 
 def _describe(families: Iterable[ResourceFamily]) -> object:
@@ -107,7 +107,7 @@ def _describe(families: Iterable[ResourceFamily]) -> object:
     return describe_api(families)
 
 
-def _unknown(request: IRequest, failure: Failure) -> bytes:
+def refuse_unknown(request: IRequest, failure: Failure) -> bytes:
     """Refuse an unknown path or method."""
     assert isinstance(request, ControlRequest)
     path = request.path.decode("utf-8", "replace")
@@ -120,7 +120,7 @@ def _unknown(request: IRequest, failure: Failure) -> bytes:
     return _refusal_of(request, error)
 
 
-def _refused(request: IRequest, failure: Failure) -> bytes | Deferred[None]:
+def refuse_request(request: IRequest, failure: Failure) -> bytes | Deferred[None]:
     """Answer a refusal of the queue manager, or an internal error."""
     assert isinstance(request, ControlRequest)
     error = failure.value

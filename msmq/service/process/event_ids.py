@@ -224,6 +224,9 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "route {route} of the bridge is no longer blocked": 5904,
     "route {route} of the bridge cannot store a dead letter: {reason}": 5905,
     "route {route} of the bridge has failed": 5906,
+    "{kind}: message {identifier} of {queue}: {reason}": 5911,
+    "bridge_program|{line}": 5921,
+    "undoing the start of a bridge": 5922,
     "messages that are in process do not end; they are processed again": 6001,
     "messages of {queue} cannot be read: {error}{others}": 6002,
     "a message that was processed is removed from {queue} later: {error}": 6003,
@@ -245,6 +248,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
 """The number of each line by its format; a format that stands for whole lines has its room before it."""
 
 WHOLE_LINES: Final[Mapping[str, str]] = {
+    "bridge_program|{line}": "start of a bridge: queue managers, addresses",
     "control|{line}": "audit: the caller, and the change or the refusal",
     "manager|{reason}": "the directory is unreachable, or acknowledgements wait for a sender; the reason",
     "service|{line}": "start and stop: identity, addresses, store, a mistake that ends the start",

@@ -75,7 +75,9 @@ def make_console(
     @param zone: the time zone of the times shown; C{None} for that of the process.
     """
     renderer = PageRenderer(manager.inspection.status().name, zone)
-    context = PageContext(manager, renderer, clock, readiness, now, bridges, archive, access, Audit(manager))
+    context = PageContext(
+        manager, renderer, clock, readiness, now, bridges, archive, access, Audit(manager.note)
+    )
     families: list[ResourceFamily] = [
         OverviewPage(context),
         QueuePages(context),

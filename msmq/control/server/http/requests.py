@@ -72,8 +72,8 @@ class RequestSite(Protocol):
     limits: ControlLimits
     request_memory: RequestMemory
 
-    def send_body(self, source: PausableSource) -> SendBody:
-        """Create the consumer of a stream of records in a request body."""
+    def send_body(self, source: PausableSource) -> SendBody | None:
+        """Create the consumer of a stream of records in a request body; C{None} if there is none."""
 
 
 class ControlRequest(Request):
@@ -108,10 +108,10 @@ class ControlRequest(Request):
         if self.role is None:
             self.role = site.role_without_token
         # The messages of a stream are sent while it arrives.
+        body = None
         if _content_type(self) == CONTENT_TYPE and self._is_for_stream() and self.may("POST", _STREAM):
-            self.content = site.send_body(self.connection)
-        else:
-            self.content = BoundedContent(site.limits.request_body)
+            body = site.send_body(self.connection)
+        self.content = BoundedContent(site.limits.request_body) if body is None else body
 
     def may(self, method: str, route: str) -> bool:
         """Whether the role of the caller suffices for a route of the API."""

@@ -14,7 +14,7 @@ from msmq.control.server.http.requests import ControlRequest, parameters, refuse
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
 from msmq.control.server.messages.properties import number
-from msmq.control.server.resources.context import ResourceContext, at_once, without_parameters
+from msmq.control.server.resources.context import AnswerContext, at_once, without_parameters
 from msmq.interfaces.bridges import BridgeRouteSummary, IBridges
 
 MOST_TESTED: Final = 100
@@ -28,7 +28,7 @@ class BridgeResources:
 
     app = Klein()
 
-    def __init__(self, context: ResourceContext, bridges: IBridges) -> None:
+    def __init__(self, context: AnswerContext, bridges: IBridges) -> None:
         self._context = context
         self._bridges = bridges
 

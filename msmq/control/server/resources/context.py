@@ -32,13 +32,12 @@ async def at_once(work: Callable[[], _T]) -> _T:
 
 
 @attrs.frozen
-class ResourceContext:
-    """Shared context of the resources: the queue manager, the limits and the audit log.
+class AnswerContext:
+    """Shared context of resources: the limits and the audit log.
 
     @ivar audit: records administrative changes with their callers.
     """
 
-    manager: IQueueManager
     limits: ControlLimits
     clock: IReactorTime
     audit: Audit
@@ -70,6 +69,13 @@ class ResourceContext:
         """
         refuse_rest(parameters(request), "those in the request body")
         return json_body(request, self.limits.document)
+
+
+@attrs.frozen
+class ResourceContext(AnswerContext):
+    """Shared context of the resources of a queue manager."""
+
+    manager: IQueueManager
 
 
 def without_parameters(request: ControlRequest) -> None:

@@ -1,0 +1,171 @@
+"""BridgeServer: a bridge that is a process of its own, in the order of its start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from twisted.application.service import Service
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from msmq.bridge_program.settings import BridgeConfiguration
+from msmq.bridge_service.control_queues import ControlQueues
+from msmq.bridge_service.queues import IBridgedQueues
+from msmq.bridge_service.service import BridgeService
+from msmq.bridge_service.settings import InwardSettings, OutwardSettings
+from msmq.control.authentication.guess_limit import TokenGuessLimit
+from msmq.control.authentication.token_authentication import TokenAuthentication
+from msmq.control.authentication.token_file import TokenFile
+from msmq.control.authentication.tokens import TokenError
+from msmq.control.server.api_site import ApiSite
+from msmq.control.server.bridge_site import make_bridge_site
+from msmq.net.endpoints import socket_text
+from msmq.service.control_socket import listen_on_control_socket
+from msmq.service.data_directory.data_lock import DataLock
+from msmq.service.server_ports import ServerPorts, StartError
+from msmq.structures.status import MQError, Status
+
+
+class BridgeServer(Service):
+    """Starts the routes of a configuration, its API and its web endpoint.
+
+    Queue managers and brokers may be away: their routes wait for them.
+
+    @ivar started: fires when it has started, or fails with the reason.
+    @ivar lost: never fires; there is one bridge for its data directory.
+    @ivar bridge: the routes; C{None} before the start and after the stop.
+    @ivar web: address and port of the web endpoint; C{None} without one.
+    """
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self, configuration: BridgeConfiguration, reactor: IReactorTime) -> None:
+        self.configuration = configuration
+        self.started: Deferred[None] = Deferred()
+        self.lost: Deferred[Exception] = Deferred()
+        self.bridge: BridgeService | None = None
+        self.web: tuple[str, int] | None = None
+        self._reactor = reactor
+        self._undo: list[Callable[[], object]] = []
+        self._control_socket: Path | None = None
+        self._ports = ServerPorts(reactor, self._undo.append, self._log_line)
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """The addresses on which it listens."""
+        web = [] if self.web is None else [f"TCP {socket_text(*self.web)}"]
+        return [*([] if self._control_socket is None else [str(self._control_socket)]), *web]
+
+    def startService(self) -> None:
+        """Start; C{started} fires with the result."""
+        Service.startService(self)
+        self.started = Deferred.fromCoroutine(self._start())
+
+    def stopService(self) -> Deferred[None]:
+        """Stop in the reverse order; fires when all is stopped."""
+        Service.stopService(self)
+        self.started.addErrback(lambda _: None)
+        self.started.cancel()
+        return Deferred.fromCoroutine(self._stop())
+
+    def reload(self) -> dict[str, Any]:
+        """Refuse: every change of the configuration needs a restart, which loses nothing.
+
+        @raise MQError: always.
+        """
+        raise MQError(
+            Status.MQ_ERROR_UNSUPPORTED_OPERATION, "a bridge reads its configuration at its start; restart it"
+        )
+
+    def remove_control_socket(self) -> None:
+        """See L{Server.remove_control_socket<msmq.service.server.Server.remove_control_socket>}."""
+        if self._control_socket is not None:
+            self._control_socket.unlink(missing_ok=True)
+            self._control_socket = None
+
+    async def _start(self) -> None:
+        try:
+            await self._start_in_order()
+        except BaseException:
+            self._abandon()
+            raise
+
+    async def _start_in_order(self) -> None:
+        configuration = self.configuration
+        lock = DataLock(configuration.data)
+        lock.acquire()
+        self._undo.append(lock.release)
+        bridge = BridgeService(
+            configuration.routes, self._queues, self._reactor, configuration.data / "bridge"
+        )
+        api = make_bridge_site(bridge, self._reactor)
+        if configuration.control is not None:
+            port = await listen_on_control_socket(
+                self._reactor, configuration.control, api, configuration.control_group
+            )
+            self._control_socket = configuration.control
+            self._undo.append(port.stopListening)
+        if configuration.web is not None:
+            await self._listen_for_web(bridge, api)
+        self._undo.append(bridge.stop)
+        bridge.start()
+        self.bridge = bridge
+        servers = ", ".join(f"{name} ({where})" for name, where in configuration.control_servers.items())
+        self._log_line(f"bridge {configuration.name}, {len(bridge.routes)} routes; queue managers: {servers}")
+        self._log_line(
+            f"control socket {configuration.control or 'off'}, data directory {configuration.data}"
+        )
+
+    def _queues(self, route: OutwardSettings | InwardSettings) -> IBridgedQueues:
+        queues = ControlQueues.at(self.configuration.control_servers[route.queue_manager], self._reactor)
+        self._undo.append(queues.close)
+        return queues
+
+    async def _listen_for_web(self, bridge: BridgeService, api: ApiSite) -> None:
+        # A bridge without a web endpoint never imports it.
+        from msmq.web.bridge_endpoint import bridge_web_site
+
+        configuration = self.configuration
+        endpoint = configuration.web
+        assert endpoint is not None
+        tokens = None
+        if configuration.token_file is not None:
+            try:
+                accepted = TokenFile(configuration.token_file)
+            except TokenError as error:
+                raise StartError(str(error)) from error
+            tokens = TokenAuthentication(accepted, TokenGuessLimit(), self._reactor)
+        site = bridge_web_site(
+            configuration.name,
+            bridge,
+            self._reactor,
+            api=api,
+            tokens=tokens,
+            is_loopback=endpoint.is_loopback,
+            is_running=lambda: self.bridge is not None,
+        )
+        port = await self._ports.listen("web", endpoint, site, None)
+        host = cast(IPv4Address | IPv6Address, port.getHost())
+        self.web = (host.host, host.port)
+        self._log_line(f"web on {socket_text(*self.web)}")
+
+    async def _stop(self) -> None:
+        """Undo the steps of the start in reverse order, one after the other."""
+        self.bridge = self.web = None
+        while self._undo:
+            await maybeDeferred(self._undo.pop())
+        self._control_socket = None
+
+    def _abandon(self) -> None:
+        """Undo the start without waiting: nothing was forwarded yet."""
+        while self._undo:
+            maybeDeferred(self._undo.pop()).addErrback(
+                lambda failure: self.log.failure("undoing the start of a bridge", failure)
+            )
+
+    def _log_line(self, line: str) -> None:
+        self.log.info("{line}", line=line)

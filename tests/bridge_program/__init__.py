@@ -1,0 +1,1 @@
+"""Tests of the bridge as a process of its own."""
