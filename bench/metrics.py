@@ -19,6 +19,7 @@ from twisted.internet.task import react as run_reactor
 
 from msmq.interfaces.archive import NoArchive
 from msmq.interfaces.bridges import NoBridges
+from msmq.interfaces.shadows import NoShadows
 from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
@@ -78,6 +79,7 @@ async def _measure(reactor: Any, count: int) -> list[tuple[float, float, int]]:
             reloads={},
             bridges=NoBridges(),
             drains=manager.drains,
+            shadows=NoShadows(),
         )
         found = [await _scrape(exposition, clock) for _ in range(ROUNDS)]
         await server.stopService()

@@ -26,6 +26,9 @@ class ShadowSummary:
     @ivar copied: messages that were copied since the shadow began.
     @ivar skipped: messages that could not be copied.
     @ivar sequence: the sequence number in the message log of the last one.
+    @ivar behind: messages in the message log behind that one, which are not copied yet.
+    @ivar copied_since_start: those of C{copied} since the start of the server, and C{skipped_since_start}
+        those of C{skipped}.
     """
 
     queue: str
@@ -39,6 +42,9 @@ class ShadowSummary:
     copied: int
     skipped: int
     sequence: int
+    behind: int
+    copied_since_start: int
+    skipped_since_start: int
 
 
 @attrs.frozen

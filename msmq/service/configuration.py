@@ -311,6 +311,7 @@ class _Reading:
         """Fill in options and defaults, and check the values against each other."""
         self._take_options(overrides)
         queue_manager = self._queue_manager()
+        bridges = self._bridges(queue_manager.name)
         return Configuration(
             queue_manager=queue_manager,
             listen=self._listen(queue_manager.data, overrides.address),
@@ -336,8 +337,8 @@ class _Reading:
             log=LogSettings(**self._fields("log", LogSettings)),
             web=WebSettings(**self._fields("web", WebSettings)),
             security=self._security(),
-            bridges=self._bridges(queue_manager.name),
-            shadows=self._shadows(),
+            bridges=bridges,
+            shadows=self._shadows(bridges),
             archive=self._archive(queue_manager.data),
         )
 
@@ -350,9 +351,12 @@ class _Reading:
 
         return RouteTables(name, self._refuse).read(self._bridge_tables[-1])
 
-    def _shadows(self) -> tuple[ShadowSettings, ...]:
+    def _shadows(self, bridges: Sequence[OutwardSettings | InwardSettings]) -> tuple[ShadowSettings, ...]:
         """The shadows of queues; of several files with such tables the last one counts."""
-        return ShadowTables(self._refuse).read(self._shadow_tables[-1]) if self._shadow_tables else ()
+        if not self._shadow_tables:
+            return ()
+        routes = {each.name: each.queue for each in bridges if not hasattr(each, "broker_queue")}
+        return ShadowTables(self._refuse, routes).read(self._shadow_tables[-1])
 
     def _archive(self, data: Path) -> ArchiveSettings:
         fields = self._fields("archive", ArchiveSettings)

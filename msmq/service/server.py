@@ -459,6 +459,7 @@ class Server(Service):
             reloads=self._reloads,
             bridges=parts.bridge,
             archive=parts.archive,
+            shadows=parts.shadows,
         )
         port = await self._ports.listen("web", endpoint, site, parts.tls)
         host = cast(IPv4Address | IPv6Address, port.getHost())

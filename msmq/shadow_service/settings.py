@@ -22,6 +22,9 @@ MOST_SHADOWS: Final = 64
 CORRELATION: Final = "correlation"
 """Answers are paired by the identifiers of the messages that they answer."""
 
+ROUTE: Final = "bridge:"
+"""What a destination begins with that is a route of the bridge."""
+
 PAIRINGS: Final = (CORRELATION, "label", "body")
 
 
@@ -31,6 +34,7 @@ class ShadowSettings:
 
     @ivar queue: the path of a queue with a message log.
     @ivar to: where copies are sent: a format name, or the path of a queue.
+    @ivar route: the route of the bridge that forwards that queue; empty if C{to} is not such a route.
     @ivar original: the path of the queue with the answers to the messages; empty to compare nothing.
     @ivar shadow: the path of the queue with the answers to the copies.
     @ivar paired_by: how answers are paired.
@@ -43,6 +47,12 @@ class ShadowSettings:
     shadow: str = ""
     paired_by: str = CORRELATION
     late: float = 5.0
+    route: str = ""
+
+    @property
+    def destination(self) -> str:
+        """The destination, for people."""
+        return f"{ROUTE}{self.route}" if self.route else self.to
 
 
 def _path(text: str) -> None:
@@ -53,6 +63,8 @@ def _path(text: str) -> None:
 
 
 def _destination(text: str) -> None:
+    if text.startswith(ROUTE):
+        return
     if not is_format_name(text):
         _path(text)
         return
@@ -80,9 +92,11 @@ class ShadowTables:
     """Reads the tables, and collects everything that is wrong.
 
     @ivar refuse: called with the key and the problem.
+    @ivar routes: the routes of the bridge to a broker, with the queues that they forward.
     """
 
     refuse: Callable[[KeyPath, str], None]
+    routes: Mapping[str, str] = attrs.field(factory=dict)
 
     def read(self, entries: object) -> tuple[ShadowSettings, ...]:
         """Read the value of the key C{shadow}."""
@@ -105,7 +119,7 @@ class ShadowTables:
     def _read(self, path: KeyPath, entry: Mapping[str, object]) -> ShadowSettings | None:
         kinds: Mapping[str, ValueKind] = {
             "queue": Text(_path, "the path of a queue"),
-            "to": Text(_destination, "a format name or a path"),
+            "to": Text(_destination, "a format name, a path or bridge:ROUTE"),
         }
         values: dict[str, Any] = {}
         is_valid = True
@@ -118,7 +132,18 @@ class ShadowTables:
             if key not in entry:
                 is_valid = False
                 self.refuse(path, f"has no {key}")
-        return ShadowSettings(**values) if is_valid else None
+        if not is_valid:
+            return None
+        if str(values["to"]).startswith(ROUTE):
+            route = values["to"].removeprefix(ROUTE)
+            if route not in self.routes:
+                known = ", ".join(self.routes) or "none"
+                self.refuse(
+                    (*path, "to"), f"names the route {quoted(route)}; the routes to a broker are: {known}"
+                )
+                return None
+            values |= {"route": route, "to": self.routes[route]}
+        return ShadowSettings(**values)
 
     def _read_compare(self, path: KeyPath, value: object, values: dict[str, Any]) -> bool:
         if not isinstance(value, dict):

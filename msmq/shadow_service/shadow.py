@@ -73,6 +73,7 @@ class Shadow:
         self._response_queue = None if response_queue is None else parse_format_name(response_queue)
         self._file: CopiedFile | None = None
         self._reason = ""
+        self._behind = self._copied = self._skipped = 0
         self._waiting: Deferred[object] | None = None
         self._is_stopping = False
         self._stopped: Deferred[None] | None = None
@@ -103,7 +104,7 @@ class Shadow:
         settings, file = self.settings, self._file
         return ShadowSummary(
             queue=settings.queue,
-            destination=settings.to,
+            destination=settings.destination,
             original_answers=settings.original,
             shadow_answers=settings.shadow,
             paired_by=settings.paired_by,
@@ -113,6 +114,9 @@ class Shadow:
             copied=0 if file is None else file.copied,
             skipped=0 if file is None else file.skipped,
             sequence=0 if file is None else file.sequence,
+            behind=self._behind,
+            copied_since_start=self._copied,
+            skipped_since_start=self._skipped,
         )
 
     def copies(self, after: int, count: int) -> Sequence[CopiedMessage]:
@@ -152,8 +156,12 @@ class Shadow:
             self._file = CopiedFile(self._path, extent.last)
         file = self._file
         found = await inspection.logged(self.settings.queue, file.sequence, BATCH)
+        self._behind = len(found)
         if not found:
             return 0
+        if len(found) == BATCH:
+            extent = await inspection.log_extent(self.settings.queue)
+            self._behind = max(self._behind, extent.last - file.sequence)
         messages = self._copies(found)
         try:
             sent = await self._send(found, messages)
@@ -166,6 +174,10 @@ class Shadow:
         file.add(
             [(logged.sequence, logged.view.identity, copy) for logged, copy in zip(found, sent, strict=True)]
         )
+        copied = sum(1 for copy in sent if copy)
+        self._copied += copied
+        self._skipped += len(sent) - copied
+        self._behind -= len(found)
         return len(found)
 
     def _copies(self, found: Sequence[LoggedMessage]) -> list[Message]:

@@ -19,6 +19,7 @@ from msmq.control.server.messages.json_records import json_record
 from msmq.interfaces.archive import IArchive, NoArchive
 from msmq.interfaces.bridges import IBridges, NoBridges
 from msmq.interfaces.decoding import IBodyDecoder
+from msmq.interfaces.shadows import IShadows, NoShadows
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.service import QueueManagerService
 from msmq.web.access.sessions import BrowserSessions
@@ -72,6 +73,7 @@ class WebEndpoint:
         reloads: Mapping[str, int],
         bridges: IBridges | None = None,
         archive: IArchive | None = None,
+        shadows: IShadows | None = None,
     ) -> WebSite:
         """Create the site that serves metrics, health and console of a queue manager, running or not.
 
@@ -83,6 +85,7 @@ class WebEndpoint:
             C{None} if it does not.
         @param bridges: the routes to other brokers; by default none.
         @param archive: the archive of the server; by default none.
+        @param shadows: the shadows of queues; by default none.
         """
         inspection = manager.inspection
         routes: IBridges = NoBridges() if bridges is None else bridges
@@ -96,6 +99,7 @@ class WebEndpoint:
             bridges=routes,
             drains=manager.drains,
             archive=archive,
+            shadows=NoShadows() if shadows is None else shadows,
         )
 
         def current_readiness() -> Readiness:

@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
 from msmq.interfaces.drains import IDrains
+from msmq.interfaces.shadows import IShadows
 from msmq.interfaces.storage import IMessageStore, IStoreVerification
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.measurements import Measurements, QueueMeasurement
@@ -33,6 +34,7 @@ from msmq.web.metrics import (
     QUEUE_METRICS,
     RELOADS,
     SERVER_METRICS,
+    SHADOW_METRICS,
     STANDBY,
     STORE_BYTES,
     STORE_COMMITS,
@@ -104,6 +106,7 @@ class Exposition:
     @param bridges: the routes to other brokers.
     @param drains: the queues that are drained.
     @param archive: the archive of the server.
+    @param shadows: the queues with a shadow.
     """
 
     def __init__(
@@ -117,7 +120,9 @@ class Exposition:
         bridges: IBridges,
         drains: IDrains,
         archive: IArchive,
+        shadows: IShadows,
     ) -> None:
+        self._shadows = shadows
         self._archive = archive
         self._bridges = bridges
         self._drains = drains
@@ -178,6 +183,9 @@ class Exposition:
         if measurements.is_running and (drains := self._drains.summaries()):
             for drain_metric, figure in DRAIN_METRICS.items():
                 parts.append(exposed(drain_metric, [((each.queue,), figure(each)) for each in drains]))
+        if shadows := self._shadows.summaries():
+            for shadow_metric, value in SHADOW_METRICS.items():
+                parts.append(exposed(shadow_metric, [((each.queue,), value(each)) for each in shadows]))
         for metric, found in self._instruments.store_samples():
             parts.append(exposed(metric, found))
         parts += map(without_creation, self._instruments.registry.collect())

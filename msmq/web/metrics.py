@@ -15,6 +15,7 @@ import attrs
 from msmq.interfaces.archive import ArchiveSummary
 from msmq.interfaces.bridges import BridgeRouteSummary
 from msmq.interfaces.drains import DrainSummary
+from msmq.interfaces.shadows import ShadowSummary
 from msmq.manager.administration.measurements import Measurements, OutgoingMeasurement, QueueMeasurement
 from msmq.session.packet_counts import TrafficCounts
 
@@ -215,6 +216,24 @@ DRAIN_METRICS: Final[Mapping[Metric, Callable[[DrainSummary], float]]] = {
 }
 """One sample for each queue that is drained."""
 
+SHADOW_METRICS: Final[Mapping[Metric, Callable[[ShadowSummary], float]]] = {
+    _counter(
+        "msmq_shadow_copied_total", "Messages of a queue that were copied to a second consumer.", "queue"
+    ): lambda shadow: shadow.copied_since_start,
+    _counter(
+        "msmq_shadow_skipped_total",
+        "Messages of a queue with a shadow that could not be copied; the event log has the reasons.",
+        "queue",
+    ): lambda shadow: shadow.skipped_since_start,
+    _gauge("msmq_shadow_behind", "Messages of a queue with a shadow that are not copied yet.", "queue"): (
+        lambda shadow: shadow.behind
+    ),
+    _gauge("msmq_shadow_running", "1 while the shadow of a queue copies, 0 while it waits.", "queue"): (
+        lambda shadow: shadow.condition == "running"
+    ),
+}
+"""One sample for each queue with a shadow."""
+
 OUTGOING_METRICS: Final[Mapping[Metric, Callable[[OutgoingMeasurement], float]]] = {
     _gauge("msmq_outgoing_queue_messages", "Messages in an outgoing queue.", "queue", "state"): (
         lambda queue: queue.messages
@@ -398,6 +417,7 @@ ALL_METRICS: Final = (
     *BRIDGE_METRICS,
     *ARCHIVE_METRICS,
     *DRAIN_METRICS,
+    *SHADOW_METRICS,
     *STORE_METRICS,
     COMMIT_SECONDS,
     TURN_SECONDS,

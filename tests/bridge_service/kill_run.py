@@ -5,9 +5,6 @@ The routes are in the queue managers, or in a bridge of its own, which is killed
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +20,7 @@ import pika
 from msmq.client import Client, message_to
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
-from tests.servers.prepared import PreparedProcess
+from tests.servers.killed import KilledProcess
 from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER, RabbitServer
 
 PATIENCE: Final = 120.0
@@ -38,43 +35,13 @@ WINDOW: Final = 64
 ORDERS: Final = ".\\private$\\orders"
 
 
-class _Killed:
-    """A command of C{twistd} that is killed and started again on what it left behind."""
-
-    def __init__(self, directory: Path, name: str, command: str, configuration: str) -> None:
-        self._data = directory / name
-        self.socket = self._data / "control.sock"
-        path = directory / f"{name}.toml"
-        path.write_text(configuration)
-        self._log = directory / f"{name}.log"
-        self._command = [
-            os.fspath(Path(sys.executable).with_name("twistd")),
-            *("-n", "--pidfile=", command, "--name", name, "--data", os.fspath(self._data)),
-            *("--config", os.fspath(path)),
-        ]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start the process."""
-        with self._log.open("ab") as log:
-            self._process = PreparedProcess(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
-
-    def kill(self) -> None:
-        """Kill the process at any moment."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-
-
-class _Server(_Killed):
+class _Server(KilledProcess):
     """A C{twistd msmq}; the client waits until it runs."""
 
     def __init__(self, directory: Path, name: str, routes: str) -> None:
         listen = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
         super().__init__(directory, name, "msmq", listen + routes)
-        self.client = Client(self._data, reconnect=PATIENCE)
+        self.client = Client(self.data, reconnect=PATIENCE)
 
 
 @attrs.define
@@ -127,7 +94,7 @@ class KillRun:
             *self._judge("the queue", wanted, arrived, 1),
         ]
 
-    def _processes(self, to: str, back: str) -> dict[str, _Killed]:
+    def _processes(self, to: str, back: str) -> dict[str, KilledProcess]:
         """The queue managers, and the bridge if it is a process of its own."""
         more = f"window = {WINDOW}\nretry = 0.1\nretry_maximum = 0.3\n"
         if not self.has_program:
@@ -143,7 +110,7 @@ class KillRun:
             f'[[bridge]]\nname = "out"\nfrom = \'ALPHA:{ORDERS}\'\nto = "{to}"\n{more}'
             f'[[bridge]]\nname = "in"\nfrom = "{back}"\nto = \'BETA:{ORDERS}\'\n{more}'
         )
-        bridge = _Killed(self.directory, "BRIDGE", "msmq-bridge", configuration)
+        bridge = KilledProcess(self.directory, "BRIDGE", "msmq-bridge", configuration)
         return {"sender": sender, "receiver": receiver, "bridge": bridge}
 
     def _victims(self, chance: Random, names: Sequence[str]) -> list[str]:
@@ -182,7 +149,7 @@ class KillRun:
         connection.close()
         return found
 
-    def _arrived(self, server: _Server, bridge: _Killed, number: int) -> Counter[bytes]:
+    def _arrived(self, server: _Server, bridge: KilledProcess, number: int) -> Counter[bytes]:
         """What a consumer finds in the queue of the receiver."""
         found: Counter[bytes] = Counter()
         with server.client.consume(ORDERS, timeout=PATIENCE) as consumer:
@@ -200,7 +167,7 @@ class KillRun:
         return found
 
     @staticmethod
-    def _is_busy(bridge: _Killed) -> bool:
+    def _is_busy(bridge: KilledProcess) -> bool:
         try:
             route = ControlClient(bridge.socket).bridge("in")
         except MQError:

@@ -61,6 +61,7 @@ class ShadowTests(NodesTestCase):
         self.assertEqual(self.bodies(self.alpha, ORDERS), [b"2", b"3"])
         summary = self.shadows.summary(ORDERS)
         self.assertEqual((summary.condition, summary.copied, summary.skipped), ("running", 3, 0))
+        self.assertEqual((summary.copied_since_start, summary.behind), (3, 0))
 
     def test_answers_go_nowhere_else(self) -> None:
         """A copy requests no acknowledgements, and its answers go to the queue of the comparison."""
@@ -190,6 +191,18 @@ class TableTests(NodesTestCase):
                     late=2.0,
                 ),
             ),
+        )
+
+    def test_route_of_the_bridge(self) -> None:
+        """The destination may be a route to a broker: the queue that it forwards."""
+        problems: list[object] = []
+        tables = ShadowTables(lambda *problem: problems.append(problem), {"copies": ".\\private$\\copies"})
+        (found,) = tables.read([{"queue": ORDERS, "to": "bridge:copies"}])
+        self.assertEqual((found.to, found.destination), (".\\private$\\copies", "bridge:copies"))
+        self.assertEqual(tables.read([{"queue": ORDERS, "to": "bridge:other"}]), ())
+        self.assertEqual(
+            problems,
+            [(("shadow", 0, "to"), "names the route 'other'; the routes to a broker are: copies")],
         )
 
     def test_mistakes(self) -> None:

@@ -16,6 +16,7 @@ from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
 from msmq.interfaces.archive import IArchive
 from msmq.interfaces.bridges import IBridges
+from msmq.interfaces.shadows import IShadows
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.web.endpoint import WebEndpoint
@@ -36,6 +37,7 @@ class WebTestCase(NodesTestCase):
     tokens: tuple[str, ...] = ()
     bridges: IBridges | None = None
     archive: IArchive | None = None
+    shadows: IShadows | None = None
 
     def setUp(self) -> None:
         self.disk = Disk()
@@ -59,6 +61,7 @@ class WebTestCase(NodesTestCase):
             reloads={"done": 0},
             bridges=self.bridges,
             archive=self.archive,
+            shadows=self.shadows,
         )
 
     def node(self, name: str, identifier: Any, **kwargs: Any) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -13,8 +13,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
+from zope.interface import implementer
 
 from msmq.directory.memory import MemoryDirectory
+from msmq.interfaces.shadows import CopiedMessage, IShadows, ShadowSummary, no_shadow
 from msmq.manager.administration import measurements
 from msmq.membership.objects import EnterpriseObject
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
@@ -233,11 +235,43 @@ class StoreMetricsTests(WebTestCase):
         self.assertEqual(self.value("msmq_events_total", event="administered"), 1)
 
 
+@implementer(IShadows)
+class OneShadow:
+    """A shadow that waits."""
+
+    def summaries(self) -> Sequence[ShadowSummary]:
+        return [
+            ShadowSummary(
+                queue=ORDERS,
+                destination="bridge:copies",
+                original_answers="",
+                shadow_answers="",
+                paired_by="correlation",
+                late=5.0,
+                condition="waiting",
+                reason="the quota is used up",
+                copied=9,
+                skipped=1,
+                sequence=10,
+                behind=2,
+                copied_since_start=8,
+                skipped_since_start=1,
+            )
+        ]
+
+    def summary(self, queue: str) -> ShadowSummary:
+        raise no_shadow(queue)
+
+    def copies(self, queue: str, after: int = 0, count: int = 0) -> Sequence[CopiedMessage]:
+        raise no_shadow(queue)
+
+
 class ExpositionTests(WebTestCase):
     """The text as a whole."""
 
     bridges = OneRoute()
     archive = OneArchive()
+    shadows = OneShadow()
 
     windows_names = True
 
@@ -263,6 +297,9 @@ class ExpositionTests(WebTestCase):
             self.assertIn(f"{name}_bucket", found)
         self.assertEqual(list(found["msmq_bridge_forwarded_total"].values()), [7])
         self.assertEqual(list(found["msmq_archive_lag_seconds"].values()), [2.5])
+        self.assertEqual(found["msmq_shadow_copied_total"], {(("queue", ORDERS),): 8})
+        self.assertEqual(found["msmq_shadow_behind"], {(("queue", ORDERS),): 2})
+        self.assertEqual(found["msmq_shadow_running"], {(("queue", ORDERS),): 0})
         self.assertEqual(found["msmq_drain_moved_total"], {(("queue", ORDERS),): 1})
         for name in exported:
             for labels in found[name]:
