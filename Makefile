@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store soak-servers crash faults chaos simulate standby-kills bridge-chaos drain stream operator-day fuzz mutants lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store soak-servers crash faults chaos simulate standby-kills bridge-chaos bridge-soak shadow-kills drain stream operator-day fuzz mutants lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -100,6 +100,16 @@ chaos: $(INSTALLED)
 bridge-chaos: $(INSTALLED)
 	MSMQ_BRIDGE_KILLS=$${MSMQ_BRIDGE_KILLS:-100} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_bridge tests.bridge_service.test_kills
+
+# Routes inside two queue managers and of a bridge beside them: memory, descriptors and counts.  MINUTES is how long.
+bridge-soak: $(INSTALLED)
+	MSMQ_BRIDGE_SOAK=$${MINUTES:-60} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_bridge_soak tests.bridge_service.test_soak
+
+# A server with a shadow that is killed while messages arrive.
+shadow-kills: $(INSTALLED)
+	MSMQ_SHADOW_KILLS=$${MSMQ_SHADOW_KILLS:-100} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_shadow tests.shadow_service.test_kills
 
 # A drain of 100,000 messages while 1,000 a second arrive, and both queue managers are killed: minutes.
 drain: $(INSTALLED)

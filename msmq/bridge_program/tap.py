@@ -20,7 +20,7 @@ from msmq.service.process.twistd_log import LoggedOptions, file_observer, log_ou
 from msmq.service.twistd_service import ExitStatus, ReloadingReactor, TwistdService
 
 
-class Options(LoggedOptions):
+class BridgeOptions(LoggedOptions):
     """The options of C{twistd msmq-bridge}."""
 
     synopsis = "--config FILE [options]"
@@ -35,7 +35,10 @@ class Options(LoggedOptions):
     ]
 
 
-def makeService(options: Options) -> IService:
+Options = BridgeOptions
+
+
+def makeService(options: BridgeOptions) -> IService:
     """Create the service that C{twistd msmq-bridge} runs.
 
     @raise SystemExit: the configuration cannot be used; its text has a line for each problem.

@@ -128,11 +128,17 @@ class OutwardRoute(BridgeRoute):
     async def _receive(self) -> None:
         """Take messages from the queue as long as there is room for them in flight."""
         delay = self.settings.broker.retry
+        is_missing = False
         while True:
             try:
                 await self._receive_next()
                 delay = self.settings.broker.retry
+                if is_missing and self._publisher is not None:
+                    # The queue can be read again.
+                    self._works()
+                is_missing = False
             except MQError as error:
+                is_missing = True
                 self._fails(f"queue {self.settings.queue}: {error}")
                 self._lose_source()
                 await deferLater(self._reactor, delay)

@@ -194,6 +194,23 @@ class OutwardMessageTests(BridgeTestCase):
         self.assertEqual(self.count(), 1)
 
 
+class SourceTests(BridgeTestCase):
+    """Queues that cannot be read."""
+
+    async def test_queue_is_missing(self) -> None:
+        """A route waits for its queue, and works when it was created."""
+        queue = await self.queue()
+        later = ".\\private$\\later"
+        route = self.route(self.outward(rules={"routing_key": queue}, queue=later))
+        await self.until(lambda: "MQ_ERROR_QUEUE_NOT_FOUND" in route.reason)
+        self.assertIs(route.condition, RouteCondition.WAITING)
+        await self.manager.create_queue(later)
+        await self.send(b"one", queue=later)
+        self.assertEqual(bodies(await self.get(queue, 1)), [b"one"])
+        await self.until(lambda: route.condition is RouteCondition.RUNNING)
+        self.assertEqual(route.reason, "")
+
+
 class InwardMessageTests(BridgeTestCase):
     """Messages from the broker that cannot be delivered."""
 

@@ -33,6 +33,12 @@ class KilledProcess:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
 
+    @property
+    def pid(self) -> int:
+        """The identifier of the process."""
+        assert self._process is not None
+        return int(self._process.pid)
+
     def kill(self) -> None:
         """Kill the process at any moment."""
         if self._process is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate  # type: ignore[import-untyped]
 import yaml  # type: ignore[import-untyped]
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -22,6 +23,15 @@ class ManifestTests(SynchronousTestCase):
         self.objects: dict[str, Any] = {each["kind"]: each for each in yaml.safe_load_all(text)}
         self.pods = self.objects["StatefulSet"]["spec"]
         [self.container] = self.pods["template"]["spec"]["containers"]
+
+    def test_schemas_of_kubernetes(self) -> None:
+        """Each object is what the schemas of Kubernetes allow, without an unknown field."""
+        versions = kubernetes_validate.latest_version()
+        for each in self.objects.values():
+            kubernetes_validate.validate(each, versions, strict=True)
+        self.objects["Service"]["spec"]["port"] = []
+        with self.assertRaisesRegex(kubernetes_validate.ValidationError, "'port' was unexpected"):
+            kubernetes_validate.validate(self.objects["Service"], versions, strict=True)
 
     def test_variables_are_keys_of_the_configuration(self) -> None:
         """Each variable is a key of a table, and the standby has a store that servers can share."""
