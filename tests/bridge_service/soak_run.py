@@ -20,9 +20,6 @@ from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER, RabbitServer
 PATIENCE: Final = 120.0
 """Seconds for the messages of one round."""
 
-ROUND: Final = 200
-"""Messages of each kind in a round."""
-
 BROKEN: Final = 20
 """After so many rounds all connections of the broker are closed."""
 
@@ -61,12 +58,14 @@ class SoakRun:
 
     Each round sends messages by either, and ends when all of them have arrived.
 
+    @ivar size: messages of each kind in a round.
     @ivar is_over: asked after each round.
     @ivar report: called with each sample.
     """
 
     directory: Path
     broker: RabbitServer
+    size: int
     is_over: Callable[[int], bool]
     report: Callable[[SoakSample], object]
     samples: list[SoakSample] = attrs.field(factory=list, init=False)
@@ -95,12 +94,12 @@ class SoakRun:
         rounds = arrived = 0
         while not self.is_over(rounds):
             rounds += 1
-            bodies = [b"%d.%d " % (rounds, number) + bytes(1000) for number in range(ROUND)]
+            bodies = [b"%d.%d " % (rounds, number) + bytes(1000) for number in range(self.size)]
             sender.send_all([message_to(_queue(kind), body) for body in bodies for kind in _KINDS])
             if rounds % BROKEN == SHORTEST // 2:
                 self.broker.control("close_all_connections", "soak")
             for consumer, kind in zip(consumers, _KINDS, strict=True):
-                found = _received(consumer, ROUND)
+                found = _received(consumer, self.size)
                 arrived += len(found)
                 if sorted(found) != sorted(bodies):
                     yield f"round {rounds}, {kind}: {len(found)} messages, {len(set(found))} different ones"

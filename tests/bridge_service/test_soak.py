@@ -20,6 +20,7 @@ from tests.servers.rabbitmq import shared_broker
 
 MINUTES: Final = float(os.environ.get("MSMQ_BRIDGE_SOAK", "0"))
 SHOWN: Final = 60.0
+SIZE: Final = 200 if MINUTES else 40
 
 
 class SoakTests(SynchronousTestCase):
@@ -41,9 +42,9 @@ class SoakTests(SynchronousTestCase):
         def is_over(rounds: int) -> bool:
             return rounds >= SHORTEST and time.monotonic() - begun >= MINUTES * 60
 
-        run = SoakRun(directory, shared_broker(), is_over, report)
+        run = SoakRun(directory, shared_broker(), SIZE, is_over, report)
         faults = run.run()
         if MINUTES:
             sys.stdout.write(f"\n{run.samples[-1]}\n")
         self.assertEqual(faults, [])
-        self.assertEqual(run.samples[-1].arrived, 2 * 200 * run.samples[-1].rounds)
+        self.assertEqual(run.samples[-1].arrived, 2 * SIZE * run.samples[-1].rounds)
