@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.threads import deferToThread
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
 from msmq.client import DeferredClient, DeferredConsumer, ReceivedBatch, message_to
+from msmq.control.client.client import ControlClient
+from msmq.control.client.locations import parse_location
 from msmq.control.client.streams import Delivered
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.bridge_messages import MessageForQueue, QueuedMessage
@@ -30,14 +33,16 @@ class ControlQueues:
     returns them to their positions.
 
     @param client: of the queue manager; it repeats no request by itself.
+    @param control: of the same one.
     """
 
     log: ClassVar[Logger] = Logger()
 
     sends_all_or_none = False
 
-    def __init__(self, client: DeferredClient) -> None:
+    def __init__(self, client: DeferredClient, control: ControlClient) -> None:
         self._client = client
+        self._control = control
         self._consumer: DeferredConsumer | None = None
         self._held: Deferred[None] | None = None
         self._is_resting = False
@@ -49,7 +54,8 @@ class ControlQueues:
         @param server: its location, such as C{unix:PATH}.
         """
         threaded = cast(IReactorFromThreads, reactor)
-        return cls(DeferredClient(server, reconnect=0, reactor=threaded))
+        control = ControlClient(parse_location(server))
+        return cls(DeferredClient(server, reconnect=0, reactor=threaded), control)
 
     def close(self) -> None:
         """Disconnect: messages that are not confirmed return to their queue."""
@@ -87,6 +93,23 @@ class ControlQueues:
     async def peek(self, queue: str, count: int) -> Sequence[QueuedMessage]:
         """See L{IBridgedQueues}."""
         return [_queued(each) for each in await self._client.peek(queue, count=count)]
+
+    async def holding(self, queue: str, messages: Mapping[str, int]) -> Collection[str]:
+        """See L{IBridgedQueues}."""
+        return await deferToThread(self._holding, queue, messages)
+
+    def _holding(self, queue: str, messages: Mapping[str, int]) -> Collection[str]:
+        found = set()
+        for identifier, lookup_id in messages.items():
+            try:
+                message = self._control.message(queue, lookup_id)
+            except MQError as error:
+                if error.status == Status.MQ_ERROR_MESSAGE_NOT_FOUND:
+                    continue
+                raise
+            if message["id"] == identifier:
+                found.add(identifier)
+        return found
 
     async def send(self, destination: str, messages: Sequence[MessageForQueue]) -> Sequence[str]:
         """See L{IBridgedQueues}."""

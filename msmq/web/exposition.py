@@ -184,8 +184,8 @@ class Exposition:
             for drain_metric, figure in DRAIN_METRICS.items():
                 parts.append(exposed(drain_metric, [((each.queue,), figure(each)) for each in drains]))
         if shadows := self._shadows.summaries():
-            for shadow_metric, value in SHADOW_METRICS.items():
-                parts.append(exposed(shadow_metric, [((each.queue,), value(each)) for each in shadows]))
+            for shadow_metric, find_value in SHADOW_METRICS.items():
+                parts.append(exposed(shadow_metric, [((each.queue,), find_value(each)) for each in shadows]))
         for metric, found in self._instruments.store_samples():
             parts.append(exposed(metric, found))
         parts += map(without_creation, self._instruments.registry.collect())

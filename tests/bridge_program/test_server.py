@@ -15,6 +15,7 @@ from twisted.internet.threads import deferToThread
 
 from msmq.bridge_program.configuration import load_bridge
 from msmq.bridge_program.server import BridgeServer
+from msmq.bridge_service.control_queues import ControlQueues
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.control.client.client import ControlClient
 from msmq.control.client.locations import UnixLocation
@@ -187,6 +188,20 @@ class BridgeServerTests(BridgeTestCase):
         await self.send(b"one", b"two")
         await server.stopService()
         self.assertEqual([each.body for each in await self.receive(2)], [b"one", b"two"])
+
+    async def test_messages_that_a_queue_holds(self) -> None:
+        """A broker with transactions asks which of its messages are still in the queue, locked or not."""
+        queues = ControlQueues.at(f"{self.directory}/GAMMA/control.sock", reactor)
+        self.addCleanup(queues.close)
+        await self.send(b"one", b"two", b"three")
+        held = await queues.receive(ORDERS, 1)
+        wanted = {each.identifier: int(each.properties["lookup_id"]) for each in held.messages}
+        gone = {next(iter(wanted)).rpartition("\\")[0] + "\\1": 1}
+        self.assertEqual(await queues.holding(ORDERS, wanted | gone), set(wanted))
+        with self.assertRaisesRegex(MQError, "MQ_ERROR_QUEUE_NOT_FOUND"):
+            await queues.holding(BACK, wanted)
+        await held.confirm()
+        self.assertEqual(await queues.holding(ORDERS, wanted), set())
 
     async def test_operators(self) -> None:
         """C{msmq bridge} reaches it by its socket; health and metrics are at its web endpoint."""
