@@ -35,6 +35,9 @@ _SETTABLE: Final = (
 )
 """Properties that a rule may set, if the family of the broker has them."""
 
+_TEXTS: Final = (*(name for name in _SETTABLE if name != "priority"), "message_id")
+"""Properties that are texts."""
+
 _TEXT_BODY: Final = {8: "text/plain; charset=utf-16le", 31: "text/plain; charset=utf-16le", 30: "text/plain"}
 """Content types of the string types of ActiveXMessageFormatter."""
 
@@ -60,7 +63,9 @@ def map_outward(
     if reply_to is not None and correlation:
         # A server echoes correlation-id, and the requester compares that with the identifier of its request.
         headers["msmq-correlation-id"] = correlation
-    native = {name: _popped(headers, header) for name, header in NATIVE.items()}
+    native = dict.fromkeys(NATIVE)
+    if message.extension:
+        native = {name: _popped(headers, header) for name, header in NATIVE.items()}
     properties = AmqpProperties(
         content_type=native["content_type"] or _content_type(message),
         content_encoding=native["content_encoding"],
@@ -197,23 +202,28 @@ def _popped(headers: dict[str, Any], name: str) -> str | None:
 
 def _check(message: AmqpMessage, longest: int) -> None:
     properties = message.properties
-    texts: dict[str, object] = {
-        "exchange": message.exchange,
-        "routing key": message.routing_key,
-        **{name: getattr(properties, name) for name in (*_SETTABLE, "message_id") if name != "priority"},
-    }
-    for name, text in texts.items():
-        if text is None:
-            continue
-        if not isinstance(text, str):
-            raise MappingError(f"mapping: the {name} is {kind_of(text)}; it has to be text")
-        size = len(text.encode("utf-8", "surrogatepass"))
-        if size > longest:
-            raise MappingError(f"limit: the {name} has {size} bytes, and the limit is {longest}")
+    _check_text("exchange", message.exchange, longest)
+    _check_text("routing key", message.routing_key, longest)
+    for name in _TEXTS:
+        if (text := getattr(properties, name)) is not None:
+            _check_text(name, text, longest)
     size = 0
     for name, value in properties.headers.items():
-        if len(name.encode("utf-8", "surrogatepass")) > longest:
+        if _is_long(name, longest):
             raise MappingError(f"limit: the header {quoted(name, 40)} has a name of over {longest} bytes")
         size += len(name) + (len(value) if isinstance(value, str | bytes) else len(str(value)))
     if size > LONGEST_HEADERS:
         raise MappingError(f"limit: the headers have {size} bytes, and the limit is {LONGEST_HEADERS}")
+
+
+def _check_text(name: str, text: object, longest: int) -> None:
+    if not isinstance(text, str):
+        raise MappingError(f"mapping: the {name} is {kind_of(text)}; it has to be text")
+    if _is_long(text, longest):
+        size = len(text.encode("utf-8", "surrogatepass"))
+        raise MappingError(f"limit: the {name} has {size} bytes, and the limit is {longest}")
+
+
+def _is_long(text: str, longest: int) -> bool:
+    # A character has at most four bytes; most texts need not be encoded to know.
+    return 4 * len(text) > longest and len(text.encode("utf-8", "surrogatepass")) > longest

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
 from pika.spec import BasicProperties
 
 from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
@@ -25,10 +24,19 @@ _TEXTS = (
 def to_pika(properties: AmqpProperties) -> BasicProperties:
     """The properties of a message to publish."""
     return BasicProperties(
-        **{
-            **attrs.asdict(properties, recurse=False),
-            "headers": dict(properties.headers) or None,
-        }
+        properties.content_type,
+        properties.content_encoding,
+        dict(properties.headers) or None,
+        properties.delivery_mode,
+        properties.priority,
+        properties.correlation_id,
+        properties.reply_to,
+        properties.expiration,
+        properties.message_id,
+        properties.timestamp,
+        properties.type,
+        properties.user_id,
+        properties.app_id,
     )
 
 
