@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -43,11 +44,15 @@ _TEXT_BODY: Final = {8: "text/plain; charset=utf-16le", 31: "text/plain; charset
 
 
 def map_outward(
-    message: QueuedMessage, rules: OutwardRules, reply: ReplyAddress | None = None
+    message: QueuedMessage,
+    rules: OutwardRules,
+    reply: ReplyAddress | None = None,
+    now: float | None = None,
 ) -> AmqpMessage:
     """The message to publish.
 
     @param reply: the request that the message answers, if the route publishes replies.
+    @param now: seconds since 1970-01-01 UTC: the broker has what is left of the time to be received.
     @raise MappingError: the message cannot be published; the text is the reason.
     """
     found = message.properties
@@ -75,7 +80,7 @@ def map_outward(
         priority=found.get("priority"),
         correlation_id=message.identifier if reply_to is not None else correlation or None,
         reply_to=reply_to,
-        expiration=_expiration(found.get("time_to_be_received")),
+        expiration=_expiration(found, now),
         message_id=message.identifier,
         timestamp=_timestamp(found.get("sent_time")),
         app_id="msmq",
@@ -157,10 +162,16 @@ def _content_type(message: QueuedMessage) -> str:
     return "application/octet-stream"
 
 
-def _expiration(seconds: object) -> str | None:
+def _expiration(found: Mapping[str, Any], now: float | None) -> str | None:
+    """The milliseconds that are left of TimeToBeReceived, which begins when a message is sent."""
+    seconds = found.get("time_to_be_received")
     if not isinstance(seconds, int):
         return None
-    return str(min(seconds * 1000, 0xFFFFFFFF))
+    sent = None if now is None else _timestamp(found.get("sent_time"))
+    left = 1000 * seconds
+    if now is not None and sent is not None:
+        left = min(left, max(0, int(1000 * (sent + seconds - now))))
+    return str(min(left, 0xFFFFFFFF))
 
 
 def _timestamp(text: object) -> int | None:

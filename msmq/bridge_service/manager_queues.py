@@ -14,6 +14,7 @@ from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.status import MQError, Status
 
 
@@ -76,7 +77,10 @@ class ManagerQueues:
 
 def _queued(message: ReceivedMessage) -> QueuedMessage:
     view = message.view
-    return QueuedMessage(properties_of(message), bytes(view.body), bytes(view.extension))
+    properties = properties_of(message)
+    if view.time_to_be_received != INFINITE:
+        properties["time_to_be_received"] = view.time_to_be_received
+    return QueuedMessage(properties, bytes(view.body), bytes(view.extension))
 
 
 def _to_send(message: MessageForQueue) -> Message:

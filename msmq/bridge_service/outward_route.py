@@ -79,7 +79,7 @@ class OutwardRoute(BridgeRoute):
 
         @raise MappingError: it cannot be.
         """
-        return map_outward(message, self.settings.rules, self._reply(message))
+        return map_outward(message, self.settings.rules, self._reply(message), self._reactor.seconds())
 
     def _reply(self, message: QueuedMessage) -> ReplyAddress | None:
         """The request that a message answers, for a route that publishes replies."""

@@ -63,6 +63,13 @@ class OutwardTests(SynchronousTestCase):
         self.assertEqual(found.timestamp, 1795428000)
         self.assertEqual((found.headers["msmq-label"], found.headers["msmq-application-tag"]), ("order 7", 9))
 
+    def test_time_that_is_left(self) -> None:
+        """The broker keeps a message for what is left of its time, which begins when it was sent."""
+        message = queued(time_to_be_received=5)
+        for now, expiration in ((1795428001.5, "3500"), (1795428099.0, "0"), (1795427000.0, "5000")):
+            self.assertEqual(map_outward(message, OUT, now=now).properties.expiration, expiration)
+        self.assertIsNone(map_outward(queued(), OUT, now=1795428001.0).properties.expiration)
+
     def test_request(self) -> None:
         """A request carries its identifier as correlation-id, and the queue for its response queue."""
         found = map_outward(queued(response_queue=ANSWERS.upper()), OUT).properties

@@ -194,6 +194,9 @@ class BridgeServerTests(BridgeTestCase):
         queues = ControlQueues.at(f"{self.directory}/GAMMA/control.sock", reactor)
         self.addCleanup(queues.close)
         await self.send(b"one", b"two", b"three")
+        await self.send(b"four", time_to_be_received=1000)
+        (*_, limited) = await queues.peek(ORDERS, 4)
+        self.assertEqual(limited.properties["time_to_be_received"], 1000)
         held = await queues.receive(ORDERS, 1)
         wanted = {each.identifier: int(each.properties["lookup_id"]) for each in held.messages}
         gone = {next(iter(wanted)).rpartition("\\")[0] + "\\1": 1}

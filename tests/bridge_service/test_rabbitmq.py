@@ -39,6 +39,17 @@ class OutwardTests(BridgeTestCase):
         await self.until(lambda: self.count() == 0)
         self.assertEqual((route.counts.forwarded, route.counts.dead_letters), (500, 0))
 
+    async def test_time_to_be_received(self) -> None:
+        """A message with a time to be received expires at the broker when it would in its queue."""
+        queue = await self.queue()
+        await self.send(b"one", time_to_be_received=1000)
+        await self.send(b"two")
+        self.route(self.outward(rules={"routing_key": queue}))
+        ((limited, _), (other, _)) = await self.get(queue, 2)
+        self.assertLessEqual(int(limited.expiration), 1_000_000)
+        self.assertGreater(int(limited.expiration), 700_000)
+        self.assertIsNone(other.expiration)
+
     async def test_pause(self) -> None:
         """A paused route forwards nothing, and forwards what has come meanwhile when it is resumed."""
         queue = await self.queue()

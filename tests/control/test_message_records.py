@@ -20,6 +20,7 @@ PROPERTIES = st.fixed_dictionaries(
         "priority": st.integers(0, 7),
         "delivery": st.sampled_from(Delivery),
         "journal": st.booleans(),
+        "time_to_be_received": st.sampled_from([900, 1000]),
         "dead_letter": st.booleans(),
         "application_tag": st.integers(0, 3),
         "body_type": st.integers(0, 3),

@@ -16,6 +16,7 @@ from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.decoding.message_json import transaction_json
 from msmq.decoding.values import unix_time
 from msmq.interfaces.manager.received_messages import ReceivedMessage
+from msmq.structures.packet.base_header import INFINITE
 
 _LENGTHS: Final = Struct("<II").pack
 _KEPT: Final = 64
@@ -24,13 +25,19 @@ _RUN_BYTES: Final = 0x40000
 
 
 def record_header(message: ReceivedMessage) -> dict[str, Any]:
-    """The message in JSON without its body, and with C{extension_size} instead of its extension."""
+    """The message in JSON without its body, and with C{extension_size} instead of its extension.
+
+    C{time_to_be_received} has the seconds of TimeToBeReceived, for messages with such a limit.
+    """
     header: dict[str, Any] = {}
     for key, value in properties_of(message).items():
         if key == "extension_base64":
             header["extension_size"] = len(message.view.extension)
         else:
             header[key] = value
+    limit = message.view.time_to_be_received
+    if limit != INFINITE:
+        header["time_to_be_received"] = limit
     return header
 
 
