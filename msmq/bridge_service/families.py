@@ -7,13 +7,14 @@ from typing import Final
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.bridge_service.addresses import scheme_of
+from msmq.bridge_service.amqp10.family import Amqp10Family
 from msmq.bridge_service.broker_settings import BrokerSettings
 from msmq.bridge_service.brokers import IBridgedBroker
 from msmq.bridge_service.family import BrokerFamily
 from msmq.bridge_service.kafka.family import KafkaFamily
 from msmq.bridge_service.rabbitmq.family import RabbitFamily
 
-FAMILIES: Final[tuple[BrokerFamily, ...]] = (RabbitFamily(), KafkaFamily())
+FAMILIES: Final[tuple[BrokerFamily, ...]] = (RabbitFamily(), Amqp10Family(), KafkaFamily())
 """Every family; each is a package beside this module."""
 
 FORMS: Final = ", ".join(f"{scheme}://..." for family in FAMILIES for scheme in family.schemes)

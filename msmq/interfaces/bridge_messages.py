@@ -49,8 +49,11 @@ class MessageForQueue:
 class AmqpProperties:
     """Basic properties of AMQP 0-9-1 (4.2.6.1); C{None} for one that the message does not have.
 
+    Other brokers have most of them too; each family of brokers maps them to what it has.
+
     @ivar expiration: milliseconds, in decimal digits.
     @ivar timestamp: seconds since 1970-01-01 UTC.
+    @ivar group_id: the group of a message of AMQP 1.0; other brokers have none.
     """
 
     content_type: str | None = None
@@ -66,6 +69,7 @@ class AmqpProperties:
     type: str | None = None
     user_id: str | None = None
     app_id: str | None = None
+    group_id: str | None = None
 
 
 @attrs.frozen

@@ -25,6 +25,7 @@ from tests.servers.certificates import Credentials, make_credentials
 LARGEST_MESSAGE: Final = 1_000_000
 """C{max_message_size} of the node, in bytes."""
 
+PLUGINS: Final = "[rabbitmq_amqp1_0,rabbitmq_auth_mechanism_ssl].\n"
 USER: Final = "bridge"
 PASSWORD: Final = "correct-horse"
 ADDRESS: Final = "127.0.0.1"
@@ -41,7 +42,7 @@ def free_port() -> int:
 
 
 class RabbitServer:
-    """One node.
+    """One node, with the plugin for AMQP 1.0.
 
     @ivar port: of AMQP; C{tls_port}: of AMQP over TLS, with L{credentials}.
     """
@@ -95,6 +96,9 @@ class RabbitServer:
             f"ssl_options.cacertfile = {directory}/ca.pem\n"
             f"ssl_options.certfile = {directory}/server.pem\n"
             f"ssl_options.keyfile = {directory}/server.key\n"
+            "ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = false\n"
+            "auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = AMQPLAIN\nauth_mechanisms.3 = EXTERNAL\n"
+            "ssl_cert_login_from = common_name\n"
             f"default_user = {USER}\ndefault_pass = {PASSWORD}\n"
             f"max_message_size = {LARGEST_MESSAGE}\n"
             "disk_free_limit.absolute = 1MB\nlog.file.level = error\n",
@@ -103,7 +107,7 @@ class RabbitServer:
         (directory / "advanced.config").write_text(
             "[{kernel,[{inet_dist_use_interface,{127,0,0,1}}]}].\n", encoding="ascii"
         )
-        (directory / "enabled_plugins").write_text("[].\n", encoding="ascii")
+        (directory / "enabled_plugins").write_text(PLUGINS, encoding="ascii")
         if os.geteuid() == 0:
             for path in (directory, *directory.iterdir()):
                 shutil.chown(path, _ACCOUNT, _ACCOUNT)
@@ -122,6 +126,10 @@ class RabbitServer:
         node = self._processes.pop()
         os.killpg(node.pid, signal.SIGKILL)
         node.wait(DEADLINE)
+
+    def suspend(self, is_suspended: bool) -> None:
+        """Stop the node's processes without ending them, or continue them."""
+        os.killpg(self._processes[-1].pid, signal.SIGSTOP if is_suspended else signal.SIGCONT)
 
     def control(self, *arguments: str) -> str:
         """Run C{rabbitmqctl}; its output."""
