@@ -32,7 +32,10 @@ ADDRESS: Final = "127.0.0.1"
 
 _BINARIES: Final = Path("/usr/lib/rabbitmq/bin")
 _ACCOUNT: Final = "rabbitmq"
-_LOOPBACK: Final = "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1"
+_LOOPBACK: Final = (
+    "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+)
+"""Options of each Erlang: loopback alone, and one scheduler, which does not spin while it is idle."""
 
 
 def free_port() -> int:
