@@ -388,6 +388,9 @@ class Drain:
         try:
             await taken.reservation.confirm()
         except MQError as error:
+            if error.status is Status.MQ_ERROR_QUEUE_DELETED:
+                # It is gone with its queue, and has an event.
+                return
             if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
                 # The queue manager has stopped before the drain.
                 self._is_stopped = True

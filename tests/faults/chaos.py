@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -33,6 +33,8 @@ PATIENCE = 90.0
 """Seconds without any progress after which the run has failed."""
 
 _LETTERS = "letters"
+_NAMES = {2: ("ALPHA", "BETA"), 3: ("ALPHA", "RELAY", "BETA")}
+"""The servers of a pair, and of one with a relay."""
 _TIMERS = """
 [timers]
 session_retry = 0.2
@@ -55,6 +57,27 @@ class Plan:
 
     kills: int
     disturbances: int
+    storages: tuple[str, ...] = ("sqlite", "sqlite")
+    """The store of each server; the messages are for the first and the last."""
+
+
+_RELAY = """
+[enterprise]
+id = "00000000-0000-0000-0000-0000000000e1"
+[[site]]
+name = "Berlin"
+id = "00000000-0000-0000-0000-0000000000b1"
+"""
+"""An enterprise of one site, in which all messages go by the server in the middle."""
+
+_MEMBER = """
+[[queue_manager]]
+name = "{name}"
+id = "00000000-0000-0000-0000-0000000000a{number}"
+address = "{address}"
+sites = ["Berlin"]
+{role}
+"""
 
 
 class UnknownReceipt(MQError):
@@ -64,7 +87,15 @@ class UnknownReceipt(MQError):
 class Server:
     """A C{twistd msmq} that is killed and started again on what it left behind."""
 
-    def __init__(self, directory: Path, name: str, address: str, routes: dict[str, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        name: str,
+        address: str,
+        routes: dict[str, str],
+        storage: str,
+        enterprise: Path | None,
+    ) -> None:
         self.name = name
         self.address = address
         data = directory / name
@@ -75,7 +106,8 @@ class Server:
         self._command = [
             os.fspath(Path(sys.executable).with_name("twistd")),
             *("-n", "--pidfile=", "msmq", "--name", name, "--address", address),
-            *("--data", os.fspath(data), "--config", os.fspath(configuration)),
+            *("--data", os.fspath(data), "--config", os.fspath(configuration), "--storage", storage),
+            *(() if enterprise is None else ("--directory", f"file:{enterprise}")),
         ]
         self.client = ControlClient(data / "control.sock")
         self._process: subprocess.Popen[bytes] | None = None
@@ -113,22 +145,33 @@ class Chaos:
     @ivar done: how often what was done.
     """
 
-    def __init__(self, plan: Plan, directory: Path, addresses: tuple[str, str]) -> None:
+    def __init__(self, plan: Plan, directory: Path, addresses: Sequence[str]) -> None:
         self.plan = plan
         self.history = directory / "history.jsonl"
         self._lines = self.history.open("w", encoding="utf-8")
         self.ledger = Ledger(Recorder(self._lines.write, time.monotonic))
         self.done: Counter[str] = Counter()
         self.network = DisturbedNetwork()
-        here, there = addresses
-        self.servers = (
-            Server(directory, "ALPHA", here, {there: self.network.route(here, there)}),
-            Server(directory, "BETA", there, {here: self.network.route(there, here)}),
+        enterprise = directory / "enterprise.toml" if len(addresses) > 2 else None
+        if enterprise is not None:
+            enterprise.write_text(_enterprise(addresses))
+        self.servers = tuple(
+            Server(
+                directory,
+                name,
+                here,
+                {there: self.network.route(here, there) for there in addresses if there != here},
+                storage,
+                enterprise,
+            )
+            for name, here, storage in zip(_NAMES[len(addresses)], addresses, plan.storages, strict=True)
         )
+        self._ends = (self.servers[0], self.servers[-1])
+        self._names: dict[str, str] = {}
         self._chance = Random(plan.seed)
         self._ahead = max(100, plan.messages // 20)
         self._stop = threading.Event()
-        self._is_sent = [threading.Event() for _ in self.servers]
+        self._is_sent = [threading.Event() for _ in self._ends]
 
     def run(self) -> list[str]:
         """Run all steps; returns the violations of the history."""
@@ -137,13 +180,18 @@ class Chaos:
             stack.callback(self.network.close)
             for server in self.servers:
                 stack.callback(server.kill)
-            for number, server in enumerate(self.servers):
+            for server in self.servers:
                 server.start()
+            for number, server in enumerate(self._ends):
                 for queue in self._queues(number):
-                    server.client.create_queue(f".\\private$\\{queue}", {"transactional": queue != _LETTERS})
+                    path = f".\\private$\\{queue}"
+                    made = server.client.create_queue(path, {"transactional": queue != _LETTERS})
+                    direct = f"DIRECT=TCP:{server.address}\\private$\\{queue}"
+                    is_routed = len(self.servers) > 2
+                    self._names[f"{server.name} {queue}"] = made["format_name"] if is_routed else direct
             threads = [
                 threading.Thread(target=self._guarded, args=(work, number), daemon=True)
-                for number in range(len(self.servers))
+                for number in range(len(self._ends))
                 for work in (self._send, self._receive)
             ]
             # They end when the servers do, which the callbacks below this one see to.
@@ -170,7 +218,7 @@ class Chaos:
             assert callable(work)
             work(number)
         except Exception as error:
-            self.ledger.faults.append(f"{self.servers[number].name}: {error!r}")
+            self.ledger.faults.append(f"{self._ends[number].name}: {error!r}")
             self._stop.set()
 
     # What the programs do
@@ -178,7 +226,7 @@ class Chaos:
     def _send(self, number: int) -> None:
         """Send to the other, never far ahead of what arrives."""
         chance = Random(f"{self.plan.seed} sender {number}")
-        client, other = self.servers[number].client, self.servers[1 - number]
+        client, other = self._ends[number].client, self._ends[1 - number]
         orders = self._queues(1 - number)[:-1]
         share = self.plan.messages // 2
         sent, serial = 0, 0
@@ -195,9 +243,9 @@ class Chaos:
                 queue = chance.choice(orders) if is_transaction else _LETTERS
                 serial += 1
                 parcels.append(Parcel(f"{other.name} {queue}", f"{serial:07}"))
-            sending = self.ledger.begin(self.servers[number].name, parcels, is_transaction=is_transaction)
+            sending = self.ledger.begin(self._ends[number].name, parcels, is_transaction=is_transaction)
             try:
-                for _ in client.send(_records(parcels, other.address), one_transaction=is_transaction):
+                for _ in client.send(_records(parcels, self._names), one_transaction=is_transaction):
                     pass
             except MQError as error:
                 if error.status is not Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
@@ -227,7 +275,7 @@ class Chaos:
                 self._stop.wait(0.02)
 
     def _receive_from(self, number: int, queue: str, chance: Random) -> int:
-        server, ledger = self.servers[number], self.ledger
+        server, ledger = self._ends[number], self.ledger
         name = f"{server.name} {queue}"
         seen: list[tuple[str, bytes]] = []
         count = 0
@@ -367,11 +415,23 @@ class Chaos:
         )
 
 
-def _records(parcels: list[Parcel], address: str) -> Iterator[StreamRecord]:
+def _records(parcels: list[Parcel], names: dict[str, str]) -> Iterator[StreamRecord]:
     for parcel in parcels:
-        queue = parcel.queue.split()[1]
         kind: dict[str, object] = (
-            {"delivery": "recoverable"} if queue == _LETTERS else {"transactional": True}
+            {"delivery": "recoverable"} if parcel.queue.endswith(_LETTERS) else {"transactional": True}
         )
-        destination = f"DIRECT=TCP:{address}\\private$\\{queue}"
-        yield StreamRecord({"destination": destination, "label": parcel.label, **kind}, parcel.body)
+        yield StreamRecord({"destination": names[parcel.queue], "label": parcel.label, **kind}, parcel.body)
+
+
+def _enterprise(addresses: Sequence[str]) -> str:
+    """The file of an enterprise in which the server in the middle is the relay."""
+    relay = _NAMES[3][1]
+    roles = (
+        f'out_routing_servers = ["{relay}"]',
+        "routing_server = true",
+        f'out_routing_servers = ["{relay}"]',
+    )
+    return _RELAY + "".join(
+        _MEMBER.format(name=name, number=number, address=address, role=role)
+        for number, (name, address, role) in enumerate(zip(_NAMES[3], addresses, roles, strict=True))
+    )

@@ -42,8 +42,8 @@ def _tell(line: str) -> None:
     sys.stdout.flush()
 
 
-class ChaosTests(SynchronousTestCase):
-    """Messages between two queue managers, and everything that can come between them."""
+class ChaosTestCase(SynchronousTestCase):
+    """Campaigns with real servers in a directory of their own."""
 
     def setUp(self) -> None:
         # A path of trial's own may be longer than a unix socket's may be.
@@ -55,9 +55,8 @@ class ChaosTests(SynchronousTestCase):
     def terminated(self, *_: object) -> None:
         self.fail("SIGTERM")
 
-    def test_transfer(self) -> None:
-        """Each transactional message arrives once and in order, each recoverable one once."""
-        chaos = Chaos(plan(), self.directory, (own_address(8), own_address(9)))
+    def run_through(self, chaos: Chaos) -> None:
+        """Run a campaign, and show what it has found."""
         if SIZE:
             _tell(f"seed {chaos.plan.seed}")
         started = time.monotonic()
@@ -70,3 +69,11 @@ class ChaosTests(SynchronousTestCase):
             self.fail(
                 "\n".join([*faults[:20], chaos.story(), f"what they left behind is in {kept.resolve()}"])
             )
+
+
+class ChaosTests(ChaosTestCase):
+    """Messages between two queue managers, and everything that can come between them."""
+
+    def test_transfer(self) -> None:
+        """Each transactional message arrives once and in order, each recoverable one once."""
+        self.run_through(Chaos(plan(), self.directory, (own_address(8), own_address(9))))

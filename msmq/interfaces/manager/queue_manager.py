@@ -52,7 +52,8 @@ class IReservation(Interface):
     def confirm() -> Awaitable[None]:
         """Remove the messages; done once the removal is stored.
 
-        @raise msmq.structures.status.MQError: the removal failed; the messages return to the queue.
+        @raise msmq.structures.status.MQError: C{MQ_ERROR_QUEUE_DELETED}: the queue was deleted, and they
+            were not received; or the removal failed, and the messages return to the queue.
         """
 
     def release() -> None:

@@ -16,6 +16,7 @@ from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
 
 
 @implementer(IReservation)
@@ -51,12 +52,15 @@ class Reservation:
         """Remove the messages; done once the removal is stored.
 
         Those whose queue was purged meanwhile were received all the same (reading 27).
+        Those whose queue was deleted before were not: their senders got NackQueueDeleted, and may send them
+        to another queue.
         Cancelling it undoes nothing: the messages are removed all the same.
 
-        @raise msmq.structures.status.MQError: it could not be stored; the messages are back in the
-            queue.
+        @raise msmq.structures.status.MQError: MQ_ERROR_QUEUE_DELETED; or it could not be stored, and the
+            messages are back in the queue.
         """
         positions, self._positions = self._positions, ()
+        deleted = next((each.queue for each in positions if each.queue.is_deleted), None)
         removal = self._performer.model.remove(positions)
         answers = self._answers(removal.positions)
         changes = [*removal.changes, *answers.prepare()]
@@ -64,6 +68,12 @@ class Reservation:
             await undivided(self._store(removal, answers, changes))
         else:
             self._removed(removal, answers)
+        if deleted is not None:
+            raise MQError(
+                Status.MQ_ERROR_QUEUE_DELETED,
+                f"{deleted.definition.path} was deleted before its messages were confirmed; they do not count as"
+                " received",
+            )
 
     async def _store(
         self, removal: Removal, answers: AcknowledgementBatch, changes: Sequence[Change]

@@ -46,6 +46,19 @@ class DeletionTests(ManagerTestCase):
             [queue.path for queue in self.service.inspection.queues()], [self.payments, self.admin]
         )
 
+    def test_confirmed_after_the_deletion(self) -> None:
+        """A reader that confirms messages of a deleted queue gets an error: their senders got NackQueueDeleted,
+        and would have the work done twice.
+        """
+        self.put(self.orders, b"1", b"2", acknowledge=ASK_ALL)
+        reservation = self.run_to_end(self.service.reserve(self.orders, count=2, timeout=0))
+        self.answers()
+        self.run_to_end(self.service.delete_queue(self.orders))
+        self.refused(reservation.confirm(), Status.MQ_ERROR_QUEUE_DELETED)
+        self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 2)
+        self.assertEqual([event.event for event in self.events()], ["deleted"] * 2)
+        self.assertEqual(self.service.inspection.status().messages, 0)
+
     def test_the_store_fails(self) -> None:
         """The deletion fails with an error; the removal is retried until nothing of the queue is left."""
         self.fill()
@@ -125,12 +138,12 @@ class DeletionTests(ManagerTestCase):
         self.assertEqual(len(self.events()), MANY)
 
     def test_messages_that_readers_hold(self) -> None:
-        """Messages that readers hold are deleted too, with one event, confirmed or released."""
+        """Messages that readers hold are deleted too, with one event, released or confirmed too late."""
         self.put(self.orders, b"1", b"2", b"3", acknowledge=ASK_ALL)
         held = [self.run_to_end(self.service.reserve(self.orders, timeout=0)) for _ in range(2)]
         self.answers()
         self.run_to_end(self.service.delete_queue(self.orders))
-        self.run_to_end(held[0].confirm())
+        self.refused(held[0].confirm(), Status.MQ_ERROR_QUEUE_DELETED)
         held[1].release()
         deleted = MessageClass.NACK_Q_DELETED
         self.assertEqual(sorted(self.answers()), [(deleted, b"1"), (deleted, b"2"), (deleted, b"3")])
@@ -202,7 +215,8 @@ class DeletionTests(ManagerTestCase):
         self.store.catch_up()
         self.successResultOf(deleting)
         self.failureResultOf(reads[1], MQError)
-        self.successResultOf(reads[0])
+        failure = self.failureResultOf(reads[0], MQError)
+        self.assertEqual(failure.value.status, Status.MQ_ERROR_QUEUE_DELETED)
 
     def test_alterations(self) -> None:
         """Properties that are being stored do not bring the queue back."""
