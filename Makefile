@@ -91,10 +91,11 @@ standby-kills: $(INSTALLED)
 		$(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_standby tests.standby.test_campaign
 
-# Two real servers that are killed and cut off while they send to each other: minutes.
+# Two real servers, and three with a relay and a store of each kind, that are killed and cut off while they send to
+# each other: minutes.  What applications saw is a history that tests.history_checker judges.
 chaos: $(INSTALLED)
 	MSMQ_CHAOS=$${MSMQ_CHAOS:-10000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_chaos tests.faults.test_chaos
+		--temp-directory=_trial_temp_chaos tests.faults.test_chaos tests.faults.test_relay
 
 # RabbitMQ and two queue managers with routes of the bridge, all of them killed while messages pass: ten minutes.
 bridge-chaos: $(INSTALLED)

@@ -74,7 +74,6 @@ _MEMBER = """
 [[queue_manager]]
 name = "{name}"
 id = "00000000-0000-0000-0000-0000000000a{number}"
-address = "{address}"
 sites = ["Berlin"]
 {role}
 """
@@ -154,17 +153,11 @@ class Chaos:
         self.network = DisturbedNetwork()
         enterprise = directory / "enterprise.toml" if len(addresses) > 2 else None
         if enterprise is not None:
-            enterprise.write_text(_enterprise(addresses))
+            enterprise.write_text(_enterprise())
+        members = dict(zip(_NAMES[len(addresses)], addresses, strict=True))
         self.servers = tuple(
-            Server(
-                directory,
-                name,
-                here,
-                {there: self.network.route(here, there) for there in addresses if there != here},
-                storage,
-                enterprise,
-            )
-            for name, here, storage in zip(_NAMES[len(addresses)], addresses, plan.storages, strict=True)
+            Server(directory, name, here, self._routes(here, members), storage, enterprise)
+            for (name, here), storage in zip(members.items(), plan.storages, strict=True)
         )
         self._ends = (self.servers[0], self.servers[-1])
         self._names: dict[str, str] = {}
@@ -208,6 +201,14 @@ class Chaos:
             verdict = check_history(lines)
         self.done.update({f"{what} in the history": count for what, count in verdict.summary.items()})
         return [*self.ledger.faults, *verdict.violations]
+
+    def _routes(self, here: str, members: dict[str, str]) -> dict[str, str]:
+        """How one server reaches the others, by address and by name."""
+        routes: dict[str, str] = {}
+        for name, there in members.items():
+            if there != here:
+                routes[there] = routes[name] = self.network.route(here, there)
+        return routes
 
     def _queues(self, number: int) -> list[str]:
         """Those of one server."""
@@ -423,7 +424,7 @@ def _records(parcels: list[Parcel], names: dict[str, str]) -> Iterator[StreamRec
         yield StreamRecord({"destination": names[parcel.queue], "label": parcel.label, **kind}, parcel.body)
 
 
-def _enterprise(addresses: Sequence[str]) -> str:
+def _enterprise() -> str:
     """The file of an enterprise in which the server in the middle is the relay."""
     relay = _NAMES[3][1]
     roles = (
@@ -432,6 +433,6 @@ def _enterprise(addresses: Sequence[str]) -> str:
         f'out_routing_servers = ["{relay}"]',
     )
     return _RELAY + "".join(
-        _MEMBER.format(name=name, number=number, address=address, role=role)
-        for number, (name, address, role) in enumerate(zip(_NAMES[3], addresses, roles, strict=True))
+        _MEMBER.format(name=name, number=number, role=role)
+        for number, (name, role) in enumerate(zip(_NAMES[3], roles, strict=True))
     )

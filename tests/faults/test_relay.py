@@ -12,7 +12,7 @@ from tests.faults.test_chaos import SIZE, ChaosTestCase, plan
 from tests.servers.own_address import own_address
 from tests.servers.postgresql import shared_server
 
-MESSAGES = 120
+MESSAGES = 40
 """Fewer than of a pair: each is stored three times."""
 SCHEMA = "chaos_relay"
 
@@ -29,6 +29,6 @@ class RelayTests(ChaosTestCase):
         storages = ("sqlite", server.url(f"schema={SCHEMA}"), "log")
         relayed = attrs.evolve(usual, storages=storages)
         if not SIZE:
-            relayed = attrs.evolve(relayed, messages=MESSAGES, disturbances=3)
+            relayed = attrs.evolve(relayed, messages=MESSAGES, kills=2, disturbances=2)
         addresses = own_address(11), own_address(12), own_address(13)
         self.run_through(Chaos(relayed, self.directory, addresses))
