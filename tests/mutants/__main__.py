@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", help="rules that begin so")
     parser.add_argument("--propose", metavar="ROOM", nargs="+", help="propose rows: msmq/session ...")
     parser.add_argument("--ledger", type=Path, nargs="+", help="with --propose: rules at level MUST alone")
+    parser.add_argument("--tests", nargs="+", default=[""], help="with --propose: rules of these tests alone")
     parser.add_argument("--random", type=int, default=0, help="how many random mutations of each core")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--rooms", nargs="+", choices=list(CORES), default=list(CORES))
@@ -101,6 +102,7 @@ def _propose(options: argparse.Namespace) -> int:
         rule: tests
         for rule, tests in citing_tests().items()
         if rule.startswith(options.only) and rule not in known and (wanted is None or rule in wanted)
+        if all(test.startswith(tuple(options.tests)) for test in tests)
     }
     missing: list[str] = []
     new: list[Row] = []
@@ -110,9 +112,9 @@ def _propose(options: argparse.Namespace) -> int:
             missing.append(rule)
         else:
             new.append(row)
+            write_table([*rows, *new])
             sys.stdout.write(f"{rule}: {row.mutation} (after {survived})\n")
             sys.stdout.flush()
-    write_table([*rows, *new])
     sys.stdout.write(f"{len(new)} new rows; no mutation found for {len(missing)}: {' '.join(missing)}\n")
     return 0
 

@@ -1,0 +1,96 @@
+"""The table of mutations fits the source, and a sample of them is noticed; C{make mutants} tries all."""
+
+from __future__ import annotations
+
+import ast
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.mutants.citations import addresses, citing_tests, section_of
+from tests.mutants.mutations import Mutation, Stale, functions, mutations_of
+from tests.mutants.running import is_killed, lines_of, passes
+from tests.mutants.table import read_table
+
+SAMPLE = 4
+"""Mutations of the table that are tried here."""
+SOURCE = '''
+def limit(count, most):
+    """A docstring has no mutations."""
+    if count < most and not count == 0:
+        return most
+    return count + 1
+'''
+
+
+class TableTests(SynchronousTestCase):
+    """C{table.csv}."""
+
+    def test_rows_fit_the_source(self) -> None:
+        """Each mutation is in the source, and its rule is cited by a test; otherwise it proves nothing."""
+        tests = citing_tests()
+        for row in read_table():
+            self.assertIn(row.about, tests)
+            self.assertGreater(row.mutation.line(), 0)
+        for row in read_table("survivors.csv"):
+            self.assertGreater(row.mutation.line(), 0)
+
+    def test_one_row_for_each_rule(self) -> None:
+        """A rule has one mutation."""
+        rules = [row.about for row in read_table()]
+        self.assertEqual(len(set(rules)), len(rules))
+
+    def test_a_sample_is_noticed(self) -> None:
+        """The citing tests pass as the product is, and fail with the mutation."""
+        tests, rows = citing_tests(), read_table()
+        for row in rows[:: max(1, len(rows) // SAMPLE)][:SAMPLE]:
+            self.assertTrue(passes(tests[row.about]), row)
+            self.assertTrue(is_killed(row.mutation, tests[row.about]), row)
+
+
+class MutationTests(SynchronousTestCase):
+    """What is changed in a function."""
+
+    def test_kinds(self) -> None:
+        """Comparisons, connectives, negations, conditions, numbers, sums and results."""
+        [(name, function)] = functions(ast.parse(SOURCE))
+        found = {(one.before, one.after) for _, one in mutations_of("x.py", name, function)}
+        self.assertEqual(
+            found,
+            {
+                ("count < most", "count <= most"),
+                ("count < most and (not count == 0)", "count < most or not count == 0"),
+                ("count < most and (not count == 0)", "not (count < most and (not count == 0))"),
+                ("not count == 0", "count == 0"),
+                ("count == 0", "count != 0"),
+                ("0", "1"),
+                ("1", "2"),
+                ("count + 1", "count - 1"),
+                ("return most", "return None"),
+            },
+        )
+
+    def test_a_mutation_that_no_test_reaches(self) -> None:
+        """It survives: the process of the mutant is another one, whose tests pass."""
+        row = read_table()[0]
+        test = ["tests.wire.test_reader"]
+        self.assertFalse(is_killed(row.mutation, test))
+        self.assertEqual(lines_of(test, ["msmq/transfer"]), set())
+
+    def test_stale(self) -> None:
+        """A mutation that the source does not have any more is reported."""
+        row = read_table()[0].mutation
+        for one in (
+            Mutation(row.path, "no_such_function", row.before, row.after),
+            Mutation(row.path, row.function, "no_such_name", row.after),
+        ):
+            self.assertRaises(Stale, one.line)
+
+
+class CitationTests(SynchronousTestCase):
+    """Rules, their sections and their tests."""
+
+    def test_addresses(self) -> None:
+        """A docstring may name several sections of several documents."""
+        text = "The limit. [MS-MQQB] 3.1.5.3.1, 3.1.5.3.2 and 2.2.4; [MS-MQMQ] 2.2.19"
+        self.assertEqual(addresses(text), {"MQQB 3.1.5.3.1", "MQQB 3.1.5.3.2", "MQQB 2.2.4", "MQMQ 2.2.19"})
+        self.assertEqual(section_of("MQQB-3.1.5.3.1-02"), "MQQB 3.1.5.3.1")
