@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
 from uuid import UUID
@@ -15,6 +15,8 @@ import attrs
 from msmq.routing.topology import Graph, QueueManager, Topology
 
 _NOWHERE: Final = -1
+_FAR: Final = 1 << 62
+"""More than the cost of any route."""
 
 
 @attrs.frozen
@@ -109,62 +111,108 @@ def table_of_site(topology: Topology, site: UUID) -> RoutingTable:
     return RoutingTable((site,), _rows(topology.graph, (site,)))
 
 
-def _rows(graph: Graph, own_sites: Iterable[UUID]) -> dict[UUID, TableRow]:
+class _GraphRows(Mapping[UUID, TableRow]):
+    """The rows of a table, each made when it is asked for, since most of a large one never are.
+
+    @param costs: by number of a site; L{_FAR} for one that is not reached.
+    @param first: the number of the next site; C{_NOWHERE} for an own site. C{previous} likewise.
+    @param order: the reached sites, the nearest first.
+    """
+
+    __slots__ = ("_costs", "_first", "_graph", "_order", "_previous", "_tied")
+
+    def __init__(
+        self,
+        graph: Graph,
+        costs: Sequence[int],
+        first: Sequence[int],
+        previous: Sequence[int],
+        tied: Sequence[bool],
+        order: Sequence[int],
+    ) -> None:
+        self._graph = graph
+        self._costs = costs
+        self._first = first
+        self._previous = previous
+        self._tied = tied
+        self._order = order
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __iter__(self) -> Iterator[UUID]:
+        return map(self._graph.vertices.__getitem__, self._order)
+
+    def __contains__(self, site: object) -> bool:
+        number = self._graph.numbers.get(site) if isinstance(site, UUID) else None
+        return number is not None and self._costs[number] != _FAR
+
+    def __getitem__(self, site: UUID) -> TableRow:
+        number = self._graph.numbers[site]
+        cost = self._costs[number]
+        if cost == _FAR:
+            raise KeyError(site)
+        vertices = self._graph.vertices
+        first, previous = self._first[number], self._previous[number]
+        return TableRow(
+            vertices[number],
+            vertices[number if first == _NOWHERE else first],
+            cost,
+            None if previous == _NOWHERE else vertices[previous],
+            self._tied[number],
+        )
+
+
+def _rows(graph: Graph, own_sites: Iterable[UUID]) -> Mapping[UUID, TableRow]:
     """Dijkstra's algorithm, from several sites at once.
 
-    The heap holds single numbers, the distance times the number of sites plus the site.
+    The heap holds distances, each once, and C{found} the sites at each of them: there are far fewer distances
+    than sites. A site that was found again, nearer, is skipped at its greater distance.
     Every link has a positive cost, so all sites before another on a least-cost route are settled before it,
     and the smallest next site propagates along the routes.
     """
     size = len(graph.vertices)
     edges = graph.edges
-    costs = [_NOWHERE] * size
+    costs = [_FAR] * size
     first = [_NOWHERE] * size
     previous = [_NOWHERE] * size
     tied = [False] * size
-    settled = [False] * size
     order: list[int] = []
-    heap: list[int] = []
-    roots = sorted({graph.numbers[site] for site in own_sites})
+    roots = {graph.numbers[site] for site in own_sites}
     for root in roots:
         costs[root] = 0
-        heappush(heap, root)
+    found = {0: list(roots)}
+    heap = [0]
     while heap:
-        cost, here = divmod(heappop(heap), size)
-        if settled[here]:
-            continue
-        settled[here] = True
-        order.append(here)
-        via = first[here]
-        is_tied = tied[here]
-        for there, weight in edges[here]:
-            if settled[there]:
+        cost = heappop(heap)
+        for here in sorted(found.pop(cost)):
+            if costs[here] != cost:
                 continue
-            total = cost + weight
-            known = costs[there]
-            next_site = there if via == _NOWHERE else via
-            if known == _NOWHERE or total < known:
-                costs[there] = total
-                first[there] = next_site
-                previous[there] = here
-                tied[there] = is_tied
-                heappush(heap, total * size + there)
-            elif total == known:
-                if next_site != first[there]:
+            order.append(here)
+            via = first[here]
+            is_tied = tied[here]
+            for there, weight in edges[here]:
+                total = cost + weight
+                known = costs[there]
+                if total > known:
+                    # Nearly all; a settled site is never farther.
+                    continue
+                next_site = there if via == _NOWHERE else via
+                if total < known:
+                    costs[there] = total
+                    first[there] = next_site
+                    previous[there] = here
+                    tied[there] = is_tied
+                    if total in found:
+                        found[total].append(there)
+                    else:
+                        found[total] = [there]
+                        heappush(heap, total)
+                elif next_site != first[there]:
                     tied[there] = True
                     if next_site < first[there]:
                         first[there] = next_site
                         previous[there] = here
                 elif is_tied:
                     tied[there] = True
-    vertices = graph.vertices
-    return {
-        vertices[number]: TableRow(
-            vertices[number],
-            vertices[number if first[number] == _NOWHERE else first[number]],
-            costs[number],
-            None if previous[number] == _NOWHERE else vertices[previous[number]],
-            tied[number],
-        )
-        for number in order
-    }
+    return _GraphRows(graph, costs, first, previous, tied, order)
