@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
 import attrs
 
-from msmq.persistence.changes import Change, MoveMessage, PutMessage, PutQueue, RemoveMessages
+from msmq.persistence.changes import Change, MoveMessage, PutMessage, PutMessages, PutQueue, RemoveMessages
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.leaving.deadlines import due_time
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.user_message_view import UserMessageView
 
+RUN: Final = 256
+"""The most messages of one change."""
 _ENDLESS = 1 << 62
 _QUEUE: Final = attrgetter("queue")
 
@@ -182,14 +184,18 @@ class Holdings:
         """
         storage = self.storage
         limit = _ENDLESS if storage.cache_limit is None else storage.cache_limit
+        room = limit - storage.cached
+        memory = PacketHolder.MEMORY
         for position in positions:
-            if position.kept is PacketHolder.MEMORY or position.is_cached or position.view is None:
+            if position.kept is memory or position.is_cached or position.view is None:
                 continue
-            if storage.cached + position.size <= limit:
+            size = position.size
+            if size <= room:
                 position.is_cached = True
-                storage.cached += position.size
+                room -= size
             else:
                 position.view = None
+        storage.cached = limit - room
 
     def overflow(self, position: MessagePosition, changes: list[Change]) -> None:
         """Hand an express message to the store; until its result is known the message is in memory too.
@@ -238,6 +244,30 @@ class Holdings:
                     position.kept is PacketHolder.OVERFLOW,
                 )
             )
+
+    def put_run(self, queue: Queue, positions: Sequence[MessagePosition], changes: list[Change]) -> None:
+        """As L{put} for new recoverable messages of one queue: consecutive ones share a change."""
+        self.keep_queue(queue, changes)
+        identifier = queue.definition.identifier
+        start = 0
+        while start < len(positions):
+            head = positions[start]
+            first, arrived, due = head.lookup_id, head.arrived, head.due
+            end = start + 1
+            for position in positions[end : start + RUN]:
+                if (
+                    position.lookup_id - first != end - start
+                    or position.arrived != arrived
+                    or position.due != due
+                ):
+                    break
+                end += 1
+            if end - start == 1:
+                self.put(head, changes)
+            else:
+                packets = [position.record for position in positions[start:end]]
+                changes.append(PutMessages(identifier, first, packets, arrived, due, False))
+            start = end
 
     def move(self, source: MessagePosition, copy: MessagePosition, changes: list[Change]) -> None:
         """The change that copies a stored message within the store.

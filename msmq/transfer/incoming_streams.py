@@ -26,6 +26,7 @@ from msmq.persistence.state_records import StateChange, numbered
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.queue_names import QueueNameKind
+from msmq.structures.packet.packet_shape import PacketShape
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.deadlines import Deadlines
 from msmq.transfer.incoming_stream import IncomingStream, Verdict, host_of
@@ -141,9 +142,13 @@ class IncomingStreams:
         host = host_of(address)
         touched = self._judged_last = {}
         spellings = self._spellings
+        spelling = b""
+        shape: PacketShape | None = None
         for view in views:
             _, sequence, number, previous = sequence_fields(view)
-            spelling = view.source_queue_manager + view.destination_key
+            if view.shape is not shape:
+                shape = view.shape
+                spelling = shape.source_queue_manager + view.destination_key
             stream = spellings.get(spelling)
             if stream is None:
                 found = self._find(spelling, view, previous, host, now)

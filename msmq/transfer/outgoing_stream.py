@@ -32,7 +32,6 @@ from msmq.moment import Moment
 from msmq.structures.identifiers import SequenceInfo
 from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.packet.outgoing_message import OutgoingMessage
-from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.stream_changes import (
     AckOutcome,
@@ -253,7 +252,8 @@ class OutgoingStream(Generic[M]):
             view = message.view
             if view is None:
                 raise LocalProtocolError("a message that was not read from the store cannot be sent")
-            if not view.flags & UserHeader.TH or view.packet[16:32] != source:
+            shape = view.shape
+            if not shape.is_transactional or shape.source_queue_manager != source:
                 if self._restored:
                     self._discard_restored(message)
                 outgoing.append(message)
@@ -274,12 +274,14 @@ class OutgoingStream(Generic[M]):
 
     def _head(self) -> M | None:
         """The only message that may be sent now."""
-        again = self._again
+        again, waiting = self._again, self._waiting
+        if not again and waiting and waiting[0] in self._unsent:
+            # As it nearly always is.
+            return waiting[0]
         while again and again[0].is_gone:
             again.popleft()
         if again:
             return again[0].message
-        waiting = self._waiting
         while waiting and not self._is_waiting(waiting[0]):
             waiting.popleft()
         return waiting[0] if waiting else None

@@ -41,14 +41,14 @@ H = TypeVar("H")
 
 def sequence_fields(view: UserMessageView) -> tuple[int, int, int, int]:
     """Of a transactional message: Flags, TxSequenceID as a number, TxSequenceNumber, the number before it."""
-    flags, sequence, number, previous = _SEQUENCE_FIELDS.unpack_from(view.packet, view.transaction_offset)
+    flags, sequence, number, previous = _SEQUENCE_FIELDS.unpack_from(view.packet, view.shape.names_end)
     return flags, sequence, number, previous
 
 
 def packet_at(view: UserMessageView, sequence: int, number: int, previous: int) -> bytes:
     """The packet of a transactional message with this sequence number."""
     packet = view.packet
-    start = view.transaction_offset + 4
+    start = view.shape.names_end + 4
     place = _PLACE.pack(sequence, number, previous)
     return b"".join((packet[:start], place, packet[start + _PLACE.size :]))
 
@@ -61,7 +61,7 @@ def wanted_of(view: UserMessageView, flags: int) -> int:
     @param flags: those of the TransactionHeader.
     @return: some of C{WANTS_DEAD_LETTER | WANTS_JOURNAL | WANTS_FINAL_ACK}.
     """
-    journaling = (view.flags & (UserHeader.JN | UserHeader.JP)) >> _JOURNALING_SHIFT
+    journaling = (view.shape.flags & (UserHeader.JN | UserHeader.JP)) >> _JOURNALING_SHIFT
     return journaling | (flags & TransactionHeader.FA) << _FINAL_ACK_SHIFT
 
 

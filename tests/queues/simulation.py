@@ -21,8 +21,7 @@ from msmq.queues.queue import MessagePosition, Queue
 from msmq.queues.queue_names import one_of
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.path_name import parse_path_name
-from msmq.structures.packet.user_message_patches import patch_sequence
-from msmq.structures.packet.user_message_rewrites import patch_transaction
+from msmq.structures.packet.user_message_rewrites import in_transaction
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA
 from tests.queues.builders import NOW, arriving
@@ -313,16 +312,9 @@ class Alpha:
     def give_places(self, queue: Queue, positions: Sequence[MessagePosition]) -> Sequence[Change]:
         """Number the messages that a transaction sends to a queue."""
         sequence = TxSequenceID(self.model.take_message_ids(1), self.now.unix_seconds)
-        for number, position in enumerate(positions, 1):
-            packet = patch_sequence(position.packet, sequence, number, number - 1)
-            position.view = UserMessageView(
-                patch_transaction(
-                    UserMessageView(packet),
-                    is_first=number == 1,
-                    is_last=number == len(positions),
-                    transaction_id=7,
-                )
-            )
+        views = [UserMessageView(position.packet) for position in positions]
+        for position, view in zip(positions, in_transaction(views, sequence.value, 1, 7), strict=True):
+            position.view = view
         return self.model.reservations()
 
     def abort(self, transaction: Transaction) -> None:

@@ -71,8 +71,8 @@ class Reservation:
         if deleted is not None:
             raise MQError(
                 Status.MQ_ERROR_QUEUE_DELETED,
-                f"{deleted.definition.path} was deleted before its messages were confirmed; they do not count as"
-                " received",
+                f"{deleted.definition.path} was deleted before its messages were confirmed; they do not count"
+                " as received",
             )
 
     async def _store(

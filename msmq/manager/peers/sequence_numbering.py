@@ -17,8 +17,7 @@ from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.packet.user_message_patches import patch_sequence
-from msmq.structures.packet.user_message_rewrites import patch_transaction
+from msmq.structures.packet.user_message_rewrites import in_transaction
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.stream_changes import Assignment
 
@@ -62,28 +61,27 @@ class SequenceNumbering:
         before = self._given[queue]
         self._given[queue] = before + len(positions)
         if isinstance(queue, OutgoingQueue):
-            stream, assignment = numbers.sequences.assign(queue, positions)
+            stream, assignment = numbers.sequences.assign(queue, len(positions))
             self._assigned.append((stream, assignment, positions))
+            sequence, first = assignment.sequence, assignment.first
             changes = numbers.sequences.reservation()
         else:
-            sequence = self._local.get(queue)
-            if sequence is None:
-                sequence = TxSequenceID(numbers.model.take_message_ids(1), numbers.clock.now().unix_seconds)
-                self._local[queue] = sequence
-            for number, position in enumerate(positions, before + 1):
-                position.view = UserMessageView(patch_sequence(position.record, sequence, number, number - 1))
+            identifier = self._local.get(queue)
+            if identifier is None:
+                identifier = TxSequenceID(numbers.model.take_message_ids(1), numbers.clock.now().unix_seconds)
+                self._local[queue] = identifier
+            sequence, first = identifier.value, before + 1
             changes = numbers.model.reservations()
-        last = self._counts[queue] - 1
-        for index, position in enumerate(positions, before):
-            if position.view is not None:
-                position.view = UserMessageView(
-                    patch_transaction(
-                        position.view,
-                        is_first=index == 0,
-                        is_last=index == last,
-                        transaction_id=self._transaction_id,
-                    )
-                )
+        views = in_transaction(
+            [_in_memory(position) for position in positions],
+            sequence,
+            first,
+            self._transaction_id,
+            has_first=before == 0,
+            has_last=before + len(positions) == self._counts[queue],
+        )
+        for position, view in zip(positions, views, strict=True):
+            position.view = view
         return changes
 
     def take(self) -> AssignedNumbers:
@@ -110,3 +108,8 @@ class AssignedNumbers:
         """The messages were not stored; their numbers stay unused."""
         for stream, assignment, _ in self._assigned:
             stream.withdrawn(assignment)
+
+
+def _in_memory(position: MessagePosition) -> UserMessageView:
+    assert position.view is not None, "messages that are not stored yet are in memory"
+    return position.view

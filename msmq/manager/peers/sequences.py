@@ -145,16 +145,10 @@ class Sequences:
 
     # Sequence numbers
 
-    def assign(
-        self, queue: OutgoingQueue, positions: Sequence[MessagePosition]
-    ) -> tuple[Stream, Assignment[MessagePosition]]:
-        """Assign the next sequence numbers to messages that are stored together."""
+    def assign(self, queue: OutgoingQueue, count: int) -> tuple[Stream, Assignment[MessagePosition]]:
+        """Assign the next sequence numbers to this number of messages, which are stored together."""
         stream = self._streams.stream(queue)
-        assignment = stream.assign(len(positions))
-        views = [_packet(position) for position in positions]
-        for position, packet in zip(positions, assignment.stamp(views), strict=True):
-            position.view = UserMessageView(packet)
-        return stream, assignment
+        return stream, stream.assign(count)
 
     def reservation(self) -> list[Change]:
         """The changes to store together with messages that have sequence numbers."""
@@ -468,8 +462,3 @@ class Sequences:
             performer.perform(performer.model.release(messages, now))
         if isinstance(key, OutgoingQueue):
             self._listener.outgoing_ready(key)
-
-
-def _packet(position: MessagePosition) -> UserMessageView:
-    assert position.view is not None, "changes to be stored are in memory"
-    return position.view

@@ -11,7 +11,7 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.persistence.changes import AppendLog, Change, PutMessage, PutMessages, PutQueue
-from msmq.queues.holdings import Holdings, room_in
+from msmq.queues.holdings import RUN, Holdings, room_in
 from msmq.queues.leaving.deadlines import due_time, time_limit
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder, PositionState
@@ -25,10 +25,9 @@ from msmq.wire.guid import NULL_GUID
 if TYPE_CHECKING:
     from msmq.structures.packet.user_message_view import UserMessageView
 
-RUN: Final = 256
-"""The most messages of one change."""
 _PR: Final = BaseHeader.PR
 _TH: Final = UserHeader.TH
+_JP: Final = UserHeader.JP
 _TH_JP: Final = UserHeader.TH | UserHeader.JP
 _TH_JN: Final = UserHeader.TH | UserHeader.JN
 
@@ -228,7 +227,7 @@ def _admit_run(
     total = count * size
     if (
         count < len(arrivals)
-        or shape.flags & _TH_JP
+        or (shape.flags & _TH_JP == _JP and not isinstance(queue, OutgoingQueue))
         or queue.definition.log
         or total > min(storage.free, room_in(queue))
         or (not shape.is_recoverable and total > storage.express_room)
@@ -237,7 +236,9 @@ def _admit_run(
         return None
     admission = Admission()
     due = None if head.packet[time_limit(queue)] == FOREVER else due_time(queue, head)
-    lookup_id = 7 - (shape.base_flags & _PR) << 56 | first
+    # The priority of a transactional message counts as 0.
+    priority = 0 if shape.is_transactional else shape.base_flags & _PR
+    lookup_id = 7 - priority << 56 | first
     kept, event_only, arrived = PacketHolder.MEMORY, False, now.wall
     if shape.is_recoverable:
         kept, event_only = PacketHolder.STORE, not (shape.acknowledge or shape.flags & _TH_JN)

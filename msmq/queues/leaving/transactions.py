@@ -76,6 +76,10 @@ class QueueTransactions:
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more operations.
         """
         transaction.check_active()
+        arrivals = list(arrivals)
+        if (run := self._run(transaction, arrivals, now)) is not None:
+            transaction.add_sent(run)
+            return []
         sent: list[MessagePosition] = []
         refusals: list[EnqueueRefusal] = []
         for index, (queue, view) in enumerate(arrivals):
@@ -96,6 +100,40 @@ class QueueTransactions:
         else:
             transaction.add_sent(sent)
         return refusals
+
+    def _run(
+        self, transaction: Transaction, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment
+    ) -> list[MessagePosition] | None:
+        """Enqueue messages for one queue that have one shape, none of which is refused.
+
+        C{None} for all else, of which nothing has changed then.
+        """
+        if len(arrivals) < 2:
+            return None
+        (queue, head), storage = arrivals[0], self._holdings.storage
+        shape = head.shape
+        views = [view for target, view in arrivals if target is queue and view.shape is shape]
+        count = len(views)
+        total = count * shape.size
+        if (
+            count < len(arrivals)
+            or queue.is_subqueue
+            or queue.is_system
+            or total > min(storage.free, room_in(queue))
+            or enqueue_status(queue, head, storage.free, total, now)
+        ):
+            return None
+        # The priority of a transactional message counts as 0.
+        first = 7 << 56 | self._holdings.sequential.take(count)
+        due, state, kept = due_time(queue, head), PositionState.ARRIVING, PacketHolder.STORE
+        positions = [
+            MessagePosition(queue, number, view, shape.size, now.wall, state, transaction, kept, due)
+            for number, view in enumerate(views, first)
+        ]
+        queue.positions.update(zip(range(first, first + count), positions, strict=True))
+        queue.total_bytes += total
+        storage.used += total
+        return positions
 
     def uncommitted(self) -> dict[Queue, Uncommitted]:
         """The uncommitted messages of each queue; takes time proportional to the number of transactions."""
@@ -215,18 +253,19 @@ class QueueTransactions:
         for queue, positions in sent.items():
             if isinstance(queue, OutgoingQueue):
                 # Others may have committed since; messages are sent in the order of the commits.
-                for position in positions:
-                    queue.renumber(position, 7 << 56 | self._holdings.sequential.take(1))
+                following = 7 << 56 | self._holdings.sequential.take(len(positions))
+                for number, position in enumerate(positions, following):
+                    queue.renumber(position, number)
             changes += numbering(queue, positions)
         for queue, positions in sent.items():
+            if not queue.definition.log:
+                self._holdings.put_run(queue, positions, changes)
+                continue
+            # The store keeps one packet for a message and the entry behind it.
+            identifier = queue.definition.identifier
             for position in positions:
                 self._holdings.put(position, changes)
-                if queue.definition.log:
-                    changes.append(
-                        AppendLog(
-                            queue.definition.identifier, position.lookup_id, position.record, position.arrived
-                        )
-                    )
+                changes.append(AppendLog(identifier, position.lookup_id, position.record, position.arrived))
         left = queues_of(operations)
         received = received_by(operations)
         purged = [position for position in received if position.state is PositionState.PURGE_PENDING]

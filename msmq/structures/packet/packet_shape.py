@@ -97,7 +97,7 @@ class PacketShape:
         if not self.is_transactional:
             return True
         start = self.names_end
-        # TransactionHeader: Flags.FA decides about its size, and TxSequenceNumber is not 0.
+        # TransactionHeader: Flags.CG decides about its size, and TxSequenceNumber is not 0.
         return (
             packet[start] & 1 == (self.properties - start == 36)
             and _NUMBER(packet, start + 12)[0] != 0

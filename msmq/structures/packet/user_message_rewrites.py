@@ -5,6 +5,7 @@ Each function takes a view, which has the offsets of the headers, and returns ne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -24,6 +25,10 @@ from msmq.structures.packet.user_message_view import UserMessageView
 _U16: Final = Struct("<H")
 _U32: Final = Struct("<I")
 
+_TRANSACTION: Final = Struct("<IQII")
+"""Flags, TxSequenceID as a number, TxSequenceNumber, PreviousTxSequenceNumber."""
+_KEPT_FLAGS: Final = 0xFFFFFFFF & ~(TransactionHeader.FM | TransactionHeader.LM | TransactionHeader.ID)
+
 _PACKET_SIZE: Final = 8
 _TIME_TO_REACH_QUEUE: Final = 12
 _TIME_TO_BE_RECEIVED: Final = 48
@@ -31,19 +36,40 @@ _USER_FLAGS: Final = 60
 _FOREVER: Final = _U32.pack(INFINITE)
 
 
-def patch_transaction(view: UserMessageView, *, is_first: bool, is_last: bool, transaction_id: int) -> bytes:
-    """The packet with these Flags.FM, LM and ID (20 bits); the other flags stay. [MS-MQMQ] 2.2.20.5.
+def in_transaction(
+    views: Sequence[UserMessageView],
+    sequence: int,
+    first: int,
+    transaction_id: int,
+    *,
+    has_first: bool = True,
+    has_last: bool = True,
+) -> list[UserMessageView]:
+    """Messages of one transaction, with their positions in a sequence. [MS-MQMQ] 2.2.20.5.
 
-    @raise LocalProtocolError: the message is not transactional.
+    @param sequence: TxSequenceID, as a number; C{first} is the TxSequenceNumber of the first message.
+    @param transaction_id: Flags.ID (20 bits); all flags but this, FM and LM stay.
+    @param has_first: whether the first of them is the first of the transaction in its sequence; so with
+        C{has_last}.
+    @raise LocalProtocolError: one is not transactional.
     """
-    if not view.is_transactional:
-        raise LocalProtocolError("TransactionHeader: the message has none")
-    offset = view.transaction_offset
-    (flags,) = _U32.unpack_from(view.packet, offset)
-    flags &= ~(TransactionHeader.FM | TransactionHeader.LM | TransactionHeader.ID)
-    flags |= TransactionHeader.FM * is_first | TransactionHeader.LM * is_last
-    flags |= transaction_id << TransactionHeader.ID_SHIFT & TransactionHeader.ID
-    return replaced(view.packet, offset, _U32.pack(flags))
+    placed: list[UserMessageView] = []
+    common = transaction_id << TransactionHeader.ID_SHIFT & TransactionHeader.ID
+    last = first + len(views) - 1
+    for number, view in enumerate(views, first):
+        shape, packet = view.shape, view.packet
+        if not shape.is_transactional:
+            raise LocalProtocolError("TransactionHeader: the message has none")
+        start = shape.names_end
+        flags = _U32.unpack_from(packet, start)[0] & _KEPT_FLAGS | common
+        if number == first and has_first:
+            flags |= TransactionHeader.FM
+        if number == last and has_last:
+            flags |= TransactionHeader.LM
+        header = _TRANSACTION.pack(flags, sequence, number, number - 1)
+        packet = b"".join((packet[:start], header, packet[start + _TRANSACTION.size :]))
+        placed.append(UserMessageView.shaped(packet, shape))
+    return placed
 
 
 def patch_security_header(

@@ -19,7 +19,7 @@ from msmq.structures.packet.signature_input import (
     signature_input_3_0,
 )
 from msmq.structures.packet.user_message import UserMessage
-from msmq.structures.packet.user_message_rewrites import patch_dead_letter, patch_transaction
+from msmq.structures.packet.user_message_rewrites import in_transaction, patch_dead_letter
 from msmq.structures.packet.user_message_view import (
     UserMessageView,
     measure_user_message,
@@ -168,7 +168,7 @@ def _patch(view: UserMessageView) -> None:
     ]
     if view.is_transactional:
         patched.append(patch_sequence(packet, TxSequenceID(1, 2), 3, 2))
-        patched.append(patch_transaction(view, is_first=True, is_last=False, transaction_id=0xFFFFF))
+        patched += [placed.packet for placed in in_transaction([view, view], 1 << 63, 0xFFFFFFF0, 0xFFFFF)]
     else:
         try:
             patch_sequence(packet, TxSequenceID(1, 2), 3, 2)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.errors import RemoteProtocolError
+from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.packet_shape import PacketShape
+from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_rewrites import in_transaction
 from msmq.structures.packet.user_message_view import UserMessageView, have_one_shape, views_of
 from tests.builders import numbered_packet, user_packet
-from tests.strategies import user_packets
+from tests.strategies import packet_of, user_messages, user_packets
 
 FIELDS = set(PacketShape.__slots__) - {"before", "names", "rest"}
 
@@ -80,3 +84,38 @@ class PacketShapeTests(SynchronousTestCase):
         """Messages of another size, or with another label, do not share it."""
         for other in (user_packet(body=b"longer"), user_packet(body=b"a", label="another")):
             self.assertFalse(have_one_shape(views_of([user_packet(body=b"a", label="one"), other])))
+
+
+class InTransactionTests(SynchronousTestCase):
+    """L{in_transaction}."""
+
+    @given(
+        user_messages(has_session_header=False).filter(lambda message: message.transaction is not None),
+        st.integers(1, 3),
+        st.integers(1, 0xFFFFFF00),
+        st.integers(0, 0xFFFFFFFFFFFFFFFF),
+        st.integers(0, 0xFFFFF),
+    )
+    def test_places(
+        self, message: UserMessage, count: int, first: int, sequence: int, transaction_id: int
+    ) -> None:
+        """Each message has its place in the sequence and the transaction, and all else stays."""
+        view = UserMessageView(packet_of(message))
+        placed = in_transaction([view] * count, sequence, first, transaction_id)
+        for number, one in enumerate(placed, first):
+            self.assertEqual(answers(one), answers(UserMessageView(one.packet)))
+            assert message.transaction is not None
+            expected = attrs.evolve(
+                message.transaction,
+                tx_sequence_id=TxSequenceID.from_value(sequence),
+                tx_sequence_number=number,
+                previous_tx_sequence_number=number - 1,
+                is_first=number == first,
+                is_last=number == first + count - 1,
+                transaction_id=transaction_id,
+            )
+            self.assertEqual(one.parse(), attrs.evolve(message, transaction=expected))
+
+    def test_other_messages(self) -> None:
+        """A message that is not transactional is refused."""
+        self.assertRaises(LocalProtocolError, in_transaction, [UserMessageView(user_packet())], 1, 1, 1)
