@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Set
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
 from functools import partial
 from itertools import chain, islice
 from typing import Final
@@ -124,6 +124,20 @@ class MessagePosition:
 
     def _unread(self) -> LocalProtocolError:
         return LocalProtocolError(f"message {self.lookup_id:#x} has not been read from the store yet")
+
+
+def different_positions(positions: Sequence[MessagePosition]) -> Sequence[MessagePosition]:
+    """The first position, and those whose packets do not share its shape or are not in memory.
+
+    What depends on the fields of a shape alone is true for any of the positions if it is for any of these.
+    """
+    if len(positions) < 2 or (view := positions[0].view) is None:
+        return positions
+    shape = view.shape
+    return [
+        positions[0],
+        *[position for position in positions if position.view is None or position.view.shape is not shape],
+    ]
 
 
 def at_rest(positions: Iterable[MessagePosition]) -> list[MessagePosition]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import count
 from struct import Struct
@@ -16,7 +16,7 @@ from msmq.moment import Moment
 from msmq.persistence.state_records import StateChange, numbered, reading
 from msmq.settings import SessionSettings
 from msmq.structures.packet.user_header import UserHeader
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, have_one_shape
 
 PREFIX: Final = "duplicates/"
 """Prefix of the names of stored values; a number follows."""
@@ -123,14 +123,18 @@ class DuplicateHistory:
 
     # Arrival
 
-    def classify(self, views: Iterable[UserMessageView], now: Moment) -> list[bool]:
+    def classify(self, views: Sequence[UserMessageView], now: Moment) -> list[bool]:
         """Whether each message is a duplicate. [MS-MQQB] 3.1.5.8.1.
 
         Those that are not, and are recoverable and not transactional, count as accepted from now on, unless
         they are taken back.
         """
         entries, accepted = self._entries, self._accepted
-        in_turn = self._in_batch or ()
+        in_turn: Collection[bytes] = self._in_batch or ()
+        fresh = self._fresh_run(views, in_turn)
+        if fresh is not None:
+            accepted.update(fresh)
+            return [False] * len(views)
         verdicts: list[bool] = []
         for view in views:
             if not view.is_recoverable or view.is_transactional:
@@ -154,6 +158,28 @@ class DuplicateHistory:
                 accepted[identity] = None
                 verdicts.append(False)
         return verdicts
+
+    def _fresh_run(
+        self, views: Sequence[UserMessageView], in_turn: Collection[bytes]
+    ) -> dict[bytes, None] | None:
+        """The identities of recoverable messages of one sender, if none is a duplicate.
+
+        That is nearly everything that arrives; C{None} for all else, of which nothing has been judged then.
+        """
+        if len(views) < 2 or not have_one_shape(views):
+            return None
+        first = views[0]
+        if not first.is_recoverable or first.is_transactional or first.flags & UserHeader.MQ:
+            return None
+        source = first.source_queue_manager
+        identities = dict.fromkeys([source + view.packet[MESSAGE_ID] for view in views])
+        if len(identities) < len(views):
+            return None
+        names = identities.keys()
+        is_fresh = (
+            names.isdisjoint(self._entries) and names.isdisjoint(self._accepted) and names.isdisjoint(in_turn)
+        )
+        return identities if is_fresh else None
 
     def knows(self, view: UserMessageView) -> bool:
         """Whether this recoverable message would be a duplicate now."""

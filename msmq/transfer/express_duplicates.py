@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_view import different_ones
 from msmq.transfer.duplicates import MESSAGE_ID, duplicate_key
 from msmq.wire.guid import NULL_GUID
 
@@ -118,7 +119,7 @@ class ExpressDuplicates:
             return None
         if [
             view
-            for view in views
+            for view in different_ones(views)
             if view.is_recoverable
             or view.flags & _MQ
             or view.source_queue_manager != source

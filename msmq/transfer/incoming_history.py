@@ -13,7 +13,7 @@ import attrs
 from msmq.moment import Moment
 from msmq.persistence.state_records import StateChange
 from msmq.settings import SessionSettings
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, different_ones
 from msmq.transfer.duplicates import DuplicateHistory
 from msmq.transfer.incoming_stream import Verdict
 from msmq.transfer.incoming_streams import IncomingStreams
@@ -61,7 +61,9 @@ class IncomingHistory:
         @param address: the textual address of the peer.
         """
         verdicts: dict[UserMessageView, Verdict] = {}
-        transactional = [message for message in messages if message.is_transactional]
+        transactional: Sequence[UserMessageView] = ()
+        if [message for message in different_ones(messages) if message.is_transactional]:
+            transactional = [message for message in messages if message.is_transactional]
         if transactional:
             judged = self.streams.classify(transactional, f"TCP:{address}", now)
             verdicts = dict(zip(transactional, judged, strict=True))

@@ -34,7 +34,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_view import UserMessageView, have_one_destination
+from msmq.structures.packet.user_message_view import UserMessageView, have_one_destination, total_size
 from msmq.structures.status import MQError
 from msmq.transfer.decisions.arrival_decision import (
     ABSENT_DESTINATION,
@@ -350,7 +350,7 @@ class Arrivals:
             stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained, now))
             if drained is not None or batch.acknowledgements or batch.close is not None:
                 return stored
-            return self._gather(session, sum(message.size for message in messages), stored)
+            return self._gather(session, total_size(messages), stored)
         self._show(batch, admission, now)
         return None
 

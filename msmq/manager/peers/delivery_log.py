@@ -21,7 +21,7 @@ from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue, different_positions
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_queue import is_for_order_queue
@@ -187,13 +187,13 @@ class DeliveryLog:
         head = messages[0] if messages else None
         if not isinstance(head, MessagePosition) or head.view is None:
             return False
-        queue, source = head.queue, head.view.source_queue_manager
+        queue, source, shape = head.queue, head.view.source_queue_manager, head.view.shape
         message_ids: list[int] = []
         for message in messages:
             if not isinstance(message, MessagePosition) or message.queue is not queue:
                 return False
             view = message.view
-            if view is None or view.source_queue_manager != source:
+            if view is None or (view.shape is not shape and view.source_queue_manager != source):
                 return False
             message_ids += _MESSAGE_ID(view.packet, _MESSAGE_ID_AT)
         found = known.flight.arrive_together(messages, message_ids)
@@ -293,7 +293,7 @@ class DeliveryLog:
         answers = [
             (queue, position.view)
             for queue, positions in arrived.items()
-            if not isinstance(queue, OutgoingQueue)
+            if not isinstance(queue, OutgoingQueue) and _any_answers(positions)
             for position in positions
             if position.view is not None and position.view.message_class in _CLASSES
         ]
@@ -374,3 +374,11 @@ class DeliveryLog:
                 if number % SEARCHED_AT_ONCE == 0:
                     await deferLater(self._reactor, 0)
         return sorted(found, key=lambda record: record.time)
+
+
+def _any_answers(positions: Sequence[MessagePosition]) -> bool:
+    """Whether any of these messages is an administration acknowledgement; nearly none is."""
+    return any(
+        position.view is not None and position.view.message_class in _CLASSES
+        for position in different_positions(positions)
+    )

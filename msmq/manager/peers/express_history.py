@@ -10,7 +10,7 @@ from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
 from msmq.settings import SessionSettings
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, different_ones
 from msmq.transfer.express_duplicates import ExpressDuplicates, is_recorded
 from msmq.wire.guid import NULL_GUID
 
@@ -55,7 +55,12 @@ class ExpressHistory:
                     is_refused=message in batch.refused,
                 )
             ]
-        express = [message for message in messages if not message.is_recoverable]
+        if [message for message in different_ones(messages) if message.is_recoverable]:
+            express: Sequence[UserMessageView] = [
+                message for message in messages if not message.is_recoverable
+            ]
+        else:
+            express = messages
         if not express:
             return ()
         batch.express.extend(express)

@@ -19,7 +19,7 @@ from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.security.ciphers import CipherError, ICiphers
 from msmq.moment import Moment
-from msmq.queues.queue import MessagePosition
+from msmq.queues.queue import MessagePosition, different_positions
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.names.queue_names import QueueNameKind
 from msmq.structures.packet.body_encryption import (
@@ -161,9 +161,9 @@ class Encryption:
         self._cache.expire(now)
         self._timer.set(self._cache.deadline)
 
-    def concerns(self, positions: Iterable[MessagePosition]) -> bool:
+    def concerns(self, positions: Sequence[MessagePosition]) -> bool:
         """Whether any of these messages, as far as they are in memory, has to be encrypted."""
-        for position in positions:
+        for position in different_positions(positions):
             view = position.view
             if view is not None and view.asks_for_privacy:
                 return True

@@ -22,7 +22,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_rewrites import patch_authentication_level
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, different_ones
 
 PATIENCE: Final = 30.0
 """Seconds for which a batch waits for the results of its checks."""
@@ -153,7 +153,9 @@ class Inspector:
 
         @param queues: the local queue of each message.
         """
-        asking = [each for each in messages if each.acknowledge or each.flags & _SECURITY_HEADER]
+        asking = [
+            each for each in different_ones(messages) if each.acknowledge or each.flags & _SECURITY_HEADER
+        ]
         for message in asking:
             if message.flags & _SECURITY_HEADER or self._asks(message):
                 return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue, different_positions
 from msmq.structures.packet.user_message_view import UserMessageView
 
 
@@ -19,10 +19,17 @@ def reported_arrivals(groups: Mapping[Queue, Sequence[MessagePosition]]) -> list
     return [
         position.view
         for queue, positions in groups.items()
-        if not isinstance(queue, OutgoingQueue)
+        if not isinstance(queue, OutgoingQueue) and _any_asks(positions)
         for position in positions
         if position.view is not None and position.view.acknowledge
     ]
+
+
+def _any_asks(positions: Sequence[MessagePosition]) -> bool:
+    """Whether any of these messages asks for an acknowledgement; nearly none does."""
+    return any(
+        position.view is not None and position.view.acknowledge for position in different_positions(positions)
+    )
 
 
 def reported_receipts(positions: Iterable[MessagePosition]) -> list[UserMessageView]:

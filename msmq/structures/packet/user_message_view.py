@@ -41,6 +41,7 @@ from msmq.wire.reader import Reader
 
 __all__ = [
     "UserMessageView",
+    "different_ones",
     "have_one_destination",
     "have_one_shape",
     "measure_user_message",
@@ -48,6 +49,7 @@ __all__ = [
     "patch_sequence",
     "patch_session_header",
     "patch_time_to_reach_queue",
+    "total_size",
     "views_of",
 ]
 
@@ -269,6 +271,22 @@ def views_of(packets: Iterable[bytes], shape: PacketShape | None = None) -> list
             is_simple = False
         add(view)
     return views
+
+
+def different_ones(messages: Sequence[UserMessageView]) -> Sequence[UserMessageView]:
+    """The first message, and those that do not share its L{PacketShape}.
+
+    What depends on the fields of a shape alone is true for any of the messages if it is for any of these.
+    """
+    if len(messages) < 2:
+        return messages
+    shape = messages[0].shape
+    return [messages[0], *[message for message in messages if message.shape is not shape]]
+
+
+def total_size(messages: Sequence[UserMessageView]) -> int:
+    """Bytes of all packets together."""
+    return sum([message.shape.size for message in messages])
 
 
 def have_one_shape(messages: Sequence[UserMessageView]) -> bool:

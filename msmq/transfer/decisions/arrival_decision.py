@@ -19,7 +19,7 @@ import attrs
 from msmq.moment import Moment
 from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, different_ones, total_size
 from msmq.transfer.decisions.forwarding_decision import passing_refusal
 from msmq.transfer.incoming_stream import Verdict
 from msmq.wire.guid import NULL_GUID
@@ -191,14 +191,15 @@ def decide(
     run = _of_run(messages, facts, history, now)
     if run is not None:
         return run
-    if any(message.is_recoverable for message in messages):
+    different = different_ones(messages)
+    if any(message.is_recoverable for message in different):
         return _with_recoverable(messages, facts, history, now)
     wall = now.wall
     if (
         not facts.security
         and facts.duplicates == ()
         and facts.destinations.count(Destination.QUEUE) == len(messages)
-        and not [message for message in messages if wall >= message.reach_limit]
+        and not [message for message in different if wall >= message.reach_limit]
     ):
         # Nearly every express message: no objection, and an existing queue.
         return ArrivalDecision([ArrivalOutcome.ENQUEUED] * len(messages), 0, False, None)
@@ -224,8 +225,8 @@ def _of_run(
         or facts.destinations.count(Destination.QUEUE) != len(messages)
     ):
         return None
-    wall, peer, size = now.wall, facts.peer, 0
-    for message in messages:
+    wall, peer = now.wall, facts.peer
+    for message in different_ones(messages):
         if (
             not message.is_recoverable
             or message.is_transactional
@@ -237,8 +238,7 @@ def _of_run(
             )
         ):
             return None
-        size += message.size
-    if size > facts.free:
+    if total_size(messages) > facts.free:
         return None
     verdicts = history.classify(messages, facts.address, now)
     outcomes: list[MessageOutcome] = [ArrivalOutcome.ENQUEUED] * len(messages)

@@ -17,8 +17,10 @@ from msmq.decoding.message_json import transaction_json
 from msmq.decoding.values import unix_time
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.packet_shape import PacketShape
 
 _LENGTHS: Final = Struct("<II").pack
+_MESSAGE_ID: Final = Struct("<I").unpack_from
 _KEPT: Final = 64
 _RUN_BYTES: Final = 0x40000
 """Total size of bodies, in bytes, after which a run ends."""
@@ -61,8 +63,11 @@ class MessageWriter:
         run: list[ReceivedMessage] = []
         common: bytes | None = None
         size = 0
+        shape: PacketShape | None = None
         for message in messages:
-            key = None if message.view.extension_size else message.view.common_bytes()
+            if message.view.shape is not shape:
+                key = None if message.view.extension_size else message.view.common_bytes()
+                shape = message.view.shape
             if run and (key != common or len(run) == LONGEST or size >= _RUN_BYTES):
                 found.append(self._run(common, run))
                 run, size = [], 0
@@ -71,7 +76,7 @@ class MessageWriter:
                 found.append(self.record(message))
             else:
                 run.append(message)
-                size += message.view.body_size
+                size += message.view.shape.body_size
         if run:
             found.append(self._run(common, run))
         return found
@@ -95,7 +100,7 @@ class MessageWriter:
             parts += (column, text)
         header = b"".join(parts)
         bodies = [message.view.body for message in messages]
-        size = sum(message.view.body_size for message in messages)
+        size = sum(map(len, bodies))
         return b"".join((_LENGTHS(len(header), size), header, *bodies))
 
     def record(self, message: ReceivedMessage) -> bytes:
@@ -129,6 +134,13 @@ class MessageWriter:
             text = self._times[seconds] = to_json(unix_time(seconds))
         return text
 
+    def _many_times(self, seconds: Sequence[float]) -> bytes:
+        """Format times as a column."""
+        first = seconds[0]
+        if seconds.count(first) == len(seconds):
+            return self._time(first)
+        return _texts([self._time(each) for each in seconds])
+
 
 _DIFFERING: Final[dict[str, Callable[[MessageWriter, ReceivedMessage], bytes]]] = {
     "id": lambda writer, message: b"%d" % message.view.message_id,
@@ -160,14 +172,14 @@ def _texts(texts: list[bytes]) -> bytes:
 
 _COLUMNS: Final[dict[str, Callable[[MessageWriter, Sequence[ReceivedMessage]], bytes]]] = {
     "id": lambda writer, messages: (
-        b"[" + b",".join([b"%d" % message.view.message_id for message in messages]) + b"]"
+        b"[" + b",".join([b"%d" % _MESSAGE_ID(message.view.packet, 56) for message in messages]) + b"]"
     ),
     "lookup_id": lambda writer, messages: _numbers([message.lookup_id for message in messages]),
-    "body_size": lambda writer, messages: _numbers([message.view.body_size for message in messages]),
-    "sent_time": lambda writer, messages: _texts(
-        [writer._time(message.view.sent_time) for message in messages]
+    "body_size": lambda writer, messages: _numbers([message.view.shape.body_size for message in messages]),
+    "sent_time": lambda writer, messages: writer._many_times(
+        [message.view.shape.sent_time for message in messages]
     ),
-    "arrived_time": lambda writer, messages: _texts([writer._time(message.arrived) for message in messages]),
+    "arrived_time": lambda writer, messages: writer._many_times([message.arrived for message in messages]),
     "transaction": lambda writer, messages: (
         _texts([to_json(transaction_json(message.view)) for message in messages])
         if messages[0].view.is_transactional
