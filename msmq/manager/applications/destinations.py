@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -21,17 +22,23 @@ from msmq.queues.arriving.send_destination import (
     decide_destination,
 )
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.queues.reading.queue_lookup import expand
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import (
     DistributionListFormatName,
     FormatName,
+    PrivateFormatName,
     PublicFormatName,
     parse_format_names,
 )
 from msmq.structures.names.name_text import is_format_name
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
+
+_MOST_FOUND: Final = 1024
+"""Limit on names whose queues are kept."""
 
 
 class Destinations:
@@ -49,6 +56,8 @@ class Destinations:
         self._model = model
         self._clock = clock
         self._names = names
+        # By text, the results that had one outgoing queue.
+        self._found: dict[str, SendTarget] = {}
 
     async def find(self, text: str) -> list[SendTarget]:
         """As L{resolve}, with directory queries where needed.
@@ -81,7 +90,36 @@ class Destinations:
         @raise UnknownPublicQueue: a public queue of another queue manager, or the members of a distribution
         list, have to be looked up first.
         """
-        return self.all(self._expanded(_parse_destinations(text)))
+        if (known := self._known(text)) is not None:
+            return [known]
+        targets = self.all(self._expanded(_parse_destinations(text)))
+        first = targets[0]
+        if (
+            len(targets) == 1
+            and isinstance(first.queue, OutgoingQueue)
+            and isinstance(first.name, DirectFormatName | PrivateFormatName)
+        ):
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[text] = first
+        return targets
+
+    def _known(self, text: str) -> SendTarget | None:
+        """The result of an earlier L{resolve}, if it is an outgoing queue still."""
+        if (target := self._found.get(text)) is None:
+            return None
+        model, queue = self._model, target.queue
+        if (
+            not isinstance(queue, OutgoingQueue)
+            or model.collection.find_outgoing(target.name) is not queue
+            or model.is_local(target.name)
+            or target.builder.time_to_reach_queue != model.time_to_reach_queue
+        ):
+            del self._found[text]
+            return None
+        # As if it had been looked up: it is used from now on.
+        queue.idle_since = None
+        return target
 
     def all(self, names: Iterable[FormatName | PathName]) -> list[SendTarget]:
         """The queues of these names, each once. [MS-MQDMPR] 3.1.7.1.27.

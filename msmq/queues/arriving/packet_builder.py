@@ -85,6 +85,8 @@ class PacketBuilder:
     They have no SecurityHeader and no SessionHeader.
     The TransactionHeader of a transactional message has number 1 of sequence 0 until the message gets its
     position in a sequence.
+
+    @ivar time_to_reach_queue: default in seconds.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class PacketBuilder:
         @raise MQError: MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if no packet can go to such a name.
         """
         self._source = source
-        self._time_to_reach_queue = time_to_reach_queue
+        self.time_to_reach_queue = time_to_reach_queue
         self._destinations = destinations
         self._kind, self._destination, self._host = _destination(destination, destination_queue_manager)
         self._source_bytes = source.bytes_le
@@ -157,7 +159,7 @@ class PacketBuilder:
         destinations = self._destinations
         time_to_reach_queue = message.time_to_reach_queue
         if time_to_reach_queue is None:
-            time_to_reach_queue = self._time_to_reach_queue
+            time_to_reach_queue = self.time_to_reach_queue
         body = message.body
         extension = message.extension
         text = message.label
