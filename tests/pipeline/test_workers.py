@@ -8,6 +8,7 @@ import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.pipeline.spark.failures import reason
 from tests.installation import PROJECT
 
 WRITING = """
@@ -39,3 +40,20 @@ class LimitTests(SynchronousTestCase):
             os.close(writing)
         self.assertEqual(done.stderr, b"")
         self.assertLess(done.returncode, 0)
+
+
+class FailureTests(SynchronousTestCase):
+    """Errors of Spark for people."""
+
+    def test_worker_without_the_package(self) -> None:
+        """A machine of a cluster on which the package is missing is one line that says what to do there."""
+        error = RuntimeError(
+            "[PYTHON_DATA_SOURCE_ERROR] Failed to read.\nTraceback (most recent call last):\n"
+            '  File "worker.py", line 1, in main\n'
+            "ModuleNotFoundError: No module named 'msmq'\n\tat org.apache.spark.api.python"
+        )
+        self.assertEqual(
+            reason(error),
+            "a Python process of Spark has no module msmq: install msmq with its extra parquet for the Python"
+            " of PYSPARK_PYTHON on every machine of the cluster",
+        )

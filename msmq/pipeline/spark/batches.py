@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from msmq.interfaces.storage import StoredEvent
@@ -14,6 +13,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.row_selection import known_names
 from msmq.pipeline.rows import PLAIN, BodyReaders, event_batch, message_batch
+from msmq.pipeline.spark.versions import arrow_schema_of
 from msmq.pipeline.stored_packets import StoredPacket
 
 
@@ -32,7 +32,7 @@ class Batches:
 
     def __init__(self, schema: StructType, stream: str, options: ReadOptions) -> None:
         self.names = known_names(schema.fieldNames(), stream)
-        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._schema = arrow_schema_of(schema)
         self._choice = options.decode, options.headers
         try:
             _reading(*self._choice)

@@ -12,6 +12,7 @@ import attrs
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
+from msmq.pipeline.archive.manifest import MANIFESTS, Archive
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_of, streams_present
 from msmq.pipeline.reading.remote import is_remote, shown_location
@@ -73,8 +74,15 @@ class Input:
         return self.location.lower().endswith(_CAPTURES)
 
     @property
+    def is_archive(self) -> bool:
+        """Whether it is an archive."""
+        return self.path is not None and (self.path / MANIFESTS).is_dir()
+
+    @property
     def is_parquet(self) -> bool:
         """Whether it is a Parquet file, or a directory of them."""
+        if self.is_archive:
+            return True
         if self.path is None or self.path.is_file():
             return self.location.lower().endswith(".parquet")
         return next(self.path.rglob("*.parquet"), None) is not None
@@ -141,6 +149,13 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
     for one in inputs:
         if one.is_parquet:
             kinds = _files_of(one)
+            if one.is_archive:
+                owners[one.name] = Archive(Path(one.location)).owner()
+                if not kinds:
+                    raise ReadingError(
+                        f"the archive {one.location} has no finished file yet: run msmq archive update"
+                        f" {one.location} --compact"
+                    )
             for files in kinds:
                 if files.are_events:
                     happened.append(events(_read_parquet(spark, one, files, _OF_EVENTS), one.name))

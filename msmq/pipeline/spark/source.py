@@ -15,26 +15,27 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
 
 from msmq.pipeline.reading.body_schema import decoded_type
+from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.files import FileScan, FileSlice, are_files
 from msmq.pipeline.reading.options import ReadOptions, read_options
 from msmq.pipeline.reading.row_selection import known_names, wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, names_of, spark_schema
 from msmq.pipeline.spark.batches import Batches
-from msmq.pipeline.spark.filters import push
 from msmq.pipeline.spark.partitions import FilePartition, SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
+from msmq.pipeline.spark.versions import HAS_PUSH_DOWN, VERSION
 from msmq.pipeline.spark.workers import plain_errors, rows_for_spark
 from msmq.pipeline.writing.options import write_options
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyspark.sql.datasource import Filter
 
 
 _TYPED: Final = "the body, if it could be read; a field that its type cannot hold is null"
@@ -102,11 +103,15 @@ class MsmqReader(DataSourceReader):
         # Spark refuses a reader that overrides the method while the setting for pushing filters down is off;
         # it tests whether the class defines the function.
         # Spark keeps the narrowed reader in the data frame, and uses it for its other queries too.
+        if options.push_down and not HAS_PUSH_DOWN:
+            raise ReadingError(f"the option pushDownFilters needs PySpark 4.1 or newer; this is {VERSION}")
         if options.push_down:
             self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
     def push(self, filters: Iterable[Filter]) -> Iterable[Filter]:
         """Push filters down; return those that Spark still has to apply."""
+        from msmq.pipeline.spark.filters import push
+
         self._wanted, left = push(filters, self._wanted)
         return left
 

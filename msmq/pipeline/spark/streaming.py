@@ -12,7 +12,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+from pyspark.sql.types import StructType
+
+from msmq.pipeline.reading.batch_delay import BatchDelay
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.progress import LogProgress
+from msmq.pipeline.reading.row_selection import wanted_columns
+from msmq.pipeline.reading.stores import StoreScan
+from msmq.pipeline.spark.batches import Batches
+from msmq.pipeline.spark.partitions import SlicePartition
+from msmq.pipeline.spark.versions import (
+    HAS_LIMITS,
+    VERSION,
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
@@ -20,19 +32,24 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
-
-from msmq.pipeline.reading.batch_delay import BatchDelay
-from msmq.pipeline.reading.options import ReadOptions
-from msmq.pipeline.reading.progress import LogProgress
-from msmq.pipeline.reading.row_selection import wanted_columns
-from msmq.pipeline.reading.stores import StoreScan
-from msmq.pipeline.spark.batches import Batches
-from msmq.pipeline.spark.partitions import SlicePartition
 from msmq.pipeline.spark.workers import plain_errors, rows_for_spark
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+def check_limits(options: ReadOptions) -> None:
+    """Check that no limits are asked for, where Spark does not say where a batch begins.
+
+    @raise ReadingError: a limit is asked for.
+    """
+    for name, value in (
+        ("maxOffsetsPerTrigger", options.per_trigger),
+        ("maxBytesPerTrigger", options.bytes_per_trigger),
+        ("minOffsetsPerTrigger", options.at_least),
+    ):
+        if value is not None:
+            raise ReadingError(f"the option {name} needs PySpark 4.2 or newer; this is {VERSION}")
 
 
 class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -51,6 +68,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _progress(self) -> LogProgress:
         # Not in the constructor: Spark hides what is raised there behind an error of its own.
+        if not HAS_LIMITS:
+            check_limits(self._options)
         return LogProgress(self._options, self._of)
 
     @plain_errors()
@@ -72,6 +91,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
         """The end offset of the next batch."""
+        if start is None and not HAS_LIMITS:
+            return self._progress.newest()
         options, begin = self._options, start or self.initialOffset()
         # Without a default limit, or by a trigger that has none, Spark asks for everything.
         is_limited = limit is not None and not isinstance(limit, ReadAllAvailable)

@@ -9,20 +9,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql import Row
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from msmq.control.client.client import ControlClient
 from msmq.control.protocol.records import StreamRecord
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.spark.versions import StreamWriter
 from msmq.pipeline.spark.workers import plain_errors
 from msmq.pipeline.writing.location import location_of
 from msmq.pipeline.writing.options import WriteOptions
@@ -78,10 +76,18 @@ class _Sending:
         kinds = QueueKinds(ControlClient(location_of(self._options)))
         recording = RecordBuilder(self._options.destination, self._options.key, kinds.is_transactional)
         number = 0
+        for row in self._rows(batches):
+            yield recording.record(row, f"{where}:{number}")
+            number += 1
+
+    def _rows(self, batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        """The used columns of the rows; of a stream PySpark 4.0 gives rows instead of batches."""
         for batch in batches:
-            for row in batch.select(self._columns).to_pylist():
-                yield recording.record(row, f"{where}:{number}")
-                number += 1
+            if isinstance(batch, Row):
+                found = batch.asDict(recursive=True)
+                yield {name: found[name] for name in self._columns}
+            else:
+                yield from batch.select(self._columns).to_pylist()
 
     def _place(self) -> str:
         """Identifier of the rows of this task; the same if the task is repeated."""
@@ -122,7 +128,7 @@ class MsmqWriter(_Sending, DataSourceArrowWriter):
         """Nothing: what was sent was sent, and has its key."""
 
 
-class MsmqStreamWriter(_Sending, DataSourceStreamArrowWriter):
+class MsmqStreamWriter(_Sending, StreamWriter):
     """Writer of a stream, batch by batch."""
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

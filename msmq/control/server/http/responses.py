@@ -37,10 +37,10 @@ def json_answer(request: Request, value: object, code: int = 200) -> bytes:
     return encoded_answer(request, to_json(value) + b"\n", code)
 
 
-def encoded_answer(request: Request, body: bytes, code: int = 200) -> bytes:
-    """Set status and headers of a response whose body is JSON already."""
+def encoded_answer(request: Request, body: bytes, code: int = 200, content_type: str = JSON) -> bytes:
+    """Set status and headers of a response whose body is encoded already, by default as JSON."""
     request.setResponseCode(code)
-    request.setHeader(b"content-type", JSON.encode("ascii"))
+    request.setHeader(b"content-type", content_type.encode("ascii"))
     request.setHeader(b"content-length", b"%d" % len(body))
     return body
 

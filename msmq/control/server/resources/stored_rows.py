@@ -11,7 +11,7 @@ from klein import Klein
 from msmq.control.protocol.refusals import invalid
 from msmq.control.server.http.disconnection import running
 from msmq.control.server.http.requests import ControlRequest, refuse_rest
-from msmq.control.server.http.responses import json_answer
+from msmq.control.server.http.responses import encoded_answer, json_answer
 from msmq.control.server.messages.properties import shown, text
 from msmq.control.server.resources.context import ResourceContext
 from msmq.interfaces.stored_rows import (
@@ -61,9 +61,7 @@ class StoredRowResources:
         answer = await running(self._rows.ask(call, arguments))
         if answer.rows is None:
             return json_answer(request, {"value": answer.value})
-        request.responseHeaders.setRawHeaders("content-type", [ARROW])
-        request.responseHeaders.setRawHeaders("content-length", [str(len(answer.rows))])
-        return answer.rows
+        return encoded_answer(request, answer.rows, content_type=ARROW)
 
 
 def _argument(name: str, kind: str, value: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import Final
 
 from pyspark.sql import functions as F
 
@@ -14,8 +13,6 @@ from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table
 from msmq.pipeline.reports.model import Cell
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.running.job import EXCEEDED, Job, JobContext, JobOutcome
-
-_MANIFESTS: Final = "_streams"
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -35,7 +32,7 @@ def _run(setting: JobContext) -> JobOutcome:
         raise ReadingError(f"checks takes one archive as --input, not {len(setting.inputs)}")
     [one] = setting.inputs
     archive = one.path
-    if archive is None or not (archive / _MANIFESTS).is_dir():
+    if archive is None or not one.is_archive:
         raise ReadingError(
             f"the input {one.shown} is not an archive: make one with msmq archive update {one.shown}"
         )
