@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import attrs
 
-from msmq import __version__
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import Input
 from msmq.pipeline.spark.running.job import JobOutcome
+from msmq.version import __version__
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient

@@ -1,7 +1,7 @@
 """A driver of its own, which follows the message log of a queue into Parquet until it is killed.
 
-C{python -m tests.pipeline.following DATA DIRECTORY [finish]}; with C{finish} it ends when it has read what
-there is.
+C{python -m tests.pipeline.processes.following DATA DIRECTORY [finish]}; with C{finish} it ends when it has
+read what there is.
 """
 
 from __future__ import annotations

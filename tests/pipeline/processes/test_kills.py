@@ -29,7 +29,7 @@ from msmq.pipeline.spark.session import SparkUnavailable, find_java, find_spark
 from tests.faults.server import ServerProcess
 from tests.servers.prepared import spark_python
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 ORDERS = r".\private$\orders"
 SIZE = int(os.environ.get("MSMQ_STREAM") or 0)
 MESSAGES, KILLS = (SIZE, 10) if SIZE else (1000, 1)
@@ -56,7 +56,13 @@ class KillTests(SynchronousTestCase):
 
     def driver(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start one, in a group of processes that can be killed at once."""
-        command = [sys.executable, "-m", "tests.pipeline.following", str(self.server.data), str(self.home)]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.pipeline.processes.following",
+            str(self.server.data),
+            str(self.home),
+        ]
         with (self.home / "log").open("ab") as log:
             process = subprocess.Popen(
                 [*command, *arguments],

@@ -1,6 +1,7 @@
 """Reads, streams and sends with the PySpark that is found first; C{make spark-versions} runs it with others.
 
-C{python -m tests.pipeline.spark_version VERSION} fails unless that version does all that it promises.
+C{python -m tests.pipeline.processes.spark_version VERSION} fails unless that version does all that it
+promises.
 """
 
 from __future__ import annotations

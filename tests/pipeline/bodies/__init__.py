@@ -1,0 +1,1 @@
+"""Bodies as columns: JSON texts, and structs."""
