@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Each worker would look for constants in all modules anew.
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.hypothesis
 
-.PHONY: demo demo-pipeline test test-quick soak soak-store soak-servers crash faults chaos simulate standby-kills bridge-chaos bridge-soak shadow-kills drain stream operator-day fuzz mutants lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
+.PHONY: demo demo-pipeline test test-quick soak soak-store soak-servers crash faults chaos simulate standby-kills bridge-chaos bridge-soak shadow-kills drain stream sink cluster spark-versions estate-jobs operator-day fuzz mutants lint docs web-assets screenshots installation hooks man deb deb-test events changelog bench bench-goals clean
 
 # Two queue managers exchange messages as real processes; status 0 only if every promise held.
 demo: $(INSTALLED)
@@ -132,7 +132,31 @@ fuzz: $(INSTALLED)
 # Spark follows a message log while a hundred thousand messages come in, and is killed ten times: minutes.
 stream: $(INSTALLED)
 	MSMQ_STREAM=$${MSMQ_STREAM:-100000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_stream tests.pipeline.test_kills
+		--temp-directory=_trial_temp_stream tests.pipeline.processes.test_kills
+
+# The sink of Spark, twenty kills of its driver and of the server that it sends to: ten minutes and more.
+sink: $(INSTALLED)
+	MSMQ_SINK=$${MSMQ_SINK:-20} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_sink tests.pipeline.processes.test_sink_kills
+
+# A cluster of Spark with two workers, which read over the network, and lack the package once: a minute.
+cluster: $(INSTALLED)
+	MSMQ_CLUSTER=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_cluster tests.pipeline.processes.test_cluster
+
+# The data source with the newest PySpark 4.0 and 4.1, each in a directory of its own (400 MB): minutes.
+SPARK_VERSIONS ?= 4.0.5 4.1.4
+spark-versions: $(INSTALLED)
+	for version in $(SPARK_VERSIONS); do \
+		test -d build/pyspark-$$version/pyspark || $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+			--no-deps --target build/pyspark-$$version pyspark==$$version || exit 1; \
+		PYTHONPATH=build/pyspark-$$version:$(CURDIR) $(VENV)/bin/python -m tests.pipeline.processes.spark_version $$version || exit 1; \
+	done
+
+# All jobs on three servers with two thousand messages of each kind, an archive and an export: minutes.
+estate-jobs: $(INSTALLED)
+	MSMQ_ESTATE=$${MSMQ_ESTATE:-2000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_estate tests.pipeline.processes.test_estate
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .
