@@ -82,7 +82,7 @@ def slow_readers(server: AttackedServer) -> list[PlainPeer]:
 
 def unread_answers(server: AttackedServer) -> list[PlainPeer]:
     """Fifty clients of the control socket that request fifty times and read nothing."""
-    peers = []
+    peers: list[PlainPeer] = []
     request = b"GET /v1/events?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for _ in range(50):
         client = socket.socket(socket.AF_UNIX)

@@ -12,7 +12,6 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.amqp10.consumer import Amqp10Consumer
 from msmq.bridge_service.amqp10.engine import EngineProtocol
 from msmq.bridge_service.amqp10.errors import broker_error
@@ -28,6 +27,7 @@ from msmq.bridge_service.brokers import (
     PublishResults,
 )
 from msmq.bridge_service.client_endpoints import client_endpoint
+from msmq.interfaces.bridge_messages import AmqpMessage
 
 QUIET: Final = 0.5
 """Seconds without a message after which L{Amqp10Connection.peek} expects no others."""

@@ -11,10 +11,10 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage
 from msmq.bridge_service.amqp10.engine import EngineProtocol
 from msmq.bridge_service.amqp10.messages import decode
 from msmq.bridge_service.brokers import BrokerError, IConsumer
+from msmq.interfaces.bridge_messages import AmqpMessage
 
 
 @implementer(IConsumer)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from proton import Message, ProtonException, symbol, ulong
 
-from msmq.bridge.messages import AmqpMessage, AmqpProperties
+from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
 
 ANNOTATION: Final = "x-opt-"
 """Prefix of the headers that are message annotations."""

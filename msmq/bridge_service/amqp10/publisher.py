@@ -10,12 +10,12 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
-from msmq.bridge.messages import AmqpMessage, QueuedMessage
 from msmq.bridge_service.amqp10.engine import EngineProtocol
 from msmq.bridge_service.amqp10.messages import encode
 from msmq.bridge_service.amqp10.sender import SenderLink
 from msmq.bridge_service.amqp10.settings import Amqp10Settings
 from msmq.bridge_service.brokers import BrokerError, IPublisher, PublishResults
+from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 
 LARGEST_NUMBER: Final = 50
 """Limit on links to addresses of replies; the one that was used least recently is closed."""

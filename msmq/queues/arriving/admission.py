@@ -109,8 +109,8 @@ def admit(
 
     @param first: the SequentialID of the first; the others follow.
     """
-    if len(arrivals) > 1 and (run := _admit_run(arrivals, first, holdings, now)) is not None:
-        return run
+    if len(arrivals) > 1 and (whole := _admit_run(arrivals, first, holdings, now)) is not None:
+        return whole
     storage = holdings.storage
     admission = Admission()
     changes, groups, mortal = admission.changes, admission.groups, admission.mortal

@@ -86,15 +86,17 @@ class ControlChannel(HTTPChannel):
             # What follows in the buffer of lines is collected too.
             self._dataBuffer = waiting
             self._handlingRequest = True
-            self.setRawMode()
-            self.callLater(0, self._next_request)
+            untyped: Any = self
+            untyped.setRawMode()
+            untyped.callLater(0, self._next_request)
 
     def _next_request(self) -> None:
         if not self._is_lost:
             data = b"".join(self._dataBuffer)
             self._dataBuffer = []
             self._handlingRequest = False
-            self.setLineMode(data)
+            untyped: Any = self
+            untyped.setLineMode(data)
 
     def cut(self) -> None:
         """Close at once and discard unwritten bytes."""

@@ -20,7 +20,7 @@ from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.packet_shape import PacketShape
 
 _LENGTHS: Final = Struct("<II").pack
-_MESSAGE_ID: Final = Struct("<I").unpack_from
+_MESSAGE_ID: Final[Callable[[bytes, int], Any]] = Struct("<I").unpack_from
 _KEPT: Final = 64
 _RUN_BYTES: Final = 0x40000
 """Total size of bodies, in bytes, after which a run ends."""
@@ -64,6 +64,7 @@ class MessageWriter:
         common: bytes | None = None
         size = 0
         shape: PacketShape | None = None
+        key: bytes | None = None
         for message in messages:
             if message.view.shape is not shape:
                 key = None if message.view.extension_size else message.view.common_bytes()
