@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -101,6 +102,21 @@ class PreparedTests(SynchronousTestCase):
                 )
                 self.assertEqual(done.returncode, 7)
 
+    def test_end_of_a_program(self) -> None:
+        """At its end threads are joined, exit functions run, files are flushed and warnings are printed."""
+        program = self.directory / "program.py"
+        for end, status in (("", 0), ("sys.exit('no use')", 1), ("sys.exit(258)", 2), ("1 / 0", 1)):
+            program.write_text(f"{_WITHOUT_END}{end}\n")
+            command = [sys.executable, program]
+            alone = partial(subprocess.run, command, capture_output=True, text=True, cwd=self.directory)
+            for name, start in (("alone", alone), ("forked", partial(run, command, cwd=self.directory))):
+                with self.subTest(end=end, start=name):
+                    done = start(timeout=DEADLINE)
+                    self.assertEqual((done.returncode, done.stdout), (status, "first\nthread\nexit\n"))
+                    self.assertIn("never awaited", done.stderr)
+                    self.assertEqual((self.directory / "result").read_text(), "unflushed")
+                    (self.directory / "result").unlink()
+
     def test_plugins(self) -> None:
         """A directory of plugins in PYTHONPATH is found, as the server finds it by itself."""
         plugins = self.directory / "more" / "twisted" / "plugins"
@@ -121,6 +137,30 @@ class PreparedTests(SynchronousTestCase):
             process.send_signal(signal.SIGCONT)
             output, _ = process.communicate(timeout=DEADLINE)
         self.assertIn("msmq", output)
+
+
+_WITHOUT_END = """import atexit, sys, threading
+
+async def waits():
+    pass
+
+class Cycle:
+    def __init__(self):
+        self.itself, self.never = self, waits()
+
+def slow():
+    begun.wait()
+    print("thread")
+
+atexit.register(print, "exit")
+result = open("result", "w")
+result.write("unflushed")
+print("first")
+begun = threading.Event()
+threading.Thread(target=slow).start()
+threading.Timer(0.01, begun.set).start()
+Cycle()
+"""
 
 
 class StoppedProcess(PreparedProcess):

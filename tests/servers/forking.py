@@ -251,16 +251,21 @@ def _run_to_the_end(arguments: Sequence[str]) -> None:
     end_process((status or 0) & 0xFF)
 
 
+def _flush_files() -> None:
+    """Flush all files, before a collection closes the parts of one in any order."""
+    for found in gc.get_objects():
+        if type(found) in (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper) and not found.closed:
+            found.flush()
+
+
 def end_process(status: int) -> NoReturn:
     """What the interpreter does at its end, but for the destruction of modules."""
     # There is no public name for the next two steps.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    _flush_files()
     # Some objects report something when they are collected, such as a coroutine that was never awaited.
     gc.collect()
-    for found in gc.get_objects():
-        if type(found) in (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper) and not found.closed:
-            found.flush()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
