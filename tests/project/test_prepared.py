@@ -107,7 +107,7 @@ class PreparedTests(SynchronousTestCase):
         program = self.directory / "program.py"
         for end, status in (("", 0), ("sys.exit('no use')", 1), ("sys.exit(258)", 2), ("1 / 0", 1)):
             program.write_text(f"{_WITHOUT_END}{end}\n")
-            command = [sys.executable, program]
+            command = [sys.executable, str(program)]
             alone = partial(subprocess.run, command, capture_output=True, text=True, cwd=self.directory)
             for name, start in (("alone", alone), ("forked", partial(run, command, cwd=self.directory))):
                 with self.subTest(end=end, start=name):
