@@ -30,8 +30,8 @@ SETTINGS: Final = {
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.warehouse.dir": tempfile.gettempdir(),
     # What runs for seconds is never worth the second compiler of the JVM; without it the cache of compiled
-    # code is a fifth by default, which hundreds of queries fill. A young generation that is large is collected
-    # rarely.
+    # code is a fifth by default, which hundreds of queries fill. A large young generation is seldom
+    # collected.
     "spark.driver.extraJavaOptions": (
         "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xms600m -Xmn300m"
     ),
