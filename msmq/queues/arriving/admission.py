@@ -109,8 +109,8 @@ def admit(
 
     @param first: the SequentialID of the first; the others follow.
     """
-    if len(arrivals) > 1 and (whole := _admit_run(arrivals, first, holdings, now)) is not None:
-        return whole
+    if len(arrivals) > 1 and (together := _admit_run(arrivals, first, holdings, now)) is not None:
+        return together
     storage = holdings.storage
     admission = Admission()
     changes, groups, mortal = admission.changes, admission.groups, admission.mortal

@@ -86,6 +86,11 @@ class PacketShape:
             self.names = packet[_MESSAGE_ID.stop : end]
             self.rest = b""
 
+    def keep_apart(self) -> None:
+        """Let no more packets have this shape, which frees the bytes that they were compared with."""
+        self.before = None
+        self.names = self.rest = b""
+
     def fits(self, packet: bytes) -> bool:
         """Whether another packet has this shape, and is therefore valid too."""
         if (

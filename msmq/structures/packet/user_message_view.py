@@ -246,7 +246,7 @@ class UserMessageView(UserMessageFields):
 def views_of(packets: Iterable[bytes], shape: PacketShape | None = None) -> list[UserMessageView]:
     """The views of packets that arrived together, most of which have one shape.
 
-    @param shape: of a packet before them.
+    @param shape: of the packet before them. Once a packet has another shape, no later one shares it.
     @raise RemoteProtocolError: one is malformed.
     """
     views: list[UserMessageView] = []
@@ -266,6 +266,8 @@ def views_of(packets: Iterable[bytes], shape: PacketShape | None = None) -> list
             end = 60 + len(names)
             is_simple = not shape.is_transactional
         else:
+            if shape is not None:
+                shape.keep_apart()
             view = UserMessageView(packet)
             shape = view.shape
             is_simple = False

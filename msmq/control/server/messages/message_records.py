@@ -62,6 +62,7 @@ class MessageWriter:
         found: list[bytes] = []
         run: list[ReceivedMessage] = []
         common: bytes | None = None
+        key: bytes | None = None
         size = 0
         shape: PacketShape | None = None
         key: bytes | None = None
@@ -173,7 +174,7 @@ def _texts(texts: list[bytes]) -> bytes:
 
 _COLUMNS: Final[dict[str, Callable[[MessageWriter, Sequence[ReceivedMessage]], bytes]]] = {
     "id": lambda writer, messages: (
-        b"[" + b",".join([b"%d" % _MESSAGE_ID(message.view.packet, 56) for message in messages]) + b"]"
+        b"[" + b",".join([b"%d" % _MESSAGE_ID(message.view.packet, 56)[0] for message in messages]) + b"]"
     ),
     "lookup_id": lambda writer, messages: _numbers([message.lookup_id for message in messages]),
     "body_size": lambda writer, messages: _numbers([message.view.shape.body_size for message in messages]),
