@@ -23,7 +23,7 @@ from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import Acknowledgement, acknowledgement
 from msmq.queues.arriving.admission import Admission, EnqueueRefusal, EnqueueStatus
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.message_run import templates_of
+from msmq.queues.arriving.send_run import templates_of
 from msmq.queues.holdings import forget_queues
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.queue import Queue

@@ -14,7 +14,7 @@ from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.outbox import Outbox
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.message_run import templates_of
+from msmq.queues.arriving.send_run import templates_of
 from msmq.queues.leaving.transaction import Transaction
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status

@@ -24,7 +24,7 @@ from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.queue_access_decision import QueueAccessDecision, decide_access
 from msmq.manager.securing.security_descriptors import protected_queue
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.message_run import MessageRun, templates_of
+from msmq.queues.arriving.send_run import SendRun, templates_of
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted
 from msmq.structures.identifiers import MessageIdentifier
@@ -126,8 +126,8 @@ class RestrictedQueueManager:
         for name in {name for message in templates_of(messages) for name in _answers(message)}:
             await self._may_write(name)
         signed: Sequence[Message]
-        if isinstance(messages, MessageRun):
-            signed = MessageRun(self._signed(messages.template), messages.bodies)
+        if isinstance(messages, SendRun):
+            signed = SendRun(self._signed(messages.template), messages.bodies)
         else:
             signed = [self._signed(message) for message in messages]
         return await self._service.send(destination, signed, transaction=transaction)

@@ -13,7 +13,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.queues.arriving.message_run import MessageRun, with_body
+from msmq.queues.arriving.send_run import SendRun, with_body
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
@@ -234,7 +234,7 @@ class PacketBuilder:
         Consecutive ones that differ in their bodies alone, of which the sizes are equal, share their bytes
         and their shape.
         """
-        if isinstance(messages, MessageRun):
+        if isinstance(messages, SendRun):
             bodies: Sequence[bytes] = messages.bodies
             templates: Iterable[Message] = repeat(messages.template, len(bodies))
         else:

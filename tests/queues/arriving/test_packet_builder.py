@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
-from msmq.queues.arriving.message_run import MessageRun
 from msmq.queues.arriving.packet_builder import PacketBuilder, build_packet, list_of_destinations
+from msmq.queues.arriving.send_run import SendRun
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.format_name import (
     FormatName,
@@ -225,7 +225,7 @@ class EquivalenceTests(SynchronousTestCase):
     def test_run(self, message: Message, bodies: list[bytes], destinations: bytes) -> None:
         """The packets of a run are those of its messages, one by one."""
         builder = PacketBuilder(DIRECT, source=ALPHA, destinations=destinations)
-        run = MessageRun(message, bodies)
+        run = SendRun(message, bodies)
         views = builder.views(run, 7, 2)
         alone = [builder.view(one, number, 2) for number, one in enumerate(run, 7)]
         self.assertEqual([view.packet for view in views], [view.packet for view in alone])

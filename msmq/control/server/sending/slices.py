@@ -14,7 +14,7 @@ from msmq.control.protocol.runs import LONGEST, RUN, MalformedRun, bodies_of, ch
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.messages.properties import flag, number, read_key, read_properties, text
 from msmq.queues.arriving.message import Message
-from msmq.queues.arriving.message_run import MessageRun, templates_of
+from msmq.queues.arriving.send_run import SendRun, templates_of
 from msmq.structures.status import MQError
 
 _OVERHEAD: Final = 64
@@ -110,11 +110,11 @@ class SliceBuilder:
             raise invalid("the first record of a stream must have a destination")
         if last.run is not None:
             try:
-                return destination, MessageRun(last.template, bodies_of(last.run, record.body))
+                return destination, SendRun(last.template, bodies_of(last.run, record.body))
             except MalformedRun as error:
                 raise invalid(str(error)) from error
         if not last.extension_size:
-            return destination, MessageRun(last.template, [record.body])
+            return destination, SendRun(last.template, [record.body])
         return destination, [_message(record, last.extension_size, last.arguments)]
 
     def _read(self, header: Mapping[str, Any]) -> _Header:
@@ -142,11 +142,11 @@ def _joined(parts: Sequence[Sequence[Message]]) -> Sequence[Message]:
     first = parts[0]
     if len(parts) == 1:
         return first
-    if isinstance(first, MessageRun):
+    if isinstance(first, SendRun):
         template = first.template
-        runs = [part for part in parts if isinstance(part, MessageRun) and part.template is template]
+        runs = [part for part in parts if isinstance(part, SendRun) and part.template is template]
         if len(runs) == len(parts):
-            return MessageRun(template, [body for run in runs for body in run.bodies])
+            return SendRun(template, [body for run in runs for body in run.bodies])
     return [message for part in parts for message in part]
 
 

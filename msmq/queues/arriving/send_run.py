@@ -15,7 +15,7 @@ def with_body(message: Message, body: bytes) -> Message:
     return attrs.evolve(message, body=body)
 
 
-class MessageRun(Sequence[Message]):
+class SendRun(Sequence[Message]):
     """Messages with the same properties, without an object for each.
 
     @ivar template: a message with these properties; its own body does not matter.
@@ -35,16 +35,16 @@ class MessageRun(Sequence[Message]):
     def __getitem__(self, index: int) -> Message: ...
 
     @overload
-    def __getitem__(self, index: slice) -> MessageRun: ...
+    def __getitem__(self, index: slice) -> SendRun: ...
 
-    def __getitem__(self, index: int | slice) -> Message | MessageRun:
+    def __getitem__(self, index: int | slice) -> Message | SendRun:
         if isinstance(index, slice):
-            return MessageRun(self.template, self.bodies[index])
+            return SendRun(self.template, self.bodies[index])
         return with_body(self.template, self.bodies[index])
 
 
 def templates_of(messages: Sequence[Message]) -> Sequence[Message]:
     """Messages with all properties that occur among these, regardless of their bodies."""
-    if isinstance(messages, MessageRun):
+    if isinstance(messages, SendRun):
         return (messages.template,) if messages.bodies else ()
     return messages
