@@ -30,7 +30,9 @@ REMAINDERS: Final[Mapping[str, Remainder]] = {
     "objects": Remainder(
         30_000, "records of deliveries, duplicates of the last 30 minutes, and outgoing queues of an hour"
     ),
-    "descriptors": Remainder(12, "sessions that stay open, and segments of the record log"),
+    "descriptors": Remainder(
+        40, "each thread of the record log keeps the segments that it has used open, up to a limit; sessions"
+    ),
     "file_count": Remainder(12, "segments and checkpoints of the record log"),
     "files": Remainder(
         150_000, "free segments of the record log, which are filled with zeros before they are needed"
