@@ -97,7 +97,8 @@ chaos: $(INSTALLED)
 	MSMQ_CHAOS=$${MSMQ_CHAOS:-10000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_chaos tests.faults.test_chaos tests.faults.test_relay
 
-# RabbitMQ and two queue managers with routes of the bridge, all of them killed while messages pass: ten minutes.
+# A broker and two queue managers with routes of the bridge, all of them killed while messages pass: AMQP 0-9-1,
+# AMQP 1.0 and Kafka's mock cluster, ten minutes each.
 bridge-chaos: $(INSTALLED)
 	MSMQ_BRIDGE_KILLS=$${MSMQ_BRIDGE_KILLS:-100} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_bridge tests.bridge_service.test_kills

@@ -1,4 +1,4 @@
-"""Messages from one queue manager over RabbitMQ to another one, while all of them are killed.
+"""Messages from one queue manager over a broker to another one, while all of them are killed.
 
 The routes are in the queue managers, or in a bridge of its own, which is killed too.
 """
@@ -11,20 +11,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from typing import Any, Final
-from uuid import uuid4
+from typing import Final
 
 import attrs
-import pika
 
 from msmq.client import Client, message_to
 from msmq.control.client.client import ControlClient
 from msmq.structures.status import MQError
+from tests.bridge_service.kill_media import PATIENCE, KillMedium
 from tests.servers.killed import KilledProcess
-from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER, RabbitServer
-
-PATIENCE: Final = 120.0
-"""Seconds without any progress after which the run has failed."""
 
 ROUND: Final = 100
 """Messages for each kill."""
@@ -46,8 +41,9 @@ class _Server(KilledProcess):
 
 @attrs.define
 class KillRun:
-    """One run; an exchange copies each message to a queue for the independent consumer.
+    """One run; an independent consumer sees a copy of everything that the broker has accepted.
 
+    @ivar medium: the broker.
     @ivar has_program: whether the routes are in a bridge of its own.
     @ivar done: the kills, by their victims, and the copies that the broker had more than once.
     """
@@ -55,18 +51,14 @@ class KillRun:
     kills: int
     seed: int
     directory: Path
-    broker: RabbitServer
+    medium: KillMedium
     has_program: bool = False
     done: Counter[str] = attrs.field(factory=Counter, init=False)
 
     def run(self) -> list[str]:
         """Run all steps; returns what was lost or doubled."""
         chance = Random(self.seed)
-        name = f"kills-{uuid4().hex[:8]}"
-        transit, copies = f"{name}.transit", f"{name}.copies"
-        self._declare(name, transit, copies)
-        address = f"amqp://{USER}:{PASSWORD}@{ADDRESS}:{self.broker.port}/"
-        processes = self._processes(f"{address}?exchange={name}", f"{address}?queue={transit}")
+        processes = self._processes(self.medium.outward, self.medium.inward)
         sender, receiver = processes["sender"], processes["receiver"]
         assert isinstance(sender, _Server) and isinstance(receiver, _Server)
         wanted: list[bytes] = []
@@ -81,17 +73,18 @@ class KillRun:
                 split = chance.randrange(ROUND)
                 self._send(sender, bodies[:split])
                 self.done[victim] += 1
-                killed = processes.get(victim, self.broker)
+                killed = processes.get(victim, self.medium)
                 killed.kill()
                 killed.start()
                 self._send(sender, bodies[split:])
                 wanted += bodies
-            copied = self._copies(copies, wanted)
             arrived = self._arrived(receiver, processes.get("bridge", receiver), len(wanted))
+            copied = self.medium.copies(wanted)
+        once = copied if self.medium.copies_are_transit else Counter(wanted)
         self.done["copied twice"] = copied.total() - len(copied)
         return [
-            *self._judge("the broker", wanted, copied, 1 + self.kills),
-            *self._judge("the queue", wanted, arrived, 1),
+            *self._judge("the broker", wanted, copied, Counter(dict.fromkeys(wanted, 1 + self.kills))),
+            *self._judge("the queue", wanted, arrived, once),
         ]
 
     def _processes(self, to: str, back: str) -> dict[str, KilledProcess]:
@@ -122,33 +115,6 @@ class KillRun:
         if bodies:
             server.client.send_all([message_to(ORDERS, body) for body in bodies])
 
-    def _declare(self, exchange: str, *queues: str) -> None:
-        connection = pika.BlockingConnection(self.broker.parameters)
-        channel = connection.channel()
-        channel.exchange_declare(exchange, "fanout", durable=True)
-        for queue in queues:
-            channel.queue_declare(queue, durable=True)
-            channel.queue_bind(queue, exchange)
-        connection.close()
-
-    def _copies(self, queue: str, wanted: Sequence[bytes]) -> Counter[bytes]:
-        """What pika finds in the queue with the copies, until all are there."""
-        found: Counter[bytes] = Counter()
-        missing = set(wanted)
-        give_up = time.monotonic() + PATIENCE
-        connection = pika.BlockingConnection(self.broker.parameters)
-        channel = connection.channel()
-        method: Any
-        for method, _, body in channel.consume(queue, auto_ack=True, inactivity_timeout=0.5):
-            if method is not None:
-                found[body] += 1
-                missing.discard(body)
-            elif not missing or time.monotonic() > give_up:
-                # Nothing for a while: no copy is left.
-                break
-        connection.close()
-        return found
-
     def _arrived(self, server: _Server, bridge: KilledProcess, number: int) -> Counter[bytes]:
         """What a consumer finds in the queue of the receiver."""
         found: Counter[bytes] = Counter()
@@ -175,9 +141,9 @@ class KillRun:
         return bool(route["in_flight"] or route["condition"] != "running")
 
     @staticmethod
-    def _judge(where: str, wanted: Sequence[bytes], found: Counter[bytes], most: int) -> list[str]:
+    def _judge(where: str, wanted: Sequence[bytes], found: Counter[bytes], most: Counter[bytes]) -> list[str]:
         return [
             *(f"{where} lost {body!r}" for body in wanted if not found[body]),
-            *(f"{where} has {body!r} {times} times" for body, times in found.items() if times > most),
+            *(f"{where} has {body!r} {times} times" for body, times in found.items() if times > most[body]),
             *(f"{where} has {body!r}, which was not sent" for body in found.keys() - set(wanted)),
         ]

@@ -1,6 +1,7 @@
-"""A bridge over a real RabbitMQ while broker and queue managers are killed with SIGKILL.
+"""A bridge over a broker while broker and queue managers are killed with SIGKILL.
 
-C{MSMQ_BRIDGE_KILLS} is the number of kills, C{MSMQ_BRIDGE_SEED} the seed.
+C{MSMQ_BRIDGE_KILLS} is the number of kills of each campaign, C{MSMQ_BRIDGE_SEED} the seed.
+RabbitMQ is a real one; the cluster of Kafka is a mock, whose nodes only refuse connections for a while.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.bridge_service.kill_media import Amqp10Medium, KafkaMedium, KillMedium, RabbitMedium
 from tests.bridge_service.kill_run import KillRun
 from tests.servers.rabbitmq import shared_broker
 
@@ -24,21 +26,30 @@ SEED = os.environ.get("MSMQ_BRIDGE_SEED", "")
 class KillTests(SynchronousTestCase):
     """Queue, exchange, queue of the broker, queue."""
 
-    def test_nothing_is_lost(self) -> None:
+    def test_rabbitmq(self) -> None:
         """Each message reaches the broker at least once, and the other queue exactly once."""
-        self.run_kills(has_program=False)
+        self.run_kills(RabbitMedium(shared_broker()), has_program=False)
 
     def test_bridge_of_its_own(self) -> None:
         """The same by a bridge beside the queue managers, which is killed too."""
-        self.run_kills(has_program=True)
+        self.run_kills(RabbitMedium(shared_broker()), has_program=True)
 
-    def run_kills(self, *, has_program: bool) -> None:
+    def test_amqp10(self) -> None:
+        """The same over AMQP 1.0."""
+        self.run_kills(Amqp10Medium(shared_broker()), has_program=False)
+
+    def test_kafka(self) -> None:
+        """The same over Kafka; that no message is committed twice is the matter of tests/bridge."""
+        self.run_kills(KafkaMedium(), has_program=False)
+
+    def run_kills(self, medium: KillMedium, *, has_program: bool) -> None:
+        """Run one campaign."""
         # A path of trial's own may be longer than a unix socket's may be.
         directory = Path(tempfile.mkdtemp(prefix="msmq-kills-"))
         self.addCleanup(shutil.rmtree, directory)
         seed = int(SEED or time.time_ns() % 1_000_000 if KILLS else 20261123)
         kills = int(KILLS or (4 if has_program else 3))
-        run = KillRun(kills, seed, directory, shared_broker(), has_program)
+        run = KillRun(kills, seed, directory, medium, has_program)
         started = time.monotonic()
         faults = run.run()
         if KILLS:

@@ -22,6 +22,7 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._-]")
 _PORT: Final = 9092
+_SESSION: Final = 45
 
 
 class KafkaFamily(BrokerFamily):
@@ -47,20 +48,22 @@ class KafkaFamily(BrokerFamily):
 
     def parse(self, text: str) -> BrokerUrl:
         """See L{BrokerFamily}."""
-        url = parse_url(text, _PORT, self.form, ("group", "mechanism", "state_topic"))
+        url = parse_url(text, _PORT, self.form, ("group", "mechanism", "session", "state_topic"))
         for topic in (unquote(url.path), url.parameters.get("state_topic", "")):
             if topic and _TOPIC.fullmatch(topic) is None:
                 raise ValueError("has a topic with other characters than letters, digits, '.', '-' and '_'")
         mechanism = url.parameters.get("mechanism", MECHANISMS[0])
         if mechanism not in MECHANISMS:
             raise ValueError(f"has the mechanism {quoted(mechanism)}; there are {', '.join(MECHANISMS)}")
+        _session(url)
         return url
 
     def outward(self, text: str, values: Mapping[str, Any], route: str) -> BrokerEnd:
         """See L{BrokerFamily}."""
         url = self.parse(text)
-        if "group" in url.parameters:
-            raise RouteKeyError("to", "has group, which is of routes from a broker")
+        for name in ("group", "session"):
+            if name in url.parameters:
+                raise RouteKeyError("to", f"has {name}, which is of routes from a broker")
         if values["answers"] and (url.path or values["routing_key"]):
             raise RouteKeyError("answers", "publishes to the reply-to of requests; to has a topic or a key")
         if not values["answers"] and not url.path:
@@ -83,5 +86,14 @@ class KafkaFamily(BrokerFamily):
             group=url.parameters.get("group") or name,
             state_topic=url.parameters.get("state_topic") or name,
             mechanism=url.parameters.get("mechanism", MECHANISMS[0]),
+            session_time=_session(url),
             **self.connection(url, values),
         )
+
+
+def _session(url: BrokerUrl) -> float:
+    """The seconds after which a group gives up a consumer."""
+    text = url.parameters.get("session", str(_SESSION))
+    if not text.isdecimal() or not text.isascii() or len(text) > 4 or not 1 <= int(text) <= 3600:
+        raise ValueError(f"has the session {quoted(text)}; it has to be 1 to 3600 seconds")
+    return float(text)

@@ -1,0 +1,146 @@
+"""The brokers of a run with kills: what an independent consumer has seen, and how they are killed."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+from uuid import uuid4
+
+from tests.servers.kafka import KafkaCluster
+from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER, RabbitServer
+
+PATIENCE: Final = 120.0
+"""Seconds without any progress after which the run has failed."""
+
+
+class KillMedium(ABC):
+    """A broker between two queue managers.
+
+    @ivar outward: the address of the route to it.
+    @ivar inward: that of the route from it.
+    @cvar copies_are_transit: whether the route from it gets what the independent consumer sees, each copy
+        with an identifier of its own.
+    """
+
+    copies_are_transit: ClassVar[bool] = False
+    outward: str
+    inward: str
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at any moment."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it again on what it left behind."""
+
+    @abstractmethod
+    def copies(self, wanted: Sequence[bytes]) -> Counter[bytes]:
+        """What the independent consumer finds, until all that is wanted is there."""
+
+
+class RabbitMedium(KillMedium):
+    """An exchange that copies each message to a queue for the independent consumer, with AMQP 0-9-1."""
+
+    scheme: ClassVar[str] = "amqp"
+    ends: ClassVar[tuple[str, str]] = ("/?exchange={}", "/?queue={}.transit")
+
+    def __init__(self, broker: RabbitServer) -> None:
+        self._broker = broker
+        self._name = f"kills-{uuid4().hex[:8]}"
+        address = f"{self.scheme}://{USER}:{PASSWORD}@{ADDRESS}:{broker.port}"
+        self.outward, self.inward = (address + end.format(self._name) for end in self.ends)
+        self._declare()
+
+    def kill(self) -> None:
+        """See L{KillMedium}."""
+        self._broker.kill()
+
+    def start(self) -> None:
+        """See L{KillMedium}."""
+        self._broker.start()
+
+    def copies(self, wanted: Sequence[bytes]) -> Counter[bytes]:
+        """See L{KillMedium}; the consumer is pika's."""
+        import pika
+
+        found: Counter[bytes] = Counter()
+        missing = set(wanted)
+        give_up = time.monotonic() + PATIENCE
+        connection = pika.BlockingConnection(self._broker.parameters)
+        channel = connection.channel()
+        method: Any
+        for method, _, body in channel.consume(f"{self._name}.copies", auto_ack=True, inactivity_timeout=0.5):
+            if method is not None:
+                found[body] += 1
+                missing.discard(body)
+            elif not missing or time.monotonic() > give_up:
+                # Nothing for a while: no copy is left.
+                break
+        connection.close()
+        return found
+
+    def _declare(self) -> None:
+        import pika
+
+        connection = pika.BlockingConnection(self._broker.parameters)
+        channel = connection.channel()
+        channel.exchange_declare(self._name, "fanout", durable=True)
+        for queue in (f"{self._name}.transit", f"{self._name}.copies"):
+            channel.queue_declare(queue, durable=True)
+            channel.queue_bind(queue, self._name)
+        connection.close()
+
+
+class Amqp10Medium(RabbitMedium):
+    """The same with AMQP 1.0."""
+
+    scheme: ClassVar[str] = "amqp10"
+    ends: ClassVar[tuple[str, str]] = ("//exchange/{}", "//amq/queue/{}.transit")
+
+
+class KafkaMedium(KillMedium):
+    """A topic of a mock cluster, which keeps its records while it is away.
+
+    It does not isolate transactions, so that the independent consumer sees records of those that a kill has
+    ended: at most one more of each message for each kill.
+    """
+
+    copies_are_transit = True
+
+    def __init__(self) -> None:
+        self._cluster = KafkaCluster()
+        self._topic = f"kills-{uuid4().hex[:8]}"
+        self._cluster.create_topic(self._topic)
+        self._cluster.create_topic("msmq-bridge.ALPHA.out")
+        self.outward = f"kafka://{self._cluster.bootstrap}/{self._topic}"
+        self.inward = f"{self.outward}?session=2"
+
+    def kill(self) -> None:
+        """See L{KillMedium}."""
+        self._cluster.set_down(True)
+
+    def start(self) -> None:
+        """See L{KillMedium}."""
+        self._cluster.set_down(False)
+
+    def copies(self, wanted: Sequence[bytes]) -> Counter[bytes]:
+        """See L{KillMedium}; the consumer is of no group."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        found: Counter[bytes] = Counter()
+        missing = set(wanted)
+        give_up = time.monotonic() + PATIENCE
+        consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "independent"})
+        consumer.assign([TopicPartition(self._topic, 0, 0)])
+        while time.monotonic() < give_up:
+            records = [each for each in consumer.consume(500, 1.0) if each.error() is None]
+            found.update(each.value() or b"" for each in records)
+            missing -= found.keys()
+            if not records and not missing:
+                break
+        consumer.close()
+        return found
