@@ -111,8 +111,8 @@ class RouteKey:
 
 KEYS: Final[Mapping[str, RouteKey]] = {
     "name": RouteKey(Text(_name, "letters, digits, . - _")),
-    "from": RouteKey(Text(_end, "a queue, or amqp:// with queue")),
-    "to": RouteKey(Text(_end, "a queue, or amqp:// with exchange and routing_key")),
+    "from": RouteKey(Text(_end, "a queue, or the address of a broker")),
+    "to": RouteKey(Text(_end, "a queue, or the address of a broker")),
     "delivery": RouteKey(_one_of("express", "recoverable", "transactional"), "recoverable"),
     "routing_key": RouteKey(Text(MessageExpression.parse, "JMESPath")),
     "properties": RouteKey(_Texts("property = JMESPath")),

@@ -7,7 +7,9 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge.body_decoding import BodyDecoding
+from msmq.bridge_service.amqp10.settings import Amqp10Settings
 from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.kafka.settings import KafkaSettings
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.route_table import KEYS
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
@@ -75,6 +77,61 @@ class RouteTableTests(SynchronousTestCase):
         self.assertEqual(
             [str(each) for each in found.broker.addresses], ["one:5672", "two:5673", "[::1]:5672", "three:1"]
         )
+
+    def test_families(self) -> None:
+        """The scheme of an address chooses the broker, with what its address has."""
+        start = '[[bridge]]\nname = "r"\n'
+        here = "from = '.\\private$\\orders'\n"
+        (kafka,) = self.configuration(
+            f'{start}{here}to = "kafkas://u:staple@one,two:9/orders?mechanism=SCRAM-SHA-512"\n'
+            'routing_key = "label"\n'
+        ).bridges
+        settings = kafka.broker
+        assert isinstance(settings, KafkaSettings) and isinstance(kafka, OutwardSettings)
+        self.assertEqual((settings.bootstrap, settings.is_tls), ("one:9092,two:9", True))
+        self.assertEqual((settings.client_name, settings.state_topic), ("msmq-bridge.ALPHA.r",) * 2)
+        self.assertEqual((settings.mechanism, kafka.rules.exchange), ("SCRAM-SHA-512", "orders"))
+        (group,) = self.configuration(
+            f"{start}from = \"kafka://one/orders?group=shop&session=9\"\nto = '.\\private$\\x'\n"
+        ).bridges
+        assert isinstance(group.broker, KafkaSettings) and isinstance(group, InwardSettings)
+        self.assertEqual(
+            (group.broker.group, group.broker.session_time, group.dead_letters),
+            ("shop", 9.0, "orders.dead-letters"),
+        )
+        (amqp10,) = self.configuration(f'{start}{here}to = "amqp10://one//queue/a%20b?hostname=h"\n').bridges
+        assert isinstance(amqp10.broker, Amqp10Settings) and isinstance(amqp10, OutwardSettings)
+        self.assertEqual((amqp10.rules.exchange, amqp10.broker.hostname), ("/queue/a b", "h"))
+        self.assertEqual(
+            (amqp10.broker.mechanism, str(amqp10.broker.addresses[0])), ("ANONYMOUS", "one:5672")
+        )
+
+    def test_mistakes_of_families(self) -> None:
+        """Each mistake in an address, and each key that a broker has not, is reported."""
+        start = "[[bridge]]\nname = 'r'\nfrom = '.\\private$\\orders'\n"
+        for text, problem in (
+            ('to = "kafka://one"\n', "4: bridge[0].to: has no topic"),
+            ('to = "kafka://one/a b"\n', "4: bridge[0].to: has a topic with other characters"),
+            (
+                'to = "kafka://one/t?group=g"\n',
+                "4: bridge[0].to: has group, which is of routes from a broker",
+            ),
+            ('to = "kafka://one/t?mechanism=NTLM"\n', "4: bridge[0].to: has the mechanism 'NTLM'"),
+            (
+                'to = "kafka://one/t"\nheartbeat = 5\n',
+                "5: bridge[0].heartbeat: is a key of routes of RabbitMQ",
+            ),
+            (
+                'to = "kafka://one/t"\nproperties = { priority = "`1`" }\n',
+                "5: bridge[0].properties: has 'priority', which this direction cannot set",
+            ),
+            ('to = "amqp10://one"\n', "4: bridge[0].to: has no address"),
+            ('to = "amqp10://one/q?vhost=x"\n', "4: bridge[0].to: has the parameter 'vhost'"),
+            ('to = "mqtt://one/q"\n', "4: bridge[0].to: must be a queue"),
+        ):
+            found = self.problems(start + text)
+            self.assertEqual(len(found), 1, found)
+            self.assertTrue(found[0].startswith(problem), found)
 
     def test_mistakes(self) -> None:
         """Each mistake is reported with its line and key."""
