@@ -82,10 +82,13 @@ def propose(
 
         def rank(
             one: Candidate, section: str = section, said: frozenset[str] = said
-        ) -> tuple[bool, bool, int, int, int]:
+        ) -> tuple[bool, bool, bool, int, int, int]:
             shared = len(said & words(f"{one.mutation.function} {one.mutation.before}"))
             often = common[one.mutation.path, one.line]
-            return one.mutation in taken, section not in one.sections, -shared, often, one.line
+            # A result that is missing is noticed by any test that reaches it, whatever the rule says.
+            is_crude = one.mutation.after == "return None"
+            is_far = section not in one.sections
+            return one.mutation in taken, is_far, is_crude, -shared, often, one.line
 
         near.sort(key=rank)
         survived = 0
