@@ -29,10 +29,13 @@ def read_table(name: str = "table.csv") -> list[Row]:
     if not path.exists():
         return []
     with path.open(newline="", encoding="utf-8") as file:
-        return [
-            Row(each["rule"], Mutation(*(each[key] for key in _COLUMNS[1:-1]), int(each["place"])))
-            for each in csv.DictReader(file)
-        ]
+        found = list(csv.DictReader(file))
+    rows: list[Row] = []
+    for each in found:
+        place = int(each["place"])
+        mutation = Mutation(each["path"], each["function"], each["before"], each["after"], place)
+        rows.append(Row(each["rule"], mutation))
+    return rows
 
 
 def write_table(rows: Sequence[Row], name: str = "table.csv") -> None:

@@ -26,7 +26,10 @@ class TableTests(SynchronousTestCase):
     """C{table.csv}."""
 
     def test_rows_fit_the_source(self) -> None:
-        """Each mutation is in the source, and its rule is cited by a test; otherwise it proves nothing."""
+        """Each mutation is in the source, and its rule is cited by a test; otherwise it proves nothing.
+
+        A row that became stale is removed from the table, and proposed again with the tool.
+        """
         tests = citing_tests()
         for row in read_table():
             self.assertIn(row.about, tests)
