@@ -70,6 +70,7 @@ SHARED: Final = {
 LONGEST: Final = (
     "Spark",
     "tests.estates.test_processes",
+    "tests.simulation",
     "tests.faults.test_failing_system",
     "Samba",
     "RabbitMQ",
