@@ -8,8 +8,8 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
+from msmq.pipeline.reading.opening import open_store, shown_location
 from msmq.pipeline.reading.options import read_options
-from msmq.pipeline.reading.remote import open_store, shown_location
 from msmq.pipeline.reading.row_selection import wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.rows import message_batch

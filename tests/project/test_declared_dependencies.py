@@ -14,7 +14,13 @@ from tests.test_architecture.sources import module_name, parsed_package, python_
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
-DISTRIBUTIONS = {"Crypto": "pycryptodome", "OpenSSL": "pyopenssl", "zope": "zope.interface"}
+DISTRIBUTIONS = {
+    "Crypto": "pycryptodome",
+    "OpenSSL": "pyopenssl",
+    "confluent_kafka": "confluent-kafka",
+    "openlineage": "openlineage-python",
+    "zope": "zope.interface",
+}
 """The distributions that are not named as their top-level import."""
 
 

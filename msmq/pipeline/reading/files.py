@@ -11,8 +11,8 @@ import attrs
 
 from msmq.decoding.pcap import is_capture
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.opening import is_remote
 from msmq.pipeline.reading.options import ReadOptions
-from msmq.pipeline.reading.remote import is_remote
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.streams import is_called
 from msmq.pipeline.rows import EVENTS_TOPIC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msmq.pipeline.reading.remote import open_store
+from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.slices import LEVEL, level_spans
 from msmq.pipeline.reading.stores import LOGS
 from msmq.pipeline.reading.streams import topics_of

@@ -16,8 +16,8 @@ from uuid import UUID
 import attrs
 
 from msmq.pipeline.reading.errors import DataLost, ReadingError
+from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
-from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of

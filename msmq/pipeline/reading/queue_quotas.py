@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msmq.persistence.definition import UNLIMITED, QueueDefinition
-from msmq.pipeline.reading.remote import open_store
+from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.streams import USED, topic_name
 
 _KILOBYTE = 1024

@@ -7,38 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from msmq.control.client.client import ControlClient
-from msmq.control.client.locations import LocationError, parse_location
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition, QueueType
-from msmq.storage.readers import RowPage, StoreReader, open_reader
+from msmq.storage.readers import RowPage
 from msmq.storage.readers.pages_in_arrow import events_of_stream, page_of
 from msmq.structures.status import MQError
-
-REMOTE = ("ssl:", "tls:", "tcp:", "unix:")
-"""The beginnings of locations of control endpoints."""
-
-
-def is_remote(location: str) -> bool:
-    """Whether a location is a control endpoint rather than a path or a database."""
-    return location.startswith(REMOTE)
-
-
-def open_store(location: str) -> StoreReader:
-    """Open the store at a path, a URL of PostgreSQL, or behind a control endpoint.
-
-    @raise StorageError: there is no store, or it cannot be read.
-    """
-    if not is_remote(location):
-        return open_reader(location)
-    try:
-        return RemoteStoreReader(ControlClient(parse_location(location)), shown_location(location))
-    except LocationError as error:
-        raise StorageError(str(error)) from None
-
-
-def shown_location(location: str) -> str:
-    """A control endpoint for people, without the files that belong to it."""
-    return ":".join(location.split(":")[:3]) if not location.startswith("unix:") else location
 
 
 class RemoteStoreReader:

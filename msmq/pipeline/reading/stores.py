@@ -10,8 +10,8 @@ import attrs
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.reading.errors import DataLost, ReadingError
+from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
-from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of

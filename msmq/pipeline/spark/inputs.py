@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from msmq.pipeline.archive.manifest import MANIFESTS, Archive
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_of, streams_present
-from msmq.pipeline.reading.remote import is_remote, shown_location
+from msmq.pipeline.reading.opening import is_remote, shown_location
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     MESSAGE_COLUMNS,
