@@ -39,7 +39,8 @@ SPACE: Final = 4 << 30
 SHARED: Final = {
     "Spark": (
         "tests.pipeline.jobs",
-        "tests.pipeline.test_archive_readers",
+        "tests.pipeline.archive.test_archive_in_spark",
+        "tests.pipeline.archive.test_archive_readers",
         "tests.pipeline.test_batch",
         "tests.pipeline.test_checks",
         "tests.pipeline.bodies.test_decoded_structs",

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 from zlib import crc32
@@ -147,7 +148,7 @@ class Archiver:
         rows = 0
         try:
             with self._archive.locked(create=True):
-                self._archive.begin(owner)
+                self._archive.begin(owner, _path_of(self._store))
                 if not self._is_begun:
                     self._archive.tidy()
                     self._is_begun = True
@@ -337,6 +338,12 @@ class Archiver:
         return behind
 
 
+def _path_of(store: StoreReader) -> str:
+    """The path of a store; empty if it is not in files."""
+    path = Path(store.text)
+    return str(path.absolute()) if path.exists() else ""
+
+
 @attrs.frozen
 class _Part:
     """Rows of one date.
@@ -376,7 +383,7 @@ def _add(changes: StreamChanges, parts: Sequence[_Part]) -> None:
 
 
 def expire(archive: Archive, changes: StreamChanges, oldest: str) -> None:
-    """Remove the files of dates before this one.
+    """Remove the files of dates before this one; those who are reading them keep them for a while.
 
     @raise ArchiveError: the archive cannot be written.
     """
@@ -387,8 +394,7 @@ def expire(archive: Archive, changes: StreamChanges, oldest: str) -> None:
             skip(archive, manifest, file.path)
     manifest.files = [file for file in manifest.files if file not in gone]
     manifest.expired += sum(file.rows for file in gone)
-    changes.commit()
-    archive.remove([file.path for file in gone])
+    changes.retire(gone)
 
 
 def skip(

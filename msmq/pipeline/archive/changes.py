@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Final
 
 from msmq.durable import sync
 from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
-from msmq.pipeline.archive.format import checksum, read_file, write_file
+from msmq.pipeline.archive.format import checksum, read_file, read_groups, write_file
 from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.files.directory import date_of
 
@@ -85,12 +86,20 @@ class StreamChanges:
 
     def forget(self) -> None:
         """Delete replaced files that nobody can be reading any more."""
-        kept = [(path, since) for path, since in self.manifest.retired if abs(self._now - since) < GRACE]
-        gone = [path for path, since in self.manifest.retired if (path, since) not in kept]
-        if gone:
-            self.manifest.retired = kept
+        manifest = self.manifest
+        kept = [(path, since) for path, since in manifest.retired if abs(self._now - since) < GRACE]
+        replaced = [each for each in manifest.replaced if abs(self._now - each[2]) < GRACE]
+        gone = [path for path, since in manifest.retired if (path, since) not in kept]
+        if gone or len(replaced) < len(manifest.replaced):
+            manifest.retired, manifest.replaced = kept, replaced
             self.commit()
             self._archive.remove(gone)
+
+    def retire(self, files: Sequence[ArchiveFile]) -> None:
+        """Remove files from the archive; L{forget} deletes them."""
+        self.manifest.files = [file for file in self.manifest.files if file not in files]
+        self.manifest.retired += [(file.path, self._now) for file in files]
+        self.commit()
 
     def keep(self, file: ArchiveFile, mask: Callable[[Any], Any]) -> int:
         """Rewrite a file with only the rows of a mask, delete the former file, and return how many are gone.
@@ -103,12 +112,44 @@ class StreamChanges:
         place = self.manifest.files.index(file)
         by = []
         if left:
-            batches = (batch.filter(mask(batch)) for batch in read_file(self._archive.path(file)))
-            by.append(self._write(file.date, batches, file.first, file.last, file.level, fresh=file.is_fresh))
+            by.append(
+                self._filtered(self._archive.path(file), mask, file.date, file.first, file.last, file.level)
+            )
         self.manifest.files[place : place + 1] = by
+        self.manifest.replaced.append((file.path, by[0].path if by else "", self._now))
         self.commit()
         self._archive.remove([file.path])
         return file.rows - left
+
+    def keep_retired(self, path: str, mask: Callable[[Any], Any]) -> int:
+        """The same for a file that was replaced, which readers may still need."""
+        whole = self._archive.directory / path
+        rows = left = 0
+        for batch in read_file(whole):
+            rows, left = rows + batch.num_rows, left + batch.filter(mask(batch)).num_rows
+        if left == rows:
+            return 0
+        new = ""
+        if left:
+            new = self._filtered(whole, mask, _date_in(path), 0, 0, 0).path
+        self.manifest.retired = [
+            (new if each == path else each, since)
+            for each, since in self.manifest.retired
+            if each != path or new
+        ]
+        self.manifest.replaced.append((path, new, self._now))
+        self.commit()
+        self._archive.remove([path])
+        return rows - left
+
+    def _filtered(
+        self, path: Path, mask: Callable[[Any], Any], date: str, first: int, last: int, level: int
+    ) -> ArchiveFile:
+        """Write the rows of a mask; row groups stay, so that a reader of the former file finds its own."""
+        is_fresh = path.suffix == ".arrow"
+        batches = read_file(path) if is_fresh else read_groups(path)
+        left = (batch.filter(mask(batch)) for batch in batches)
+        return self._write(date, left, first, last, level, fresh=is_fresh, are_groups=True)
 
     def _fresh(self) -> list[ArchiveFile]:
         return [file for file in self.manifest.files if file.is_fresh]
@@ -137,7 +178,15 @@ class StreamChanges:
         self.commit()
 
     def _write(
-        self, date: str, batches: Iterable[Any], first: int, last: int, level: int, *, fresh: bool
+        self,
+        date: str,
+        batches: Iterable[Any],
+        first: int,
+        last: int,
+        level: int,
+        *,
+        fresh: bool,
+        are_groups: bool = False,
     ) -> ArchiveFile:
         name = self.manifest.new_path(date, fresh=fresh)
         path = self._archive.directory / name
@@ -145,10 +194,15 @@ class StreamChanges:
         # plain Parquet must not see half a file.
         unfinished = path.with_name(f".{path.name}") if not fresh else path
         unfinished = unfinished.with_suffix(path.suffix)
-        rows = write_file(unfinished, self.manifest.stream, batches)
+        rows = write_file(unfinished, self.manifest.stream, batches, are_groups=are_groups)
         size, crc = checksum(unfinished)
         if unfinished != path:
             unfinished.rename(path)
             sync(path.parent)
             sync(path.parent.parent)
         return ArchiveFile(name, date, rows, size, crc, first, last, level, self._now)
+
+
+def _date_in(path: str) -> str:
+    """The date in the path of a file; a fresh one has none."""
+    return path.partition("date=")[2].partition("/")[0]

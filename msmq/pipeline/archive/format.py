@@ -68,16 +68,20 @@ def archive_schema(stream: str, *, dictionaries: bool = False) -> Any:
     return pyarrow.schema(fields, metadata=plain.metadata)
 
 
-def write_file(path: Path, stream: str, batches: Iterable[Any]) -> int:
+def write_file(path: Path, stream: str, batches: Iterable[Any], *, are_groups: bool = False) -> int:
     """Write a file durably, Arrow or Parquet by its name, and return the number of its rows.
 
+    @param are_groups: whether each of these is to be a row group of its own, even without rows.
     @raise ArchiveError: it cannot be written; nothing is left of it.
     """
     from pyarrow.lib import ArrowException
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        rows = (_write_parquet if path.suffix == _PARQUET else _write_arrow)(path, stream, batches)
+        if path.suffix == _PARQUET:
+            rows = _write_parquet(path, stream, batches, are_groups)
+        else:
+            rows = _write_arrow(path, stream, batches)
         sync(path)
         return rows
     except (OSError, ArrowException) as error:
@@ -101,12 +105,17 @@ def _write_arrow(path: Path, stream: str, batches: Iterable[Any]) -> int:
     return rows
 
 
-def _write_parquet(path: Path, stream: str, batches: Iterable[Any]) -> int:
+def _write_parquet(path: Path, stream: str, batches: Iterable[Any], are_groups: bool) -> int:
+    import pyarrow
     from pyarrow.parquet import ParquetWriter
 
     schema, rows = archive_schema(stream, dictionaries=True), 0
     with ParquetWriter(path, schema, compression="zstd", compression_level=3) as file:
-        for table in _grouped(batches, schema, GROUP_ROWS, GROUP_BYTES):
+        if are_groups:
+            tables: Iterator[Any] = (pyarrow.Table.from_batches([_fitted(each, schema)]) for each in batches)
+        else:
+            tables = _grouped(batches, schema, GROUP_ROWS, GROUP_BYTES)
+        for table in tables:
             file.write_table(table, row_group_size=max(1, table.num_rows))
             rows += table.num_rows
     return rows
@@ -167,6 +176,27 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]
             for number in range(opened.num_record_batches):
                 batch = opened.get_batch(number)
                 yield batch if names is None else batch.select(names)
+    except (OSError, pyarrow.lib.ArrowException) as error:
+        raise ArchiveError(f"{path}: cannot be read: {_reason(error)}") from error
+
+
+def read_groups(path: Path) -> Iterator[Any]:
+    """The row groups of a Parquet file, each as one batch.
+
+    @raise ArchiveError: it cannot be read.
+    """
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group).unify_dictionaries().combine_chunks()
+                arrays = [
+                    column.chunk(0) if column.num_chunks else pyarrow.array([], column.type)
+                    for column in table.columns
+                ]
+                yield pyarrow.RecordBatch.from_arrays(arrays, schema=table.schema)
     except (OSError, pyarrow.lib.ArrowException) as error:
         raise ArchiveError(f"{path}: cannot be read: {_reason(error)}") from error
 

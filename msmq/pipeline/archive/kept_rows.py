@@ -93,6 +93,10 @@ class KeptRows:
         for first, end in edges.reshape(-1, 2).tolist():
             yield int(self._numbers[first]) % (1 << 64), int(self._numbers[end - 1]) % (1 << 64)
 
+    def wanted(self) -> tuple[Any, Any]:
+        """The LookupIdentifiers of the messages that are not archived, and their times of arrival."""
+        return self._numbers[~self._archived], self._times[~self._archived]
+
     def prune(self, manifest: StreamManifest) -> bool:
         """Forget the skipped messages that have left the queue; return whether there were any."""
         left = [row for row in manifest.skipped if self._holds(*row)]

@@ -77,7 +77,10 @@ class StreamManifest:
     @ivar gaps: first and last numbers that the store had trimmed before they were archived.
     @ivar skipped: rows of a queue that are not archived again, by C{lookup_id} and time of arrival in
         microseconds, since they were erased.
-    @ivar retired: files that others have replaced, with the time: readers may have them open.
+    @ivar retired: files that others have replaced, or that are too old, with the time: readers may still need
+        them.
+    @ivar replaced: files that an erasure has deleted, each with the file that has its other rows, empty if it
+        had none, and the time.
     @ivar serial: the number of the next file.
     @ivar erased: the number of rows that were erased.
     @ivar expired: the number of rows that were removed by age.
@@ -94,6 +97,7 @@ class StreamManifest:
     gaps: list[tuple[int, int]] = attrs.field(factory=list)
     skipped: list[tuple[int, int]] = attrs.field(factory=list)
     retired: list[tuple[str, float]] = attrs.field(factory=list)
+    replaced: list[tuple[str, str, float]] = attrs.field(factory=list)
     serial: int = 0
     erased: int = 0
     expired: int = 0
@@ -102,6 +106,17 @@ class StreamManifest:
     def rows(self) -> int:
         """The number of archived rows."""
         return sum(file.rows for file in self.files)
+
+    def path_now(self, path: str) -> str | None:
+        """The file that has the rows of a file of an earlier manifest; empty if all were erased.
+
+        C{None} if the file was deleted for another reason, long after it was replaced.
+        """
+        for old, new, _ in self.replaced:
+            if old == path:
+                path = new
+        named = {file.path for file in self.files} | {old for old, _ in self.retired}
+        return path if path in named or not path else None
 
     def new_path(self, date: str, *, fresh: bool) -> str:
         """The path of the next file."""
@@ -130,11 +145,21 @@ class Archive:
 
         @raise ArchiveError: there is no archive, or it has another version.
         """
+        return str(self._root()["queue_manager"])
+
+    def store_path(self) -> str:
+        """The path of the store; empty if it is not in files.
+
+        @raise ArchiveError: there is no archive, or it has another version.
+        """
+        return str(self._root().get("store", ""))
+
+    def _root(self) -> dict[str, Any]:
         path = self.directory / ROOT
         try:
             root = json.loads(path.read_bytes())
             version, records = int(root["version"]), int(root["record_format"])
-            found = str(root["queue_manager"])
+            str(root["queue_manager"])
         except FileNotFoundError:
             raise ArchiveError(f"{self.directory}: there is no archive") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -144,25 +169,34 @@ class Archive:
                 f"{path}: an archive of version {version}, record format {records}; this program knows"
                 f" {VERSION} and {RECORD_FORMAT}"
             )
-        return found
+        return dict(root)
 
-    def begin(self, owner: str) -> None:
+    def begin(self, owner: str, store: str = "") -> None:
         """Create the archive of a queue manager, or check that it is the one of this queue manager.
 
+        @param store: the path of its store, for readers of both; empty if it is not in files.
         @raise ArchiveError: it belongs to another queue manager, or other files are there.
         """
         path = self.directory / ROOT
+        root = {
+            "version": VERSION,
+            "record_format": RECORD_FORMAT,
+            "queue_manager": owner,
+            "store": store,
+        }
         if path.exists():
-            found = self.owner()
+            former = self._root()
+            found = str(former["queue_manager"])
             if found != owner:
                 raise ArchiveError(
                     f"{self.directory}: the archive of {found}, not of {owner}; select another directory"
                 )
+            if former.get("store", "") != store:
+                write_durably(path, json.dumps(root).encode() + b"\n", 0o666)
             return
         left = [each.name for each in self.directory.iterdir() if each.name not in (LOCK, f"{ROOT}.new")]
         if left:
             raise ArchiveError(f"{self.directory}: not an archive and not empty; select another directory")
-        root = {"version": VERSION, "record_format": RECORD_FORMAT, "queue_manager": owner}
         for name in (MANIFESTS, FRESH):
             (self.directory / name).mkdir(exist_ok=True)
         write_durably(path, json.dumps(root).encode() + b"\n", 0o666)
@@ -240,12 +274,17 @@ class Archive:
                     (self.directory / path).parent.rmdir()
 
 
-def _manifest(found: dict[str, Any]) -> StreamManifest:
+def _manifest(found: Any) -> StreamManifest:
     names = {field.name for field in attrs.fields(StreamManifest)}
+    if not isinstance(found, dict):
+        raise ValueError("it is not an object")
+    # Manifests of before lack it.
+    found.setdefault("replaced", [])
     if set(found) != names:
         raise ValueError(f"its keys are {', '.join(sorted(found))}")
     found["files"] = [ArchiveFile(**file) for file in found["files"]]
     found["anchor"] = tuple(found["anchor"])
     for name in ("gaps", "skipped", "retired"):
         found[name] = [(first, second) for first, second in found[name]]
+    found["replaced"] = [(old, new, since) for old, new, since in found["replaced"]]
     return StreamManifest(**found)

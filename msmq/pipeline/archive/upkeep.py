@@ -162,12 +162,12 @@ def _erase(
             skip(archive, manifest, file.path, mask)
         manifest.erased += chosen
         changes.keep(file, others)
-    if total and not dry_run:
+    if not dry_run:
         # Replaced files may still have the rows.
-        left = [path for path, _ in manifest.retired]
-        manifest.retired = []
-        changes.commit()
-        archive.remove(left)
+        for path, _ in list(manifest.retired):
+            batches = read_file(archive.directory / path, condition.columns)
+            if any(mask(batch).true_count for batch in batches):
+                changes.keep_retired(path, others)
     return total
 
 

@@ -63,6 +63,9 @@ class ReadOptions:
     @ivar columns: the requested columns; empty for all.
     @ivar decode: the body decoder, or C{none}.
     @ivar decode_schema: the fields of C{decoded} as DDL text, or L{INFER}; empty for JSON.
+    @ivar store: of an archive, the location of its store; empty for the one that the archive names, C{none}
+        to read the archive alone.
+    @ivar plan: of an archive, the parts to read, as L{msmq.pipeline.archive.parts} writes them.
     """
 
     path: str = ""
@@ -85,6 +88,8 @@ class ReadOptions:
     columns: tuple[str, ...] = ()
     decode: str = "none"
     decode_schema: str = ""
+    store: str = ""
+    plan: str = attrs.field(default="", repr=False)
 
     @property
     def location(self) -> str:
@@ -226,4 +231,6 @@ _SPELLED: Final[Spelled] = {
     "columns": ("columns", _names),
     "decode": ("decode", _decode),
     "decodeSchema": ("decode_schema", _schema),
+    "store": ("store", str),
+    "archivePlan": ("plan", str),
 }

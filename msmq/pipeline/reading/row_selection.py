@@ -28,6 +28,7 @@ class RowSelection:
     @ivar since: the approximate earliest time, in seconds since 1970-01-01 UTC.
     @ivar until: the approximate end of the time range, exclusive.
     @ivar topics: the selected topics.
+    @ivar classes: of an archive, the selected classes, for skipping parts of files.
     """
 
     names: tuple[str, ...]
@@ -37,6 +38,7 @@ class RowSelection:
     since: float | None = None
     until: float | None = None
     topics: frozenset[str] | None = None
+    classes: frozenset[int] | None = None
 
     def within(self, begin: int, end: int) -> tuple[int, int]:
         """Intersect a range of offsets with the selected one."""

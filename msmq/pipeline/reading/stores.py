@@ -133,7 +133,7 @@ class StoreScan:
         store = open_store(self.options.location)
         try:
             for span in part.spans:
-                yield from _counted(part, span, _event_pages(store, span))
+                yield from _counted(part, span, event_pages(store, span))
         finally:
             store.close()
 
@@ -166,7 +166,8 @@ def _class_of(packet: bytes) -> int | None:
         return None
 
 
-def _event_pages(store: StoreReader, span: RowSpan) -> Iterator[Sequence[StoredEvent]]:
+def event_pages(store: StoreReader, span: RowSpan) -> Iterator[Sequence[StoredEvent]]:
+    """The events of a span, page by page."""
     begin: int | None = span.begin
     while begin is not None:
         events, begin = store.events(begin, span.end)

@@ -47,6 +47,10 @@ class Batches:
             if page:
                 yield self.fitted(message_batch(page, self.names, how))
 
+    def readers(self) -> BodyReaders:
+        """The decoders of bodies and headers."""
+        return _reading(*self._choice)
+
     def of_exported(self, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         """Batch of exported rows with the same columns."""
         return map(self.fitted, batches)

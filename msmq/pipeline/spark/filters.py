@@ -57,6 +57,8 @@ def _narrow(one: Filter, wanted: RowSelection) -> tuple[RowSelection | None, boo
             return _topics(wanted, frozenset({value})), True
         case "topic", In():
             return _topics(wanted, frozenset(value)), True
+        case "class", (EqualTo() | In()):
+            return _classes(wanted, frozenset(value if isinstance(one, In) else [value])), False
         case (("timestamp" | "arrived_time"), (EqualTo() | In())):
             times = [_seconds(each) for each in (value if isinstance(one, In) else [value])]
             return _times(wanted, min(times, default=0.0), max(times, default=0.0)), False
@@ -74,6 +76,10 @@ def _offsets(wanted: RowSelection, begin: int, end: int | None) -> RowSelection:
 
 def _topics(wanted: RowSelection, topics: frozenset[str]) -> RowSelection:
     return attrs.evolve(wanted, topics=topics if wanted.topics is None else wanted.topics & topics)
+
+
+def _classes(wanted: RowSelection, classes: frozenset[int]) -> RowSelection:
+    return attrs.evolve(wanted, classes=classes if wanted.classes is None else wanted.classes & classes)
 
 
 def _times(wanted: RowSelection, since: float | None, until: float | None) -> RowSelection:

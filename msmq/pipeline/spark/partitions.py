@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.datasource import InputPartition
 
+from msmq.pipeline.archive.parts import ArchiveSlice
 from msmq.pipeline.reading.files import FileSlice
 from msmq.pipeline.reading.slices import ReadSlice
 
@@ -20,5 +21,13 @@ class FilePartition(InputPartition):
     """Input partition that is a slice of a file."""
 
     def __init__(self, part: FileSlice) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class ArchivePartition(InputPartition):
+    """Input partition that is a part of an archive and its store."""
+
+    def __init__(self, part: ArchiveSlice) -> None:
         super().__init__(part)
         self.part = part

@@ -19,6 +19,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from msmq.pipeline.archive.parts import ArchiveSlice, read_plan
+from msmq.pipeline.archive.plan import is_archive, plan_archive
 from msmq.pipeline.reading.body_schema import decoded_type
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.files import FileScan, FileSlice, are_files
@@ -27,7 +29,7 @@ from msmq.pipeline.reading.row_selection import known_names, wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, MESSAGE_COLUMNS, names_of, spark_schema
 from msmq.pipeline.spark.batches import Batches
-from msmq.pipeline.spark.partitions import FilePartition, SlicePartition
+from msmq.pipeline.spark.partitions import ArchivePartition, FilePartition, SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
 from msmq.pipeline.spark.versions import HAS_PUSH_DOWN, VERSION
 from msmq.pipeline.spark.workers import plain_errors, rows_for_spark
@@ -36,6 +38,8 @@ from msmq.pipeline.writing.options import write_options
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql.datasource import Filter
+
+    from msmq.pipeline.archive.scan import ArchiveScan
 
 
 _TYPED: Final = "the body, if it could be read; a field that its type cannot hold is null"
@@ -93,10 +97,14 @@ class MsmqReader(DataSourceReader):
     """Batch reader of a store or of files."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        self._stream = options.stream or "queue"
+        self._is_archive = not options.dsn and is_archive(options.path)
+        self._stream = options.stream or ("log" if self._is_archive else "queue")
+        if not self._is_archive and (options.store or options.plan):
+            raise ReadingError("the options store and archivePlan are for an archive")
         self._options = options
         self._batches = Batches(schema, self._stream, options)
-        since = options.since if self._stream not in ("log", "events") else None
+        is_log = self._stream in ("log", "events") and not self._is_archive
+        since = None if is_log else options.since
         self._wanted = attrs.evolve(
             wanted_columns(self._batches.names, options), since=since, until=options.until
         )
@@ -118,6 +126,8 @@ class MsmqReader(DataSourceReader):
     @plain_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """The partitions of the read."""
+        if self._is_archive:
+            return [ArchivePartition(part) for part in self._plan()]
         if are_files(self._options.location):
             return [FilePartition(part) for part in self._file_scan().slices()]
         return [SlicePartition(part) for part in self._scan().slices()]
@@ -127,6 +137,8 @@ class MsmqReader(DataSourceReader):
         return rows_for_spark(self._read(partition))
 
     def _read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        if isinstance(partition, ArchivePartition):
+            return self._batches.of_exported(self._archive_scan().batches(partition.part))
         if isinstance(partition, FilePartition):
             return self._read_file(partition.part)
         if not isinstance(partition, SlicePartition):
@@ -141,6 +153,19 @@ class MsmqReader(DataSourceReader):
         if part.kind == "parquet" and not self._batches.are_decoded:
             return self._batches.of_exported(scan.batches(part))
         return self._batches.of_packets(scan.packets(part))
+
+    def _plan(self) -> Sequence[ArchiveSlice]:
+        if self._options.plan:
+            return read_plan(self._options.plan)
+        return plan_archive(self._options, self._wanted, self._stream)
+
+    def _archive_scan(self) -> ArchiveScan:
+        # Spark workers that read stores start often, and need no reader of Parquet.
+        from msmq.pipeline.archive.scan import ArchiveScan
+
+        return ArchiveScan(
+            self._options, self._wanted, self._stream, self._batches.readers(), self._batches.are_decoded
+        )
 
     def _file_scan(self) -> FileScan:
         wanted = attrs.evolve(self._wanted, since=self._wanted.since or self._options.since)

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from unittest import skipIf
 
+from tests.pipeline.archive.test_archive import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import shared_session
 from tests.pipeline.stores import log
-from tests.pipeline.test_archive import DAY, ArchiveTestCase
 
 Counts = dict[tuple[str, str, str], int]
 

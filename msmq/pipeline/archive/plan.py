@@ -1,0 +1,276 @@
+"""Plan of a read of an archive and the rest of its store, each row once.
+
+The manifests are read first, and then the store: what is archived in between is read from the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import attrs
+
+from msmq.interfaces.archive import ARCHIVED_STREAMS
+from msmq.pipeline.archive.format import EVENTS
+from msmq.pipeline.archive.manifest import ROOT, Archive, StreamManifest, stream_name
+from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, FilePart, opened_parquet
+from msmq.pipeline.files.directory import NO_DATE, date_of
+from msmq.pipeline.reading.errors import DataLost, ReadingError
+from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.row_selection import RowSelection
+from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut
+from msmq.pipeline.reading.stores import check_ends, cuts_of
+from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
+from msmq.pipeline.rows import EVENTS_TOPIC
+from msmq.storage.readers import StoreReader, has_store, open_reader
+from msmq.wire.guid import NULL_GUID
+
+NO_STORE: Final = "none"
+"""The option C{store} of a read of the archive alone."""
+
+SLICE_ROWS: Final = 100_000
+"""Rows of small files that are read by one process."""
+
+TAIL_ROWS: Final = 25_000
+"""Messages of a queue that are read by one process."""
+
+_TRIES: Final = 5
+
+
+def is_archive(location: str) -> bool:
+    """Whether a path is that of an archive."""
+    return "://" not in location and (Path(location) / ROOT).is_file()
+
+
+def store_of(archive: Archive, options: ReadOptions) -> str | None:
+    """The location of the store of an archive; C{None} to read the archive alone.
+
+    @raise ReadingError: it is unknown, or not there.
+    """
+    if options.store == NO_STORE:
+        return None
+    if options.store:
+        return options.store
+    found = archive.store_path()
+    if not found:
+        raise ReadingError(
+            f"{archive.directory} does not name its store: set the option store to the data directory or"
+            f" postgresql://..., or to {NO_STORE} to read the archive alone"
+        )
+    if not (has_store(Path(found)) or Path(found).is_file()):
+        raise ReadingError(
+            f"{archive.directory}: its store {found} is not here: set the option store to where it is, or to"
+            f" {NO_STORE} to read the archive alone"
+        )
+    return found
+
+
+def plan_archive(options: ReadOptions, wanted: RowSelection, stream: str) -> list[ArchiveSlice]:
+    """The parts of a read of an archive.
+
+    @raise ReadingError: the options do not fit the archive.
+    @raise ArchiveError: the archive is damaged.
+    @raise StorageError: the store cannot be read.
+    """
+    if stream not in ARCHIVED_STREAMS:
+        raise ReadingError(f"an archive has the streams {', '.join(ARCHIVED_STREAMS)}, not {stream}")
+    archive = Archive(Path(options.path))
+    owner = archive.owner()
+    location = store_of(archive, options)
+    planner = _Planner(archive, options, wanted, stream)
+    if location is None:
+        return planner.plan(None)
+    store = open_reader(location)
+    try:
+        found = store.identifier()
+        if found != owner:
+            raise ReadingError(
+                f"{archive.directory} is the archive of {owner}, and {store.text} the store of"
+                f" {found or '(none)'}; set the option store to the store of {owner}"
+            )
+        return planner.plan(store)
+    finally:
+        store.close()
+
+
+class _Moved(Exception):
+    """The archive has gone on, and the store has trimmed what the plan would read from it."""
+
+
+@attrs.frozen
+class _Planner:
+    archive: Archive
+    options: ReadOptions
+    wanted: RowSelection
+    stream: str
+
+    def plan(self, store: StoreReader | None) -> list[ArchiveSlice]:
+        for _ in range(_TRIES):
+            try:
+                return self._plan(store, self._manifests())
+            except _Moved:
+                continue
+        raise ReadingError(f"{self.archive.directory}: the archive is faster than its reader, try again")
+
+    def _manifests(self) -> list[StreamManifest]:
+        return [each for each in self.archive.streams() if each.stream == self.stream]
+
+    def _plan(self, store: StoreReader | None, manifests: Sequence[StreamManifest]) -> list[ArchiveSlice]:
+        topics = {(each.topic, each.queue): Topic(UUID(each.queue), each.topic) for each in manifests}
+        there: list[Topic] = []
+        if store is not None:
+            there = [Topic(NULL_GUID, EVENTS_TOPIC)]
+            if self.stream != EVENTS:
+                there = topics_of(self.stream, store.queues())
+            topics.update({(topic.name, topic.queue.hex): topic for topic in there})
+        options = attrs.evolve(self.options, pattern="") if self.stream == EVENTS else self.options
+        where, every = str(self.archive.directory), list(topics.values())
+        chosen = {topic.name for topic in subscribed(options, self.stream, every, where)}
+        starting = offsets_of(options.starting, every, "startingOffsets", where)
+        ending = offsets_of(options.ending, every, "endingOffsets", where)
+        check_ends(starting, ending)
+        limits = {
+            name: self._limits(starting.get(name), ending.get(name))
+            for name in chosen
+            if self.wanted.has_topic(name)
+        }
+        slices = list(self._files([each for each in manifests if each.topic in limits], limits))
+        by_name = {each.name: each for each in manifests}
+        for topic in there:
+            if store is not None and topic.name in limits:
+                name = stream_name(self.stream, topic.name, topic.queue.hex)
+                manifest = by_name.get(name)
+                if self.stream in ("log", EVENTS):
+                    slices += self._logged_tail(store, topic, name, manifest, *limits[topic.name])
+                else:
+                    slices += self._queued_tail(store, topic, name, manifest, *limits[topic.name])
+        return slices
+
+    def _limits(self, start: int | str | None, end: int | str | None) -> tuple[int, int]:
+        return self.wanted.within(
+            start if isinstance(start, int) else 0, end if isinstance(end, int) else LAST_OFFSET
+        )
+
+    def _files(
+        self, manifests: Sequence[StreamManifest], limits: Mapping[str, tuple[int, int]]
+    ) -> Iterator[ArchiveSlice]:
+        held: list[FilePart] = []
+        for manifest in manifests:
+            begin, end = limits[manifest.topic]
+            is_log = self.stream in ("log", EVENTS)
+            for file in manifest.files:
+                if not self._has_date(file.date) or (is_log and (file.last < begin or file.first >= end)):
+                    continue
+                part = FilePart(manifest.name, manifest.topic, file.path, file.rows, begin=begin, end=end)
+                for each in [part] if file.is_fresh else self._groups(part):
+                    if held and sum(one.rows for one in held) + each.rows > SLICE_ROWS:
+                        yield ArchiveSlice(tuple(held))
+                        held = []
+                    held.append(each)
+        if held:
+            yield ArchiveSlice(tuple(held))
+
+    def _has_date(self, date: str) -> bool:
+        since, until = self.wanted.since, self.wanted.until
+        if date == NO_DATE:
+            return True
+        return (since is None or date >= date_of(since)) and (until is None or date <= date_of(until))
+
+    def _groups(self, part: FilePart) -> Iterator[FilePart]:
+        """The row groups of a Parquet file that may have selected rows, by their statistics."""
+        with opened_parquet(self.archive, part) as file:
+            if file is None:
+                return
+            for group in range(file.metadata.num_row_groups):
+                found = file.metadata.row_group(group)
+                if self._may_have(_bounds(found), part):
+                    yield attrs.evolve(part, groups=(group,), rows=found.num_rows)
+
+    def _may_have(self, bounds: Mapping[str, tuple[Any, Any]], part: FilePart) -> bool:
+        wanted = self.wanted
+        if "offset" in bounds and (bounds["offset"][1] < part.begin or bounds["offset"][0] >= part.end):
+            return False
+        if "timestamp" in bounds:
+            first, last = (each.timestamp() for each in bounds["timestamp"])
+            if (wanted.since is not None and last < wanted.since) or (
+                wanted.until is not None and first > wanted.until
+            ):
+                return False
+        if wanted.classes is not None and "class" in bounds:
+            least, greatest = bounds["class"]
+            return any(least <= each <= greatest for each in wanted.classes)
+        return True
+
+    def _logged_tail(
+        self,
+        store: StoreReader,
+        topic: Topic,
+        name: str,
+        manifest: StreamManifest | None,
+        begin: int,
+        end: int,
+    ) -> Iterator[ArchiveSlice]:
+        is_events = self.stream == EVENTS
+        first, last = store.event_bounds() if is_events else store.log_bounds(topic.queue)
+        start, stop = max(begin, first if manifest is None else manifest.next), min(end, last)
+        if start < first and start < stop:
+            now = self.archive.load(name)
+            if manifest is not None and now is not None and now.next > manifest.next:
+                raise _Moved
+            if self.options.fail_on_data_loss:
+                raise DataLost(
+                    f"{topic.name}: the entries {start} to {first - 1} were trimmed before they were archived"
+                    " (failOnDataLoss is true)"
+                )
+            start = first
+        if start >= stop:
+            return
+        kind = "events" if is_events else "log"
+        span = RowSpan(None if is_events else topic.queue, topic.name, start, stop)
+        for part in cut(
+            kind, [span], lambda one, rows: cuts_of(store, kind, one, rows), self.options.partitions
+        ):
+            yield ArchiveSlice(tail=part, manifest=name)
+
+    def _queued_tail(
+        self,
+        store: StoreReader,
+        topic: Topic,
+        name: str,
+        manifest: StreamManifest | None,
+        begin: int,
+        end: int,
+    ) -> Iterator[ArchiveSlice]:
+        # It needs numpy, which a read of a log alone does without.
+        from msmq.pipeline.archive.kept_rows import KeptRows
+
+        kept = KeptRows(self.archive)
+        kept.scan(
+            store, topic.queue, manifest or StreamManifest(name, self.stream, topic.name, topic.queue.hex)
+        )
+        numbers, times = kept.wanted()
+        is_within = (numbers % LEVEL >= begin) & (numbers % LEVEL < end)
+        numbers, times = numbers[is_within], times[is_within]
+        for place in range(0, len(numbers), TAIL_ROWS):
+            some = numbers[place : place + TAIL_ROWS]
+            span = RowSpan(topic.queue, topic.name, int(some[0]), int(some[-1]) + 1, len(some))
+            yield ArchiveSlice(
+                tail=ReadSlice("messages", (span,)),
+                manifest=name,
+                numbers=some.tobytes(),
+                times=times[place : place + TAIL_ROWS].tobytes(),
+            )
+
+
+def _bounds(group: Any) -> dict[str, tuple[Any, Any]]:
+    """The smallest and the largest value of some columns of a row group, where they are known."""
+    found = {}
+    for place in range(group.num_columns):
+        column = group.column(place)
+        if column.path_in_schema in ("offset", "timestamp", "class"):
+            statistics = column.statistics
+            if statistics is not None and statistics.has_min_max and not statistics.null_count:
+                found[column.path_in_schema] = statistics.min, statistics.max
+    return found

@@ -1,0 +1,1 @@
+"""The archive: writing, reading, its worker and its commands."""
