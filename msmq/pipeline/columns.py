@@ -9,9 +9,11 @@ same result.
 
 from __future__ import annotations
 
+import re
 import struct
 from codecs import utf_16_le_decode
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy
@@ -21,6 +23,7 @@ import pyarrow.compute
 from msmq.decoding.message_json import acknowledge_names, queue_text
 from msmq.decoding.values import base64_text, correlation_text, plain_text
 from msmq.errors import RemoteProtocolError
+from msmq.pipeline.packet_page import PacketPage
 from msmq.pipeline.stored_packets import LATEST, StoredPacket, signed, text
 from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.message_class import class_name
@@ -39,8 +42,11 @@ _PROPERTIES: Final = 56
 _TRANSACTION: Final = 36
 _LARGEST: Final = 0x00400000
 _OTHER_NAMES: Final = 0x0047E000
-_REMEMBERED: Final = 10_000
-"""Capacity of the cache of queue names, which peers choose."""
+_COMPARED: Final = 8
+"""Queue names for which all packets of a page are compared at once; others are looked up one by one."""
+
+_CONTROL: Final = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
+"""Characters of ASCII that no text has, as L{msmq.decoding.values.plain_text} knows them."""
 
 _STRING: Final = pyarrow.string()
 _STRINGS: Final = pyarrow.list_(_STRING)
@@ -56,7 +62,8 @@ class Columns:
     """
 
     def __init__(self, stored: Sequence[StoredPacket]) -> None:
-        packets = [one.packet for one in stored]
+        self._page = stored if isinstance(stored, PacketPage) else None
+        packets = [one.packet for one in stored] if self._page is None else self._page.packets
         sizes = numpy.fromiter(map(len, packets), numpy.int64, len(packets))
         self._data = numpy.frombuffer(b"".join((*packets, bytes(_FIXED + _PROPERTIES))), numpy.uint8)
         starts = numpy.cumsum(sizes) - sizes
@@ -95,25 +102,17 @@ class Columns:
         extensions, bodies = _u32(properties, 52), _u32(properties, 32)
         is_plain &= (offsets + _PROPERTIES + 2 * labels + extensions + bodies + 3 & ~3) == sizes
         is_plain &= labels <= 250
-        self._names: dict[bytes, Names] = {}
-        rows = [row for row in numpy.flatnonzero(is_plain).tolist()]
-        found = [
-            self._names_of(packets[row], end) for row, end in zip(rows, ends[is_plain].tolist(), strict=True)
-        ]
         label_places = offsets + _PROPERTIES
-        texts = [
-            _label(packets[row], begin, length)
-            for row, begin, length in zip(
-                rows, label_places[is_plain].tolist(), labels[is_plain].tolist(), strict=True
-            )
-        ]
-        kept = [
-            offset for offset in range(len(rows)) if found[offset] is not None and texts[offset] is not None
-        ]
-        self.rows: Numbers = numpy.array([rows[offset] for offset in kept], numpy.int64)
-        self._queues = [found[offset] for offset in kept]
-        self._labels = [texts[offset] for offset in kept]
-        self.packets = [stored[row] for row in self.rows.tolist()]
+        rows = numpy.flatnonzero(is_plain)
+        queues, variants = self._queue_names(packets, rows, starts, ends)
+        texts, is_text = self._label_texts(packets, rows, starts, label_places, labels)
+        is_kept = is_text & numpy.array([names is not None for names in queues], numpy.bool_)[variants]
+        self.rows: Numbers = rows[is_kept]
+        self._queues, self._variants = queues, variants[is_kept]
+        self._labels = texts if is_kept.all() else texts.filter(pyarrow.array(is_kept))
+        self._stored = stored
+        self._is_whole = len(self.rows) == len(stored)
+        self.packets = packets if self._is_whole else [packets[row] for row in self.rows.tolist()]
         self._fixed, self._transaction, self._properties = (
             part[self.rows] for part in (fixed, transaction, properties)
         )
@@ -129,9 +128,39 @@ class Columns:
         found = made(self)
         return found if isinstance(found, pyarrow.Array) and found.type == type_ else _typed(found, type_)
 
-    def stored(self, name: str) -> pyarrow.Array | list[Any]:
+    @cached_property
+    def stored_packets(self) -> list[StoredPacket]:
+        """These packets, with what the store knows of them."""
+        return [self._stored[row] for row in self.rows.tolist()]
+
+    def _of_page(self, page: PacketPage, name: str, type_: pyarrow.DataType) -> pyarrow.Array | None:
+        """A column from the store; C{None} for another one."""
+        take = self.rows
+        match name:
+            case "timestamp" | "arrived_time":
+                return _times(page.arrived[take])
+            case "lookup_id":
+                return pyarrow.array(page.lookup_ids[take].view(numpy.int64))
+            case "offset":
+                return pyarrow.array(page.offsets[take].astype(numpy.int64))
+            case "topic":
+                return self.constant(page.topic, type_)
+            case "partition" | "timestampType":
+                return self.constant(int(name == "timestampType"), type_)
+            case "abort_count" | "move_count":
+                counts = page.aborts if name == "abort_count" else page.moves
+                if counts is None:
+                    return pyarrow.nulls(len(take), type_)
+                return pyarrow.array(counts[take].astype(numpy.int64), type_)
+            case "packet":
+                return pyarrow.array(self.packets, type_)
+        return pyarrow.nulls(len(take), type_)
+
+    def stored(self, name: str, type_: pyarrow.DataType) -> pyarrow.Array | list[Any]:
         """A column from the store, or null."""
-        packets = self.packets
+        if self._page is not None:
+            return self._of_page(self._page, name, type_)
+        packets = self.stored_packets
         match name:
             case "timestamp":
                 return _times([one.arrived for one in packets])
@@ -143,34 +172,78 @@ class Columns:
                     return [None if number is None else signed(number) for number in numbers]
                 return pyarrow.array(numpy.array(numbers, numpy.uint64).view(numpy.int64))
         take = _STORED.get(name)
-        return [None] * len(packets) if take is None else [take(one) for one in packets]
+        if take is None:
+            return pyarrow.nulls(len(packets), type_)
+        return [take(one) for one in packets]
 
     def _at(self, offsets: Numbers, size: int) -> Numbers:
         """This number of bytes at each of these offsets."""
         limit = len(self._data) - size
         return self._data[numpy.minimum(offsets, limit)[:, None] + numpy.arange(size)]
 
-    def _names_of(self, packet: bytes, end: int) -> Names | None:
-        """Queue names of a packet; C{None} if its fields are inconsistent."""
-        key = packet[16:48] + packet[60:end]
-        names = self._names.get(key)
-        if names is None:
-            try:
-                user = UserMessageView(packet).user_header
-            except RemoteProtocolError:
-                return None
-            destination, admin, response = (
-                None if name is None else text(name)
-                for name in (
-                    queue_text(user.destination_queue, user.resolve_destination),
-                    queue_text(user.admin_queue, user.resolve_admin_queue),
-                    queue_text(user.response_queue, user.resolve_response_queue),
-                )
-            )
-            names = destination, admin, response
-            if len(self._names) < _REMEMBERED:
-                self._names[key] = names
-        return names
+    def _queue_names(
+        self, packets: Sequence[bytes], rows: Numbers, starts: Numbers, ends: Numbers
+    ) -> tuple[list[Names | None], Numbers]:
+        """The queue names that occur, C{None} for inconsistent fields, and which of them each row has."""
+        found: list[Names | None] = []
+        variants = numpy.zeros(len(rows), numpy.int64)
+        left = numpy.arange(len(rows))
+        # Most packets of a queue have the same names.
+        while len(left) and len(found) < _COMPARED:
+            first = rows[left[0]]
+            end = int(ends[first])
+            same = left[ends[rows[left]] == end]
+            places = starts[rows[same]]
+            whole = numpy.concatenate((self._at(places + 16, 32), self._at(places + 60, end - 60)), axis=1)
+            same = same[(whole == whole[0]).all(axis=1)]
+            variants[same] = len(found)
+            found.append(_names_of(packets[first]))
+            left = numpy.setdiff1d(left, same, assume_unique=True)
+        known: dict[bytes, int] = {}
+        for place in left.tolist():
+            row = rows[place]
+            packet = packets[row]
+            key = packet[16:48] + packet[60 : ends[row]]
+            number = known.get(key)
+            if number is None:
+                number = known[key] = len(found)
+                found.append(_names_of(packet))
+            variants[place] = number
+        return found, variants
+
+    def _label_texts(
+        self, packets: Sequence[bytes], rows: Numbers, starts: Numbers, places: Numbers, lengths: Numbers
+    ) -> tuple[pyarrow.Array, Numbers]:
+        """The labels of these rows, and which of them need no other parser.
+
+        Labels of ASCII are read at once, others one by one.
+        """
+        begins, counts = (starts + places)[rows], lengths[rows]
+        total = int(counts.sum())
+        firsts = numpy.cumsum(counts) - counts
+        inside = numpy.arange(total) - numpy.repeat(firsts, counts)
+        low_places = numpy.repeat(begins, counts) + 2 * inside
+        low, high = self._data[low_places], self._data[low_places + 1]
+        is_last = inside == numpy.repeat(counts, counts) - 1
+        is_wrong = (high != 0) | (low >= 0x80) | ((low == 0) != is_last)
+        wrong = numpy.concatenate(([0], numpy.cumsum(is_wrong)))
+        is_ascii = wrong[firsts + counts] == wrong[firsts]
+        shown = numpy.where(is_ascii & (counts > 0), counts - 1, 0)
+        kept = low[~is_last & numpy.repeat(is_ascii, counts)]
+        offsets = numpy.concatenate(([0], numpy.cumsum(shown))).astype(numpy.int32)
+        buffers = [None, pyarrow.py_buffer(offsets), pyarrow.py_buffer(kept)]
+        texts = pyarrow.Array.from_buffers(_STRING, len(rows), buffers)
+        others = numpy.flatnonzero(~is_ascii)
+        is_text = numpy.ones(len(rows), numpy.bool_)
+        if len(others):
+            values = [
+                _label(packets[rows[place]], int(places[rows[place]]), int(counts[place])) for place in others
+            ]
+            is_text[others] = [value is not None for value in values]
+            order = numpy.arange(len(rows))
+            order[others] = len(rows) + numpy.arange(len(others))
+            texts = pyarrow.concat_arrays([texts, pyarrow.array(values, _STRING)]).take(pyarrow.array(order))
+        return texts, is_text
 
     def guids(self, show: Callable[[Any], str]) -> pyarrow.Array:
         """SourceQueueManager as text."""
@@ -219,30 +292,58 @@ class Columns:
         found = _u32(self._fixed, offset)
         return pyarrow.array(found, pyarrow.int64(), mask=found == INFINITE)
 
+    @cached_property
     def bodies(self) -> list[bytes]:
         """The bodies."""
         begins = self._extensions + self._extension_sizes
         ends = (begins + self._body_sizes).tolist()
         return [
-            one.packet[begin:end] for one, begin, end in zip(self.packets, begins.tolist(), ends, strict=True)
+            packet[begin:end] for packet, begin, end in zip(self.packets, begins.tolist(), ends, strict=True)
         ]
 
-    def extensions(self) -> list[str]:
+    @cached_property
+    def _is_text(self) -> list[bool]:
+        """Which bodies are shown as text."""
+        search = _CONTROL.search
+        return [
+            search(body) is None if body.isascii() else plain_text(body) is not None for body in self.bodies
+        ]
+
+    def body_texts(self) -> pyarrow.Array:
+        """C{body}."""
+        if all(self._is_text):
+            return pyarrow.array(self.bodies, pyarrow.binary()).cast(_STRING)
+        shown = [body if is_text else None for body, is_text in zip(self.bodies, self._is_text, strict=True)]
+        return pyarrow.array(shown, pyarrow.binary()).cast(_STRING)
+
+    def body_base64(self) -> pyarrow.Array | list[str | None]:
+        """C{body_base64}."""
+        if all(self._is_text):
+            return pyarrow.nulls(len(self.bodies), _STRING)
+        return [
+            None if is_text else base64_text(body)
+            for body, is_text in zip(self.bodies, self._is_text, strict=True)
+        ]
+
+    def extensions(self) -> pyarrow.Array | list[str]:
         """C{extension_base64}."""
         if not self._extension_sizes.any():
-            return [""] * len(self.packets)
+            return self.constant("", _STRING)
         ends = (self._extensions + self._extension_sizes).tolist()
         return [
-            base64_text(one.packet[begin:end])
-            for one, begin, end in zip(self.packets, self._extensions.tolist(), ends, strict=True)
+            base64_text(packet[begin:end])
+            for packet, begin, end in zip(self.packets, self._extensions.tolist(), ends, strict=True)
         ]
 
-    def queue(self, offset: int) -> list[str | None]:
+    def queue(self, offset: int) -> pyarrow.Array:
         """The names of a queue."""
-        return [names[offset] for names in self._queues if names is not None]
+        names = [None if each is None else each[offset] for each in self._queues]
+        if len(names) == 1:
+            return self.constant(names[0], _STRING)
+        return pyarrow.array(names, _STRING).take(pyarrow.array(self._variants))
 
     @property
-    def labels(self) -> list[str | None]:
+    def labels(self) -> pyarrow.Array:
         """The labels."""
         return self._labels
 
@@ -276,6 +377,23 @@ class Columns:
         return shown.take(pyarrow.array(offsets.ravel()))
 
 
+def _names_of(packet: bytes) -> Names | None:
+    """Queue names of a packet; C{None} if its fields are inconsistent."""
+    try:
+        user = UserMessageView(packet).user_header
+    except RemoteProtocolError:
+        return None
+    destination, admin, response = (
+        None if name is None else text(name)
+        for name in (
+            queue_text(user.destination_queue, user.resolve_destination),
+            queue_text(user.admin_queue, user.resolve_admin_queue),
+            queue_text(user.response_queue, user.resolve_response_queue),
+        )
+    )
+    return destination, admin, response
+
+
 def _typed(found: Any, type_: pyarrow.DataType) -> pyarrow.Array:
     return found.cast(type_) if isinstance(found, pyarrow.Array) else pyarrow.array(found, type_)
 
@@ -292,9 +410,12 @@ def _u64(found: Numbers, offset: int) -> Numbers:
     return numpy.ascontiguousarray(found[:, offset : offset + 8]).view("<u8").ravel()
 
 
-def _times(seconds: Sequence[float | None]) -> pyarrow.Array:
+def _times(seconds: Sequence[float | None] | Numbers) -> pyarrow.Array:
     """Times in microseconds; null if out of range for a date."""
-    found = numpy.array([numpy.nan if time is None else time for time in seconds]) * 1_000_000
+    if isinstance(seconds, numpy.ndarray):
+        found = seconds * 1_000_000
+    else:
+        found = numpy.array([numpy.nan if time is None else time for time in seconds]) * 1_000_000
     is_known = (found >= 0) & (found < LATEST)
     numbers = numpy.rint(numpy.where(is_known, found, 0)).astype(numpy.int64)
     return pyarrow.array(numbers, mask=~is_known).cast(pyarrow.timestamp("us", tz="UTC"))
@@ -311,14 +432,6 @@ def _label(packet: bytes, begin: int, length: int) -> str | None:
     return found[:-1] if found.find("\0") == len(found) - 1 else None
 
 
-def _bodies_as_text(columns: Columns) -> list[str | None]:
-    return [plain_text(body) for body in columns.bodies()]
-
-
-def _bodies_as_base64(columns: Columns) -> list[str | None]:
-    return [base64_text(body) if plain_text(body) is None else None for body in columns.bodies()]
-
-
 _STORED: Final[dict[str, Callable[[StoredPacket], Any]]] = {
     "topic": lambda one: one.topic,
     "partition": lambda one: one.partition,
@@ -331,9 +444,9 @@ _STORED: Final[dict[str, Callable[[StoredPacket], Any]]] = {
 """The columns from the store, except times and LookupIdentifier."""
 
 _COLUMNS: Final[dict[str, Callable[[Columns], Any]]] = {
-    "value": Columns.bodies,
-    "body": _bodies_as_text,
-    "body_base64": _bodies_as_base64,
+    "value": lambda columns: columns.bodies,
+    "body": Columns.body_texts,
+    "body_base64": Columns.body_base64,
     "id": Columns.identifiers,
     "label": lambda columns: columns.labels,
     "body_size": lambda columns: columns.property_number(32),

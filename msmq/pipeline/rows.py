@@ -30,6 +30,8 @@ from msmq.structures.packet.user_message_view import UserMessageView
 if TYPE_CHECKING:
     import pyarrow
 
+    from msmq.pipeline.columns import Columns
+
 EVENTS_TOPIC: Final = "events"
 """The topic of every event."""
 
@@ -85,12 +87,13 @@ def message_batch(
     rest = _batch([_message_values(stored[row], names, reading) for row in others], names, EXPORTED_COLUMNS)
     if not alike:
         return rest
-    read = _read_columns(columns.packets, names, reading)
+    read = _read_columns(columns, names, reading)
     arrays = []
     for field in rest.schema:
         found = columns.array(field.name, field.type)
         if found is None:
-            found = pyarrow.array(read.get(field.name) or columns.stored(field.name), field.type)
+            values = read.get(field.name) or columns.stored(field.name, field.type)
+            found = values if isinstance(values, pyarrow.Array) else pyarrow.array(values, field.type)
         arrays.append(found)
     batch = pyarrow.RecordBatch.from_arrays(arrays, schema=rest.schema)
     if not others:
@@ -100,15 +103,13 @@ def message_batch(
     return whole.to_batches()[0]
 
 
-def _read_columns(
-    stored: Sequence[StoredPacket], names: Sequence[str], reading: BodyReaders
-) -> dict[str, list[Any]]:
+def _read_columns(columns: Columns, names: Sequence[str], reading: BodyReaders) -> dict[str, list[Any]]:
     """The columns that need each packet to be parsed."""
     found: dict[str, list[Any]] = {}
     if reading.headers is not None and "headers" in names:
-        found["headers"] = [_headers(reading.headers(UserMessageView(one.packet))) for one in stored]
+        found["headers"] = [_headers(reading.headers(UserMessageView(packet))) for packet in columns.packets]
     if reading.decode is not None and ("decoded" in names or "decode_error" in names):
-        both = [reading.decode(UserMessageView(one.packet)) for one in stored]
+        both = [reading.decode(UserMessageView(packet)) for packet in columns.packets]
         found["decoded"], found["decode_error"] = ([pair[place] for pair in both] for place in (0, 1))
     return found
 

@@ -266,7 +266,7 @@ class RefusalTests(EstateCase):
             ({"path": str(foreign)}, f"{foreign}: cannot read: "),
             (
                 {"startingOffset": "earliest"},
-                "there is no option 'startingoffset' for reading, only columns, ",
+                "there is no option 'startingoffset' for reading, only archivePlan, columns, ",
             ),
             ({"stream": "queues"}, "the option stream is 'queues': must be one of queue, log, "),
             ({"subscribe": "order"}, "has no queue order in the stream queue"),

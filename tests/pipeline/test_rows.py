@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy
 import pyarrow
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.changes import AppendEvent
+from msmq.pipeline.packet_page import PacketPage
 from msmq.pipeline.rows import BodyReaders, event_batch, event_row, message_batch, message_row
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
@@ -224,6 +226,37 @@ class BatchTests(SynchronousTestCase):
         self.assertEqual(
             [tuple(row.values()) for row in message_batch(stored, some).to_pylist()],
             [message_row(one, some) for one in stored],
+        )
+
+    @given(st.lists(user_packets() | spoilt_packets(), min_size=1, max_size=5), st.booleans())
+    def test_page_is_its_rows(self, packets: list[bytes], is_log: bool) -> None:
+        """The same of a page whose numbers are arrays, with the times that no date has."""
+        names = ("offset", "lookup_id", "arrived", *(() if is_log else ("aborts", "moves")))
+        times = (1.5, -1.0, 1e300, float("nan"), 0.0)
+        rows = numpy.zeros(len(packets), [(name, "<f8" if name == "arrived" else "<u8") for name in names])
+        rows["offset"] = rows["lookup_id"] = numpy.arange(len(packets)) + (3 << 56)
+        rows["arrived"] = times[: len(packets)]
+        if not is_log:
+            rows["aborts"], rows["moves"] = 7, (1 << 31) - 1
+        page = PacketPage(packets, TOPIC, rows, is_log=is_log)
+        self.assertEqual(
+            [tuple(row.values()) for row in message_batch(page, EXPORTED).to_pylist()],
+            [message_row(one, EXPORTED) for one in page],
+        )
+
+    def test_many_alike(self) -> None:
+        """Labels, names and bodies that are read together, with others between them."""
+        packets = []
+        for number in range(60):
+            label = ("", "order", "Bestellung Ä", "nul\0inside", "x" * 249)[number % 5]
+            body = (b"", b"text", b"\0\xff", "Ä".encode(), b"\x85", b"tab\t")[number % 6]
+            packets.append(
+                user_packet(body, label=label, destination=f"OS:q{number % 11}\\q", message_id=number)
+            )
+        stored = [StoredPacket(packet, TOPIC, offset) for offset, packet in enumerate(packets)]
+        self.assertEqual(
+            [tuple(row.values()) for row in message_batch(stored, EXPORTED).to_pylist()],
+            [message_row(one, EXPORTED) for one in stored],
         )
 
     def test_events(self) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -25,6 +26,9 @@ from msmq.persistence.changes import (
     RemoveState,
     TrimLog,
 )
+from msmq.pipeline.reading.row_selection import RowSelection
+from msmq.pipeline.reading.slices import RowSpan
+from msmq.pipeline.reading.stores import message_pages
 from msmq.pipeline.rows import message_row
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import StoreReader, open_reader
@@ -388,6 +392,61 @@ class LogTests(BesideContract, LogTestCase):
         page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
         self.assertEqual([row[0] for row in page.rows], [number])
         self.done(writer.close())
+
+    def spans(self, store: StoreReader) -> dict[str, RowSpan]:
+        """Everything in the queue and its log, with places."""
+        found = {}
+        for kind in ("log", "messages"):
+            places = store.places(kind, ORDERS.identifier, *EVERYTHING)
+            found[kind] = RowSpan(ORDERS.identifier, "orders", *EVERYTHING, places=places)
+        return found
+
+    def read(self, store: StoreReader, kind: str, span: RowSpan, **wanted: Any) -> list[StoredPacket]:
+        selection = RowSelection((), **wanted)
+        return [row for page in message_pages(store, kind, span, selection) for row in page]
+
+    def test_places(self) -> None:
+        """Packets are read by their places as by their numbers: small, large, without bodies, and by time."""
+        sizes = (0, 10, 300, LARGE + 10, 5, 100_000, 7)
+        packets = [user_packet(b"x" * size, label=f"of {size}", message_id=size) for size in sizes]
+        changes: list[Any] = []
+        for number, packet in enumerate(packets):
+            changes.append(
+                PutMessage(ORDERS.identifier, number, packet, 1.0 + number, 7, 2, 3, event_only=True)
+            )
+            changes.append(AppendLog(ORDERS.identifier, number, packet, 1.0 + number))
+        store = self.beside(PutQueue(ORDERS), *changes)
+        for kind, span in self.spans(store).items():
+            plain = attrs.evolve(span, places=b"")
+            for wanted in ({}, {"bodies": False}, {"since": 2.5, "until": 5.5}, {"since": 99.0}):
+                found = self.read(store, kind, span, **wanted)
+                self.assertEqual(self.read(store, kind, plain, **wanted), found)
+            self.assertEqual(7, len(self.read(store, kind, span)))
+
+    def test_places_that_were_reused(self) -> None:
+        """What the server has moved since is read by its number, and what has come since is not read."""
+        writer = self.opened(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"stays", 1.0))
+        self.commit(writer, PutMessage(ORDERS.identifier, 2, b"goes", 1.0))
+        store = open_reader(str(self.home / "log"))
+        self.addCleanup(store.close)
+        span = self.spans(store)["messages"]
+        number, found = 2, [b"stays", b"goes"]
+        while found == [b"stays", b"goes"] and number < 3000:
+            number += 1
+            self.commit(writer, PutMessage(ORDERS.identifier, number, b"x" * 900, 1.0))
+            self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 1,)))
+            if number % 50 == 0:
+                found = [row.packet for row in self.read(store, "messages", span)]
+        self.assertEqual([b"stays"], found)
+        self.done(writer.close())
+
+    def test_a_damaged_place(self) -> None:
+        """The error names file and offset."""
+        store = self.beside(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 1, b"a packet to spoil", 1.0))
+        span = self.spans(store)["log"]
+        self.spoil(b"a packet to spoil")
+        error = self.assertRaises(StorageError, self.read, store, "log", span)
+        self.assertIn("17 bytes are damaged", str(error))
 
     def test_both_stores(self) -> None:
         """A data directory with both stores is not guessed at."""

@@ -90,7 +90,13 @@ def _slice(found: dict[str, Any]) -> ArchiveSlice:
         else ReadSlice(
             tail["kind"],
             tuple(
-                RowSpan(**{**span, "queue": None if span["queue"] is None else UUID(span["queue"])})
+                RowSpan(
+                    **{
+                        **span,
+                        "queue": None if span["queue"] is None else UUID(span["queue"]),
+                        "places": b64decode(span["places"]),
+                    }
+                )
                 for span in tail["spans"]
             ),
             tail["is_strict"],

@@ -20,7 +20,7 @@ from msmq.pipeline.files.directory import NO_DATE, date_of
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.row_selection import RowSelection
-from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut
+from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import check_ends, cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
@@ -229,9 +229,8 @@ class _Planner:
             return
         kind = "events" if is_events else "log"
         span = RowSpan(None if is_events else topic.queue, topic.name, start, stop)
-        for part in cut(
-            kind, [span], lambda one, rows: cuts_of(store, kind, one, rows), self.options.partitions
-        ):
+        parts = cut(kind, [span], lambda one, rows: cuts_of(store, kind, one, rows), self.options.partitions)
+        for part in with_places(parts, lambda queue, first, last: store.places(kind, queue, first, last)):
             yield ArchiveSlice(tail=part, manifest=name)
 
     def _queued_tail(

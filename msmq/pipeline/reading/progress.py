@@ -18,7 +18,7 @@ import attrs
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
-from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut
+from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
@@ -249,6 +249,7 @@ class LogProgress:
             found = cut(
                 kind, spans, lambda span, size: cuts_of(store, kind, span, size), self.options.partitions
             )
+            found = with_places(found, lambda queue, begin, end: store.places(kind, queue, begin, end))
             return [attrs.evolve(part, is_strict=self.options.fail_on_data_loss) for part in found]
 
     def _topics(self, store: StoreReader) -> list[Topic]:

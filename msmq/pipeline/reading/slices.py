@@ -11,6 +11,9 @@ import attrs
 SLICE_ROWS: Final = 25_000
 """Approximate number of rows of a slice."""
 
+PLACED_ROWS: Final = 4_000_000
+"""The largest number of rows of a read whose places are planned; each takes 40 to 44 bytes."""
+
 LEVEL: Final = 1 << 56
 """Number of LookupIdentifiers of one priority: the quotient is the priority, the remainder increases."""
 LEVELS: Final = 8
@@ -22,6 +25,8 @@ class RowSpan:
 
     @ivar queue: the identifier of the queue; C{None} for the event log.
     @ivar rows: the number of rows at the time of planning.
+    @ivar places: these rows with the places of their packets, as the reader of the store has them; empty if
+        the packets are read by their numbers.
     """
 
     queue: UUID | None
@@ -29,6 +34,7 @@ class RowSpan:
     begin: int
     end: int
     rows: int = 0
+    places: bytes = attrs.field(default=b"", repr=False)
 
 
 @attrs.frozen
@@ -74,6 +80,22 @@ def cut(
         rows = max(1, total // partitions)
         pieces = _pieces(spans, cuts, rows)
     return _together(kind, pieces, rows)
+
+
+def with_places(slices: Sequence[ReadSlice], places: Callable[[UUID, int, int], bytes]) -> list[ReadSlice]:
+    """These slices with the places of their packets.
+
+    @param places: returns those of a range of numbers of a queue; empty if there are none.
+    """
+    if sum(span.rows for part in slices for span in part.spans) > PLACED_ROWS:
+        return list(slices)
+
+    def placed(span: RowSpan) -> RowSpan:
+        if span.queue is None:
+            return span
+        return attrs.evolve(span, places=places(span.queue, span.begin, span.end))
+
+    return [attrs.evolve(part, spans=tuple(map(placed, part.spans))) for part in slices]
 
 
 def _pieces(

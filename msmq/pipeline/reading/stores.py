@@ -13,11 +13,12 @@ from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.reading.row_selection import RowSelection
-from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans
+from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_spans, with_places
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import StoreReader
+from msmq.storage.readers.shape import MomentGone
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -63,7 +64,8 @@ class StoreScan:
                 if self.wanted.has_topic(topic.name):
                     begin, end = starting.get(topic.name, EARLIEST), ending.get(topic.name, LATEST)
                     spans += self._spans(store, topic, begin, end)
-        return cut(kind, spans, lambda span, rows: cuts_of(store, kind, span, rows), self.options.partitions)
+        parts = cut(kind, spans, lambda span, rows: cuts_of(store, kind, span, rows), self.options.partitions)
+        return with_places(parts, lambda queue, begin, end: store.places(kind, queue, begin, end))
 
     def _spans(self, store: StoreReader, topic: Topic, begin: int | str, end: int | str) -> list[RowSpan]:
         if self.stream != "log":
@@ -190,6 +192,9 @@ def message_pages(
 ) -> Iterator[Sequence[StoredPacket]]:
     """The packets of a span, page by page."""
     assert span.queue is not None
+    if span.places:
+        yield from _placed(store, kind, span, wanted)
+        return
     begin: int | None = span.begin
     how = {"since": wanted.since, "until": wanted.until}
     while begin is not None:
@@ -206,6 +211,26 @@ def message_pages(
                 for lookup_id, arrived, aborts, moves, _, packet in page.rows
             ]
         begin = page.next
+
+
+def _placed(
+    store: StoreReader, kind: str, span: RowSpan, wanted: RowSelection
+) -> Iterator[Sequence[StoredPacket]]:
+    """The packets of a span with their places; those that the server has moved since, by their numbers."""
+    # It needs numpy, which a single row does without.
+    from msmq.pipeline.packet_page import numbers_of, placed_pages
+
+    following = span.begin
+    try:
+        for page in placed_pages(store, kind, span, wanted):
+            yield page
+            following = int((page.offsets if kind == "log" else page.lookup_ids)[-1]) + 1
+    except MomentGone:
+        planned = set(numbers_of(kind, span).tolist())
+        rest = attrs.evolve(span, begin=following, places=b"")
+        for rows in message_pages(store, kind, rest, wanted):
+            # What has arrived since is not part of the read.
+            yield [row for row in rows if (row.offset if kind == "log" else row.lookup_id) in planned]
 
 
 def cuts_of(store: StoreReader, kind: str, span: RowSpan, rows: int) -> tuple[Sequence[int], int]:

@@ -22,10 +22,12 @@ from msmq.storage.log.core.records import EVENT_ONLY, EVENT_ROW, LOG_ROW, MESSAG
 from msmq.storage.log.core.state import KeptQueue
 from msmq.storage.log.failures import failure
 from msmq.storage.log.follower import Follower, SegmentGone
+from msmq.storage.readers.log_packets import LogPackets
 from msmq.storage.readers.shape import (
     HEAD,
     LARGE,
     LAST,
+    MESSAGE_PLACE,
     PAGE_ROWS,
     MomentGone,
     Row,
@@ -54,6 +56,7 @@ class LogStoreReader:
         self.bytes_read = 0
         self._directory = directory
         self._follower: Follower | None = None
+        self._packets = LogPackets(directory)
         self._is_held = False
 
     def __reduce__(self) -> tuple[type[LogStoreReader], tuple[Path]]:
@@ -226,9 +229,34 @@ class LogStoreReader:
 
         return self._ask(after)
 
+    def places(self, kind: str, queue: UUID, begin: int, end: int) -> bytes:
+        """See L{StoreReader.places<msmq.storage.readers.shape.StoreReader.places>}."""
+
+        def places(log: Follower) -> bytes:
+            kept = log.state.queues.get(queue)
+            if kept is None:
+                return b""
+            if kind == "log":
+                first = kept.log.after(begin - 1)
+                return kept.log.chunk(first, kept.log.after(end - 1) - first)
+            found = []
+            for lookup_id in log.lookup_ids(kept, begin, end):
+                *place, arrived, _, aborts, moves, _ = MESSAGE_ROW.unpack(kept.messages[lookup_id])
+                found.append(MESSAGE_PLACE.pack(lookup_id, *place, arrived, aborts, moves & ~EVENT_ONLY))
+            return b"".join(found)
+
+        return self._ask(places)
+
+    def packets(self, places: Sequence[tuple[int, int, int]], bodies: bool) -> list[bytes]:
+        """See L{StoreReader.packets<msmq.storage.readers.shape.StoreReader.packets>}."""
+        found = self._packets.read(places, bodies)
+        self.bytes_read += sum(map(len, found))
+        return found
+
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         self._is_held = False
+        self._packets.close()
         if self._follower is not None:
             self._follower.close()
             self._follower = None

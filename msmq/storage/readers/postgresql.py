@@ -167,6 +167,14 @@ class PostgresqlStoreReader:
         first, last = within(begin, end)
         return self._cuts("sequence FROM log", queue, max(first, self.log_bounds(queue)[0]), last, rows)
 
+    def places(self, kind: str, queue: UUID, begin: int, end: int) -> bytes:
+        """See L{StoreReader.places<msmq.storage.readers.shape.StoreReader.places>}."""
+        return b""
+
+    def packets(self, places: Sequence[tuple[int, int, int]], bodies: bool) -> list[bytes]:
+        """See L{StoreReader.packets<msmq.storage.readers.shape.StoreReader.packets>}."""
+        raise NotImplementedError("packets have no places in a database")
+
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
         """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""
         with self._reading() as link:

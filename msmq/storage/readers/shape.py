@@ -7,6 +7,7 @@ Every call is one short transaction; therefore rows are returned in pages.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -28,6 +29,11 @@ HEAD: Final = 8 * 1024
 """Bytes read of such a packet."""
 LAST: Final = (1 << 63) - 1
 """The largest number in a database."""
+
+LOG_PLACE: Final = Struct("<QQQIId")
+"""Sequence, LookupIdentifier, location, size, checksum, ArrivalTime."""
+MESSAGE_PLACE: Final = Struct("<QQIIdII")
+"""LookupIdentifier, location, size, checksum, ArrivalTime, AbortCount, MoveCount."""
 
 Row: TypeAlias = tuple[Any, ...]
 """Of a message: LookupIdentifier, ArrivalTime, AbortCount, MoveCount, when it is due, packet.
@@ -135,6 +141,20 @@ class StoreReader(StoreContents, Protocol):
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """The same for a message log."""
+
+    def places(self, kind: str, queue: UUID, begin: int, end: int) -> bytes:
+        """The rows of a range with the places of their packets, as L{LOG_PLACE} or L{MESSAGE_PLACE}.
+
+        Empty if packets cannot be read by their places.
+
+        @param kind: C{log} or C{messages}.
+        """
+
+    def packets(self, places: Sequence[tuple[int, int, int]], bodies: bool) -> list[bytes]:
+        """The packets at the locations, with the sizes and checksums, that L{places} has returned.
+
+        @raise MomentGone: the server has reused the space of one.
+        """
 
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
         """The first number that is not trimmed, and the one after the last entry; 1 and 1 without a log."""

@@ -165,6 +165,14 @@ class SqliteStoreReader:
         first = max(first, self.log_bounds(queue)[0])
         return self._cuts("sequence FROM log", queue, first, last, rows)
 
+    def places(self, kind: str, queue: UUID, begin: int, end: int) -> bytes:
+        """See L{StoreReader.places<msmq.storage.readers.shape.StoreReader.places>}."""
+        return b""
+
+    def packets(self, places: Sequence[tuple[int, int, int]], bodies: bool) -> list[bytes]:
+        """See L{StoreReader.packets<msmq.storage.readers.shape.StoreReader.packets>}."""
+        raise NotImplementedError("packets have no places in a database")
+
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
         """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""
         with self._reading() as connection:

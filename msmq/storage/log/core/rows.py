@@ -64,7 +64,9 @@ class LogRows:
     def put(self, row: bytes) -> bytes | None:
         """Insert a row in order; one with the same sequence is replaced and returned."""
         (sequence,) = _SEQUENCE.unpack_from(row)
-        if not len(self) or self.sequence(len(self) - 1) < sequence:
+        rows = self._rows
+        last = len(rows) - LOG_ROW.size
+        if last < self._start * LOG_ROW.size or _SEQUENCE.unpack_from(rows, last)[0] < sequence:
             self.append(row)
             return None
         index = self.after(sequence)
