@@ -62,7 +62,6 @@ class MessageWriter:
         found: list[bytes] = []
         run: list[ReceivedMessage] = []
         common: bytes | None = None
-        key: bytes | None = None
         size = 0
         shape: PacketShape | None = None
         key: bytes | None = None
