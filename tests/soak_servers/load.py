@@ -96,14 +96,14 @@ class Load:
     def drain(self) -> None:
         """Take everything out that is left, and wait until nothing is under way."""
         for server in (self._alpha, self._relay, self._gamma):
-            for _ in range(10_000):
-                for system in ("deadletter", "deadxact", "journal"):
-                    server.client.purge_queue(f".\\system$;{system}")
-                status = server.client.status()
-                if not (status["messages"] or status["awaiting_acknowledgements"]):
-                    break
-            else:
-                raise RuntimeError(f"{server.name} does not become empty: {status}")
+            if not any(self._empty(server) for _ in range(10_000)):
+                raise RuntimeError(f"{server.name} does not become empty: {server.client.status()}")
+
+    def _empty(self, server: SoakedServer) -> bool:
+        for system in ("deadletter", "deadxact", "journal"):
+            server.client.purge_queue(f".\\system$;{system}")
+        status = server.client.status()
+        return not (status["messages"] or status["awaiting_acknowledgements"])
 
 
 def _receive(server: SoakedServer, queue: str, count: int) -> int:
