@@ -20,7 +20,7 @@ from msmq.structures.packet.user_message import UserMessage
 from tests.builders import BETA, user_packet
 from tests.pipeline.spark_support import shared_session
 from tests.pipeline.stores import ARRIVED, ORDERS, event, lookup_id
-from tests.pipeline.test_archive import DAY, ArchiveTestCase
+from tests.pipeline.archive.test_archive import DAY, ArchiveTestCase
 
 OPENLINEAGE = ("eventTime", "producer", "schemaURL", "run", "job", "eventType")
 

@@ -19,12 +19,13 @@ from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, FilePart, ope
 from msmq.pipeline.files.directory import NO_DATE, date_of
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import check_ends, cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
-from msmq.storage.readers import StoreReader, has_store, open_reader
+from msmq.storage.readers import StoreReader, has_store
 from msmq.wire.guid import NULL_GUID
 
 NO_STORE: Final = "none"
@@ -82,7 +83,7 @@ def plan_archive(options: ReadOptions, wanted: RowSelection, stream: str) -> lis
     planner = _Planner(archive, options, wanted, stream)
     if location is None:
         return planner.plan(None)
-    store = open_reader(location)
+    store = open_store(location)
     try:
         found = store.identifier()
         if found != owner:

@@ -25,12 +25,13 @@ from msmq.pipeline.archive.parts import (
 from msmq.pipeline.archive.plan import store_of
 from msmq.pipeline.reading.errors import DataLost
 from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import RowSpan
 from msmq.pipeline.reading.stores import event_pages, message_pages
 from msmq.pipeline.rows import BodyReaders, event_batch, message_batch, microseconds
 from msmq.pipeline.stored_packets import StoredPacket, signed
-from msmq.storage.readers import StoreReader, open_reader
+from msmq.storage.readers import StoreReader
 
 BATCH_ROWS: Final = 16_384
 """Rows of a batch of a Parquet file."""
@@ -74,7 +75,7 @@ class ArchiveScan:
         location = store_of(self.archive, self.options)
         if location is None:
             return
-        store = open_reader(location)
+        store = open_store(location)
         try:
             for batch in self._tail(store, part):
                 yield from self._selected(batch)

@@ -73,6 +73,14 @@ class RemoteStoreReader:
         """See L{StoreReader.log_cuts<msmq.storage.readers.shape.StoreReader.log_cuts>}."""
         return self._cuts("log_cuts", queue, begin, end, rows)
 
+    def places(self, kind: str, queue: UUID, begin: int, end: int) -> bytes:
+        """See L{StoreReader.places<msmq.storage.readers.shape.StoreReader.places>}: there are none."""
+        return b""
+
+    def packets(self, places: Sequence[tuple[int, int, int]], bodies: bool) -> list[bytes]:
+        """See L{StoreReader.packets<msmq.storage.readers.shape.StoreReader.packets>}."""
+        raise NotImplementedError("a remote store has no places")
+
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
         """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""
         first, last = self._value("log_bounds", queue=str(queue))

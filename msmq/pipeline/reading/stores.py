@@ -218,7 +218,7 @@ def _placed(
 ) -> Iterator[Sequence[StoredPacket]]:
     """The packets of a span with their places; those that the server has moved since, by their numbers."""
     # It needs numpy, which a single row does without.
-    from msmq.pipeline.packet_page import numbers_of, placed_pages
+    from msmq.pipeline.reading.placed_pages import numbers_of, placed_pages
 
     following = span.begin
     try:

@@ -56,7 +56,7 @@ def read_archive(spark: SparkSession, path: str, *, stream: str = "log", **optio
     names = known_names(
         found.columns or names_of(EVENT_COLUMNS if stream == "events" else MESSAGE_COLUMNS), stream
     )
-    wanted = attrs.evolve(wanted_columns(names, found), since=found.since)
+    wanted = attrs.evolve(wanted_columns(names, found), since=found.since, until=found.until)
     for _ in range(_TRIES):
         parts = plan_archive(found, wanted, stream)
         try:
@@ -97,7 +97,7 @@ def _union(
                 raise _FilesGone from None
             raise
         ranges = {(file.begin, file.end) for file in files}
-        if ranges != {(0, LAST_OFFSET)} or wanted.since is not None:
+        if ranges != {(0, LAST_OFFSET)} or (wanted.since, wanted.until) != (None, None):
             table = table.where(_condition(parts, wanted))
         tables.append(table.select(*wanted.names))
     tables.append(_newest(spark, options, wanted, rest))
@@ -120,8 +120,9 @@ def _newest(
         source = source.option("store", options.store)
     if not options.fail_on_data_loss:
         source = source.option("failOnDataLoss", "false")
-    if options.since is not None:
-        source = source.option("startingTimestamp", str(round(options.since * 1000)))
+    for name, moment in (("startingTimestamp", options.since), ("endingTimestamp", options.until)):
+        if moment is not None:
+            source = source.option(name, str(round(moment * 1000)))
     every = EVENT_COLUMNS if options.stream == "events" else EXPORTED_COLUMNS
     by_name = {column.name: column for column in every}
     ddl = spark_schema([by_name[name] for name in wanted.names], of=every)
@@ -149,9 +150,11 @@ def _condition(parts: Sequence[ArchiveSlice], wanted: RowSelection) -> Column:
     from pyspark.sql import functions
 
     offset, condition = functions.col("offset"), functions.lit(True)
+    timestamp = functions.col("timestamp")
     if wanted.since is not None:
-        moment = datetime.fromtimestamp(wanted.since, UTC)
-        condition = functions.col("timestamp") >= functions.lit(moment)
+        condition &= timestamp >= functions.lit(datetime.fromtimestamp(wanted.since, UTC))
+    if wanted.until is not None:
+        condition &= timestamp < functions.lit(datetime.fromtimestamp(wanted.until, UTC))
     limits = {(file.topic, file.begin, file.end) for part in parts for file in part.files}
     if {(begin, end) for _, begin, end in limits} == {(0, LAST_OFFSET)}:
         return condition
