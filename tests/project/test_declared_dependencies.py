@@ -19,6 +19,7 @@ DISTRIBUTIONS = {
     "OpenSSL": "pyopenssl",
     "confluent_kafka": "confluent-kafka",
     "openlineage": "openlineage-python",
+    "proton": "python-qpid-proton",
     "zope": "zope.interface",
 }
 """The distributions that are not named as their top-level import."""
