@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -111,6 +112,9 @@ def child(cores: int, place: Path, rounds: int) -> None:
         options = {"path": str(place / where), "stream": "log", "columns": ",".join(columns)}
         return session.read.format("msmq").options(**options).load()
 
+    def parquet_rows(columns: tuple[str, ...]) -> Any:
+        return session.read.parquet(parquet).select(*columns)
+
     def seconds(make: Callable[[], Any]) -> float:
         begun = time.perf_counter()
         make().write.format("noop").mode("overwrite").save()
@@ -125,13 +129,11 @@ def child(cores: int, place: Path, rounds: int) -> None:
     for _ in range(rounds):
         for name, columns in (("headers", HEADERS), ("bodies", EVERYTHING)):
             cases: dict[str, Callable[[], Any]] = {
-                "store": lambda columns=columns: source("data", columns),
-                "read_archive": lambda columns=columns: read_archive(
-                    session, path, columns=",".join(columns)
-                ),
-                "format on archive": lambda columns=columns: source("archive", columns),
+                "store": partial(source, "data", columns),
+                "read_archive": partial(read_archive, session, path, columns=",".join(columns)),
+                "format on archive": partial(source, "archive", columns),
             }
-            theirs = seconds(lambda columns=columns: session.read.parquet(parquet).select(*columns))
+            theirs = seconds(partial(parquet_rows, columns))
             for case, make in cases.items():
                 found.setdefault(f"{case}: {name}", []).append((seconds(make), theirs))
     print(json.dumps(found))

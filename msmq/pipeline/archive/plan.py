@@ -18,8 +18,8 @@ from msmq.pipeline.archive.manifest import ROOT, Archive, StreamManifest, stream
 from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, FilePart, opened_parquet
 from msmq.pipeline.files.directory import NO_DATE, date_of
 from msmq.pipeline.reading.errors import DataLost, ReadingError
+from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import ReadOptions
-from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import check_ends, cuts_of

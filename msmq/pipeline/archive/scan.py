@@ -24,8 +24,8 @@ from msmq.pipeline.archive.parts import (
 )
 from msmq.pipeline.archive.plan import store_of
 from msmq.pipeline.reading.errors import DataLost
+from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import ReadOptions
-from msmq.pipeline.reading.remote import open_store
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import RowSpan
 from msmq.pipeline.reading.stores import event_pages, message_pages
