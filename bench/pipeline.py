@@ -112,7 +112,7 @@ def child(cores: int, place: Path, rounds: int) -> None:
         options = {"path": str(place / where), "stream": "log", "columns": ",".join(columns)}
         return session.read.format("msmq").options(**options).load()
 
-    def parquet_rows(columns: tuple[str, ...]) -> Any:
+    def plain(columns: tuple[str, ...]) -> Any:
         return session.read.parquet(parquet).select(*columns)
 
     def seconds(make: Callable[[], Any]) -> float:
@@ -133,9 +133,10 @@ def child(cores: int, place: Path, rounds: int) -> None:
                 "read_archive": partial(read_archive, session, path, columns=",".join(columns)),
                 "format on archive": partial(source, "archive", columns),
             }
-            theirs = seconds(partial(parquet_rows, columns))
+            theirs = seconds(partial(plain, columns))
             for case, make in cases.items():
                 found.setdefault(f"{case}: {name}", []).append((seconds(make), theirs))
+                print(name, case, *found[f"{case}: {name}"][-1], file=sys.stderr)
     print(json.dumps(found))
 
 
