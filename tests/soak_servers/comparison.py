@@ -39,7 +39,7 @@ REMAINDERS: Final[Mapping[str, Remainder]] = {
     ),
     "log": Remainder(float("inf"), "it grows by at most 20 KB a minute, which is compared with the duration"),
     "outgoing": Remainder(8, "an empty outgoing queue is removed when it was not used for an hour"),
-    "sessions": Remainder(4, "a session is closed when it was idle for session_cleanup"),
+    "sessions": Remainder(4, "a session is closed when it was idle for session_cleanup, five minutes"),
 }
 """All other parts of a sample have to be what they were, or less."""
 

@@ -30,7 +30,6 @@ _SITE: Final = UUID(int=0xE1)
 _SETTINGS: Final = """
 [timers]
 session_retry = 0.5
-session_cleanup = 3
 linger = 0.3
 """
 
