@@ -130,10 +130,6 @@ class RabbitServer:
         os.killpg(node.pid, signal.SIGKILL)
         node.wait(DEADLINE)
 
-    def suspend(self, is_suspended: bool) -> None:
-        """Stop the node's processes without ending them, or continue them."""
-        os.killpg(self._processes[-1].pid, signal.SIGSTOP if is_suspended else signal.SIGCONT)
-
     def control(self, *arguments: str) -> str:
         """Run C{rabbitmqctl}; its output."""
         done = subprocess.run(

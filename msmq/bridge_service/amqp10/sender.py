@@ -87,9 +87,10 @@ class SenderLink:
 
     def link_flow(self) -> None:
         """See L{LinkEvents}."""
-        if self._link.credit > 0:
+        if self._queued and self._link.credit > 0:
             self._progress()
         self._send_queued()
+        self._watch()
 
     def link_delivery(self, delivery: Any) -> None:
         """See L{LinkEvents}."""

@@ -99,22 +99,6 @@ class ConnectionTests(Amqp10TestCase):
         self.route(self.to_broker(broker=trusted))
         self.assertEqual(bodies(await self.get(self.target, 1)), [b"one"])
 
-    async def test_broker_that_settles_nothing(self) -> None:
-        """A broker that settles nothing blocks the route; then it goes on, and nothing is lost."""
-        route = self.route(self.to_broker())
-        await self.until(lambda: route.condition is RouteCondition.RUNNING)
-        self.broker.suspend(True)
-        try:
-            await self.send(b"one")
-            await self.until(lambda: route.condition is RouteCondition.BLOCKED)
-            self.assertEqual(route.reason, "the broker settles no messages")
-            await self.send(b"two")
-        finally:
-            self.broker.suspend(False)
-        self.assertEqual(bodies(await self.get(self.target, 2)), [b"one", b"two"])
-        await self.until(lambda: self.count() == 0)
-        self.assertEqual(route.condition, RouteCondition.RUNNING)
-
 
 class OutwardMessageTests(Amqp10TestCase):
     """Messages from a queue that cannot be delivered."""
