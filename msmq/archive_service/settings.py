@@ -7,7 +7,7 @@ from pathlib import Path
 
 import attrs
 
-from msmq.interfaces.archive import ARCHIVED_STREAMS
+from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 
 
 @attrs.frozen(kw_only=True)

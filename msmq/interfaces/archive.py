@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Final
 
 import attrs
 from zope.interface import Interface, implementer
 
 from msmq.interfaces.manager.summaries import TIME
 from msmq.structures.status import MQError, Status
-
-ARCHIVED_STREAMS: Final = (
-    *("log", "journal", "source_journal", "dead_letter", "dead_letter_transactional", "events"),
-)
-"""What an archive can contain, under the names of the data source."""
 
 
 @attrs.frozen(kw_only=True)

@@ -14,7 +14,7 @@ import attrs
 from msmq.archive_service.settings import ArchiveSettings
 from msmq.directory.factory import NONE as NO_DIRECTORY
 from msmq.directory.factory import DirectoryDescriptionError, check_directory
-from msmq.interfaces.archive import ARCHIVED_STREAMS
+from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.net.endpoints import (
     OFF,
     parse_datagram_endpoint,

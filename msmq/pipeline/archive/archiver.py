@@ -14,7 +14,7 @@ from zlib import crc32
 
 import attrs
 
-from msmq.interfaces.archive import ARCHIVED_STREAMS
+from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.changes import StreamChanges

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.interfaces.archive import ARCHIVED_STREAMS
+from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.pipeline.archive.format import EVENTS
 from msmq.pipeline.archive.manifest import ROOT, Archive, StreamManifest, stream_name
 from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, FilePart, opened_parquet
