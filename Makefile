@@ -138,12 +138,12 @@ stream: $(INSTALLED)
 # The sink of Spark, twenty kills of its driver and of the server that it sends to: ten minutes and more.
 sink: $(INSTALLED)
 	MSMQ_SINK=$${MSMQ_SINK:-20} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_sink tests.pipeline.processes.test_sink_kills
+		--temp-directory=_trial_temp_sink tests.pipeline.processes.sink_under_kills
 
 # A cluster of Spark with two workers, which read over the network, and lack the package once: a minute.
 cluster: $(INSTALLED)
 	MSMQ_CLUSTER=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_cluster tests.pipeline.processes.test_cluster
+		--temp-directory=_trial_temp_cluster tests.pipeline.processes.cluster_of_workers
 
 # The data source with the newest PySpark 4.0 and 4.1, each in a directory of its own (400 MB): minutes.
 SPARK_VERSIONS ?= 4.0.5 4.1.4

@@ -9,7 +9,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from msmq.pipeline.spark import make_session
+from msmq.pipeline.spark import make_session, read_archive
+from msmq.pipeline.spark.stream_metrics import StreamMetrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +50,23 @@ def send_dead_letters_again(spark: SparkSession, data: str) -> None:
     dead = spark.read.format("msmq").option("stream", "dead_letter").load(data)
     messages = dead.select("id", "value", "label", "destination_queue")
     messages.write.format("msmq").mode("append").option("control", data).option("key", "again").save()
+
+
+def count_archived(spark: SparkSession, archive: str) -> None:
+    """Count the orders of an archive, with those that only the store has yet."""
+    orders = read_archive(spark, archive, stream="log")
+    orders.where("class = 0").groupBy("topic").count().show()
+
+
+def watch_streams(spark: SparkSession, metrics: str) -> None:
+    """Write the lag and the rates of all streams to a file for Prometheus."""
+    spark.streams.addListener(StreamMetrics(metrics))
+
+
+def read_remote(spark: SparkSession, endpoint: str) -> DataFrame:
+    """Read the store of a server on another machine."""
+    orders = spark.read.format("msmq").option("stream", "queue").load(endpoint)
+    return orders.select("topic", "id", "arrived_time")
 
 
 def main(data: str) -> None:

@@ -77,8 +77,6 @@ LONGEST: Final = (
     "RabbitMQ",
     "PostgreSQL for two",
     "tests.pipeline.processes.test_kills",
-    "tests.pipeline.processes.test_sink_kills",
-    "tests.pipeline.processes.test_cluster",
     "tests.pipeline.processes.test_notebook",
     "tests.web.console.test_browser",
     "tests.project.test_documents",

@@ -1,6 +1,7 @@
 """A cluster of two workers on loopback, which reads stores over the network.
 
-With C{MSMQ_CLUSTER}, as C{make cluster} sets it, the workers lack the package once.
+C{make cluster} runs it, beside the suite, which it would make a minute longer; with C{MSMQ_CLUSTER}, as that
+sets it, the workers lack the package once.
 """
 
 from __future__ import annotations

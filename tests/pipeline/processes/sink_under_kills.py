@@ -1,6 +1,6 @@
 """A server and the driver that sends to it are killed at any moment; each row is in the queue once.
 
-C{MSMQ_SINK} is the number of kills where it shall be another than usual; C{make sink} runs with twenty.
+C{make sink} runs it, beside the suite, with twenty kills; C{MSMQ_SINK} is another number.
 """
 
 from __future__ import annotations
