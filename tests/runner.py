@@ -12,7 +12,6 @@ What a test claims of a sync it observes in the calls of the system, or on L{tes
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import sys
@@ -24,12 +23,11 @@ from typing import Any, Final
 
 import attrs
 import psutil
-from twisted.internet.process import Process
 from twisted.scripts import trial
 from twisted.trial._dist.disttrial import DistTrialRunner, WorkerPool
 
-from tests import worker
-from tests.servers.prepared import WITHOUT_THREADS
+WORKER: Final = ["-m", "tests.worker"]
+"""What a worker runs, of the interpreter's arguments."""
 
 IN_MEMORY: Final = "--in-memory"
 MEMORY: Final = Path("/dev/shm")
@@ -122,38 +120,13 @@ def _is_within(name: str, packages: Iterable[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-class ForkedWorker(Process):
-    """The process of a worker: a fork of the runner, which has imported all the tests to find them."""
-
-    # spawnProcess takes no function to run in the process, and these two steps are where one is started.
-    def _trySpawnInsteadOfFork(self, *_: object) -> bool:
-        return False
-
-    def _execChild(
-        self, path: None, uid: None, gid: None, executable: str, args: Any, environment: Any
-    ) -> None:
-        os.environ.clear()
-        os.environ.update(environment)
-        worker.run(args[1:])
-
-
 @attrs.frozen
 class Workers(WorkerPool):
     """Workers of trial, each of which runs L{tests.worker}."""
 
     def _launchWorkerProcesses(self, spawner: Any, protocols: Any, arguments: Any) -> None:
-        from twisted.internet import reactor
-
-        if len(os.listdir("/proc/self/task")) != 1:
-            raise RuntimeError("a module of the tests has started a thread, which a forked worker lacks")
-        # What was imported stays for good, in pages that all workers share.
-        gc.collect()
-        gc.freeze()
-
-        def spawn(protocol: Any, executable: str, args: list[str], childFDs: Any, env: Any) -> None:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            ForkedWorker(reactor, executable, args, env, None, protocol, childFDs=childFDs)
+        def spawn(protocol: Any, executable: str, args: list[str], **kwargs: Any) -> None:
+            spawner(protocol, executable, args=[executable, *WORKER, *args[2:]], **kwargs)
 
         super()._launchWorkerProcesses(spawn, protocols, arguments)
 
@@ -217,7 +190,6 @@ def files_in_memory(memory: Path, logs: Path) -> Iterator[Path]:
 def main() -> None:
     """Run what the arguments name."""
     trial.DistTrialRunner = GroupsRunner  # type: ignore[attr-defined]
-    os.environ.update(WITHOUT_THREADS)
     if IN_MEMORY not in sys.argv:
         trial.run()
     sys.argv.remove(IN_MEMORY)

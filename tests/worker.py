@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from twisted.internet import process
 from twisted.trial import _synctest
 from twisted.trial._dist import workertrial
 
-from tests.servers.forking import end_process, make_segments_small
+from tests.servers.forking import make_segments_small
 
 YOUNG: Final = 20_000
 """New objects after which the youngest generation is collected.
 
-With Python's default an eighth of a worker's time went to collections.
+With Python's default an eighth of a worker's time goes to collections: each module that a test imports
+stays, and is visited again.
 """
 
 
@@ -49,34 +47,14 @@ def forget_warnings(modules: Mapping[str, ModuleType | None]) -> None:
             vars(module)["__warningregistry__"] = None
 
 
-def run(arguments: Sequence[str]) -> NoReturn:
-    """Be a worker, in a fork of the runner, until it has no more orders.
-
-    @param arguments: of trial's program.
-    """
-    _forget_the_runner()
-    sys.argv = list(arguments)
+def main() -> None:
+    """Work off the orders of the runner."""
     # trial has no setting for either; without the module's function each test resets thousands of modules.
     _synctest._setWarningRegistryToNone = forget_warnings
     gc.set_threshold(YOUNG, *gc.get_threshold()[1:])
     make_segments_small()
     workertrial.main(_open)
-    end_process(0)
 
 
-def _forget_the_runner() -> None:
-    """Make the reactor anew, as the same object, to which the tests refer; and forget the other workers."""
-    from twisted.internet import reactor
-
-    signal.set_wakeup_fd(-1)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    process.reapProcessHandlers.clear()
-    # What the runner's reactor refers to is kept, or it would close file descriptors by their numbers.
-    _left.update(vars(reactor))
-    vars(reactor).clear()
-    type(reactor).__init__(reactor)  # type: ignore[call-arg]
-
-
-_left: Final[dict[str, Any]] = {}
+if __name__ == "__main__":
+    main()
