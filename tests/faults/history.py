@@ -30,6 +30,7 @@ _EXPECTED_REFUSALS: Mapping[str, set[str]] = {
     "requeue": {"MQ_ERROR_INSUFFICIENT_RESOURCES", *_NOT_THERE, *_TAKEN},
     "label": _NOT_THERE,
     "purge": _NOT_THERE,
+    "confirm": {"MQ_ERROR_QUEUE_DELETED"},
 }
 """What may be refused without anything being wrong; of other operations, nothing."""
 
@@ -319,7 +320,12 @@ class History:
             # It came to some of them before the queue was deleted.
             for key in {*operation.leaving, *operation.perhaps} & self.places.keys():
                 self.places[key].add(None)
-        if status not in _EXPECTED_REFUSALS.get(operation.kind, ()):
+        is_expected = status in _EXPECTED_REFUSALS.get(operation.kind, ())
+        if is_expected and operation.kind == "confirm":
+            # Their senders got NackQueueDeleted.
+            sources = {main_queue(source) for _, source, _ in operation.details[0]}
+            is_expected = all(map(self._is_deleting, sources))
+        if not is_expected:
             self.faults.append(f"{operation.kind} {operation.details} was refused: {status}: {detail}")
 
     def _hear_took(self, number: int, taker: int, place: str, names: list[str]) -> None:

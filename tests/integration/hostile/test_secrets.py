@@ -46,6 +46,8 @@ SHOWN: Final = {
     "MessageForQueue.key": "the same",
     "AmqpMessage.routing_key": "by which an exchange chooses queues",
     "OutwardRules.routing_key": "the expression for that",
+    "BrokerEnd.routing_key": "of the address of a route",
+    "KafkaRecord.key": "by which a topic chooses the partition",
     "_Unconfirmed.routing_key": "of a message that was published",
     "MessageLines.key": "the first part of those",
     "WriteOptions.key": "the column of those",
