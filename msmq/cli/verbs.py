@@ -46,7 +46,8 @@ VERBS: Final = {
         "Back up the data directory into DIR, and verify the backup; the server may run.",
     ),
     "bridge": VerbEntry(
-        "msmq.cli.server.bridge", "List, show, pause, resume and test the routes to other brokers."
+        "msmq.cli.server.bridge",
+        "List, show, pause, resume and test the routes to other brokers; check a configuration.",
     ),
     "certificate": VerbEntry(
         "msmq.cli.server.certificate",

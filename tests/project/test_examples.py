@@ -60,6 +60,7 @@ EXERCISED = {
     *("leaving_msmq/leaving_msmq.py", "leaving_msmq/endpoints.py", "leaving_msmq/machines.py"),
     "directory_search/directory_search.py",
     *("rabbitmq_bridge/answering_worker.py", "rabbitmq_bridge/alpha.toml"),
+    "rabbitmq_bridge/order_mapping.py",
     *("tested_shop/shop.py", "tested_shop/conftest.py", "tested_shop/test_shop.py"),
     *("journal_store/pyproject.toml", "enterprise/enterprise.toml", "enterprise/three_sites.py"),
 }
