@@ -157,7 +157,7 @@ spark-versions: $(INSTALLED)
 # All jobs on three servers with two thousand messages of each kind, an archive and an export: minutes.
 estate-jobs: $(INSTALLED)
 	MSMQ_ESTATE=$${MSMQ_ESTATE:-2000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_estate tests.pipeline.processes.test_estate
+		--temp-directory=_trial_temp_estate tests.pipeline.processes.jobs_on_an_estate
 
 lint: $(INSTALLED)
 	$(VENV)/bin/ruff check .

@@ -42,7 +42,6 @@ SHARED: Final = {
         "tests.pipeline.test_batch",
         "tests.pipeline.test_checks",
         "tests.pipeline.bodies.test_decoded_structs",
-        "tests.pipeline.processes.test_estate",
         "tests.pipeline.test_example",
         "tests.pipeline.test_files",
         "tests.pipeline.test_jobs_on_a_running_server",

@@ -67,7 +67,9 @@ class ArchivingServerTests(TestCase):
         await manager.create_queue(ORDERS, log=True)
         await send(10)
         await until(lambda found: found.rows == 10 and found.behind == 0)
-        [process] = psutil.Process().children()
+        [process] = [
+            each for each in psutil.Process().children() if "msmq.pipeline.archive.worker" in each.cmdline()
+        ]
         process.send_signal(signal.SIGKILL)
         await send(5)
         await until(lambda found: found.restarts == 1 and found.condition == "running" and found.rows == 15)

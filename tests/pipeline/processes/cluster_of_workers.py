@@ -1,6 +1,6 @@
 """A cluster of two workers on loopback, which reads stores over the network.
 
-C{make cluster} runs it, beside the suite, which it would make a minute longer; with C{MSMQ_CLUSTER}, as that
+C{make cluster} runs it, beside the suite, which it would make minutes longer; with C{MSMQ_CLUSTER}, as that
 sets it, the workers lack the package once.
 """
 
