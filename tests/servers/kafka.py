@@ -26,6 +26,7 @@ class KafkaCluster:
 
     def __init__(self) -> None:
         self._library = _library()
+        self._failing: set[int] = set()
         reason = ctypes.create_string_buffer(512)
         # A client without brokers, to which the cluster belongs.
         configuration = self._call("rd_kafka_conf_new", ctypes.c_void_p)
@@ -64,6 +65,7 @@ class KafkaCluster:
         @param request: the number of the kind in Kafka's protocol (C{ApiKey}).
         @param errors: a code of Kafka's protocol for each request.
         """
+        self._failing.add(request)
         codes = (ctypes.c_int * len(errors))(*errors)
         self._on_cluster(
             "rd_kafka_mock_push_request_errors_array",
@@ -72,6 +74,11 @@ class KafkaCluster:
             ctypes.c_size_t(len(errors)),
             codes,
         )
+
+    def succeed(self) -> None:
+        """Take back what L{fail} has ordered and no request has met, or the next test would."""
+        while self._failing:
+            self._on_cluster("rd_kafka_mock_clear_request_errors", None, ctypes.c_int16(self._failing.pop()))
 
     def set_topic_error(self, name: str, error: int) -> None:
         """Have a topic fail in metadata; 0 ends it."""

@@ -9,6 +9,7 @@ from zope.interface import implementer
 from msmq.bridge_service.brokers import IBridgedBroker
 from msmq.bridge_service.kafka.connection import KafkaConnection
 from msmq.bridge_service.kafka.settings import KafkaSettings
+from msmq.bridge_service.supervision import to_the_end
 
 
 @implementer(IBridgedBroker)
@@ -26,6 +27,6 @@ class KafkaBroker:
         try:
             await connection.connect()
         except BaseException:
-            await connection.close()
+            await to_the_end(connection.close())
             raise
         return connection

@@ -71,12 +71,16 @@ class ClientThread:
             self._is_stopping = True
             self._calls.put(last)
             self._calls.put(None)
-        stopped: Deferred[None] = Deferred()
+
+        def no_longer_late(_: object = None) -> None:
+            if late.active():
+                late.cancel()
+
+        stopped: Deferred[None] = Deferred(no_longer_late)
         late = self._reactor.callLater(CLOSE_TIME, _fire, stopped, None)
 
         def ended(_: None) -> None:
-            if late.active():
-                late.cancel()
+            no_longer_late()
             _fire(stopped, None)
 
         self._ended.addCallback(ended)

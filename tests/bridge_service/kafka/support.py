@@ -23,6 +23,7 @@ class KafkaTestCase(RouteTestCase):
     async def begin(self) -> None:
         """See L{RouteTestCase}."""
         self.cluster = self.make_cluster()
+        self.addCleanup(self.cluster.succeed)
         await super().begin()
         self.topic = self.new_topic()
 
@@ -91,9 +92,14 @@ class KafkaTestCase(RouteTestCase):
 
         def work() -> None:
             producer = Producer({"bootstrap.servers": self.cluster.bootstrap, "linger.ms": 0})
+            errors: list[Any] = []
             for value in values:
-                producer.produce(topic or self.topic, value, **arguments)
+                producer.produce(
+                    topic or self.topic, value, on_delivery=lambda error, _: errors.append(error), **arguments
+                )
             producer.flush(DEADLINE)
+            if errors != [None] * len(values):
+                raise self.failureException(f"the cluster has not stored all records: {errors}")
 
         await deferToThread(work)
 
