@@ -8,6 +8,8 @@ Options, output and exit status are those of trial: C{python -m tests.runner --j
 more: with C{--in-memory} the tests write to a file system in memory, if there is a large one.
 A third of the time of the suite is waiting for a disk to sync.
 What a test claims of a sync it observes in the calls of the system, or on L{tests.disk.directory}.
+C{_trial_temp/groups.log} says what each group took: since when and how long in which worker, and the processor time
+of the worker and of those of its processes that have ended.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,12 +139,30 @@ class GroupsRunner(DistTrialRunner):
 
     _workerPoolFactory: Any = Workers
     _waiting: list[list[Any]] = attrs.field(init=False, factory=list)
+    _began: float = attrs.field(init=False, factory=time.monotonic)
 
     async def _driveWorker(self, result: Any, testCases: Iterable[Any], worker: Any) -> None:
         # Every worker is given the same iterator: the first one takes all that is in it.
         self._waiting.extend(groups(testCases))
-        while self._waiting:
-            await super()._driveWorker(result, self._waiting.pop(0), worker)
+        # trial hides the process behind the transport of its orders.
+        process = psutil.Process(worker.transport._transport.pid)
+        with (Path(self._workingDirectory) / "groups.log").open("a", buffering=1) as log:
+            while self._waiting:
+                group = self._waiting.pop(0)
+                since, used = time.monotonic(), processor_time(process)
+                await super()._driveWorker(result, group, worker)
+                log.write(
+                    f"{since - self._began:8.1f} {time.monotonic() - since:8.1f} s"
+                    f" {processor_time(process) - used:8.1f} s {process.pid} {_group(group[0].id())}\n"
+                )
+
+
+def processor_time(process: psutil.Process) -> float:
+    """Seconds of processor time of a process and of its children that were waited for; 0 once it is gone."""
+    try:
+        return sum(process.cpu_times()[:4])
+    except psutil.Error:
+        return 0.0
 
 
 def has_space(memory: Path) -> bool:
