@@ -27,6 +27,7 @@ class KafkaCluster:
     def __init__(self) -> None:
         self._library = _library()
         self._failing: set[int] = set()
+        self._topics: set[str] = set()
         reason = ctypes.create_string_buffer(512)
         # A client without brokers, to which the cluster belongs.
         configuration = self._call("rd_kafka_conf_new", ctypes.c_void_p)
@@ -57,6 +58,7 @@ class KafkaCluster:
 
     def create_topic(self, name: str, partitions: int = 1) -> None:
         """Create a topic with replicas on all nodes."""
+        self._topics.add(name)
         self._on_cluster("rd_kafka_mock_topic_create", ctypes.c_int, name.encode(), partitions, NODES)
 
     def fail(self, request: int, errors: Sequence[int]) -> None:
@@ -74,6 +76,26 @@ class KafkaCluster:
             ctypes.c_size_t(len(errors)),
             codes,
         )
+
+    def fail_at(self, topic: str, request: int, error: int, times: int) -> None:
+        """Have the next requests of one kind fail at the node that leads a topic, and that leads no other.
+
+        For a cluster of the test's own: nothing takes back what no request has met.
+        """
+        for name, node in ((topic, 1), *((other, 2) for other in self._topics - {topic})):
+            self._on_cluster(
+                "rd_kafka_mock_partition_set_leader", ctypes.c_int, name.encode(), 0, ctypes.c_int32(node)
+            )
+        for _ in range(times):
+            self._on_cluster(
+                "rd_kafka_mock_broker_push_request_error_rtts",
+                ctypes.c_int,
+                ctypes.c_int32(1),
+                ctypes.c_int16(request),
+                ctypes.c_size_t(1),
+                ctypes.c_int(error),
+                ctypes.c_int(0),
+            )
 
     def succeed(self) -> None:
         """Take back what L{fail} has ordered and no request has met, or the next test would."""

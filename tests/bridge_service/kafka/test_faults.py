@@ -96,7 +96,7 @@ class ConnectionTests(KafkaTestCase):
 
 
 class OwnClusterTests(KafkaTestCase):
-    """A cluster that goes away while a route runs."""
+    """A cluster that goes away while a route runs, or where one node refuses records."""
 
     def make_cluster(self) -> KafkaCluster:
         """See L{KafkaTestCase}."""
@@ -117,22 +117,28 @@ class OwnClusterTests(KafkaTestCase):
         self.assertEqual([each.body for each in await self.receive(1, back)], [b"two"])
         await self.until(lambda: self.count() == 0)
 
+    async def test_record_that_the_cluster_refuses(self) -> None:
+        """A record that is too large for its topic becomes a dead letter."""
+        route = self.route(self.outward())
+        self.cluster.fail_at(self.topic, PRODUCE, KafkaError.MSG_SIZE_TOO_LARGE, 20)
+        (lost,) = await self.send(b"alone")
+        headers = await self.assert_dead_letter("Message size too large", b"alone")
+        self.assertEqual((headers[ROUTE], headers[IDENTIFIER]), ("out", lost))
+        await self.until(lambda: route.counts.dead_letters == 1)
+        self.assertEqual(route.counts.forwarded, 0)
+
 
 class RecordTests(KafkaTestCase):
     """Messages and records that cannot be delivered."""
 
-    async def test_record_that_the_cluster_refuses(self) -> None:
-        """A record that is too large for its topic becomes a dead letter, and the others arrive."""
+    async def test_record_that_fails_in_a_batch(self) -> None:
+        """A batch that fails is published again, record by record, and those that do not fail arrive."""
         await self.send(b"one", b"large", b"two")
         # The batch fails, in its records or in that of the state; no record fails when it is alone.
         self.cluster.fail(PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE])
         route = self.route(self.outward())
-        await self.until(lambda: self.count() == 0)
-        self.assertEqual((route.counts.forwarded, route.counts.dead_letters), (3, 0))
-        self.cluster.fail(PRODUCE, [KafkaError.MSG_SIZE_TOO_LARGE] * 2)
-        (lost,) = await self.send(b"alone")
-        headers = await self.assert_dead_letter("Message size too large", b"alone")
-        self.assertEqual((headers[ROUTE], headers[IDENTIFIER]), ("out", lost))
+        await self.until(lambda: route.counts.forwarded == 3)
+        self.assertEqual((self.count(), route.counts.dead_letters), (0, 0))
 
     async def test_transaction_that_fails_is_repeated(self) -> None:
         """Messages of a transaction that the cluster aborts are published in another one."""
