@@ -8,8 +8,8 @@ Options, output and exit status are those of trial: C{python -m tests.runner --j
 more: with C{--in-memory} the tests write to a file system in memory, if there is a large one.
 A third of the time of the suite is waiting for a disk to sync.
 What a test claims of a sync it observes in the calls of the system, or on L{tests.disk.directory}.
-C{_trial_temp/groups.log} says what each group took: since when, how long, the processor time of its worker and of
-those of its processes that have ended, and which worker.
+C{_trial_temp/groups.log} says of each group since when it ran, how long, the processor time of its worker and
+of the processes of that which have ended, and which worker it was.
 """
 
 from __future__ import annotations

@@ -231,6 +231,8 @@ class QueueManagerService(Service):
         timeout: float | None = None,
         peek: bool = False,
         transaction: ITransaction | None = None,
+        size: int | None = None,
+        after: int = -1,
     ) -> Reservation:
         """Lock available messages, or wait for the first one. [MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.15.
 
@@ -243,7 +245,7 @@ class QueueManagerService(Service):
             MQ_ERROR_TRANSACTION_USAGE for a transaction on a queue that is not transactional,
             MQ_ERROR_TRANSACTION_SEQUENCE if the transaction has ended.
         """
-        return await self._work.opening.reserve(queue, count, timeout, peek, transaction)
+        return await self._work.opening.reserve(queue, count, timeout, peek, transaction, size, after)
 
     async def receive(
         self, queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None

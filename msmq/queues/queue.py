@@ -303,14 +303,22 @@ class Queue:
             else:
                 level.add(position)
 
-    def take(self, count: int, owner: Hashable) -> list[MessagePosition]:
-        """Lock the first C{count} available positions, or as many as there are, for C{owner}."""
+    def take(self, count: int, owner: Hashable, size: int | None = None) -> list[MessagePosition]:
+        """Lock the first C{count} available positions, or as many as there are, for C{owner}.
+
+        @param size: bytes that they may have together, unless the first one alone has more.
+        """
         taken: list[MessagePosition] = []
         for level in self._levels:
             if level is not None:
                 taken += level.pop(count - len(taken))
                 if len(taken) == count:
                     break
+        if size is not None:
+            fitting = up_to(size, taken)
+            for position in taken[len(fitting) :]:
+                self._add(position)
+            taken = fitting
         locked = PositionState.LOCKED_READER
         for position in taken:
             position.state = locked
@@ -512,6 +520,11 @@ class Queue:
         self.is_deleted = True
         return gone
 
+    def _add(self, position: MessagePosition) -> None:
+        level = self._levels[position.lookup_id >> 56]
+        if level is not None:
+            level.add(position)
+
     def _discard(self, position: MessagePosition) -> None:
         level = self._levels[position.lookup_id >> 56]
         if level is not None:
@@ -531,3 +544,13 @@ class Queue:
                 peekable.discard(position)
             if not peekable:
                 self.peekable = None
+
+
+def up_to(size: int, positions: list[MessagePosition]) -> list[MessagePosition]:
+    """The first of these messages, as many as have this number of bytes together; at least one."""
+    total = 0
+    for number, position in enumerate(positions):
+        total += position.size
+        if total > size and number:
+            return positions[:number]
+    return positions

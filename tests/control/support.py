@@ -206,13 +206,21 @@ class ControlTestCase(SynchronousTestCase):
     """A queue manager with one empty queue, C{ORDERS}."""
 
     limits = ControlLimits()
+    packet_memory: int | None = None
 
     def setUp(self) -> None:
         self.clock = ManualClock()
         self.network = Network(self.clock.reactor)
         self.disk = Disk()
         self.node = Node(
-            self.network, self.clock, "ALPHA", ALPHA, SessionSettings(), self.disk, options=self.options()
+            self.network,
+            self.clock,
+            "ALPHA",
+            ALPHA,
+            SessionSettings(),
+            self.disk,
+            options=self.options(),
+            packet_memory=self.packet_memory,
         )
         self.node.start()
         self.service = self.node.service

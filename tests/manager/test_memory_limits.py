@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import CancelledError
 
 import msmq.manager.performer
@@ -213,6 +215,38 @@ class PacketMemoryTests(ManagerTestCase):
         self.run_to_end(transaction.commit())
         self.clock.advance(60)
         self.assertEqual(self.seen(JOURNAL), bodies(20))
+
+    def test_received_in_a_transaction_by_their_source(self) -> None:
+        """A message that asks for a journal copy has one, though its packet was in the store only."""
+        self.put(self.payments, b"asked", journal=True)
+
+        async def receive() -> None:
+            async with self.service.begin() as transaction:
+                await self.service.reserve(self.payments, timeout=0, transaction=transaction)
+
+        self.run_to_end(receive())
+        self.assertEqual(self.seen(JOURNAL), [b"asked"])
+
+    def test_packets_are_dropped_after_delivery(self) -> None:
+        """Messages whose packets were dropped are confirmed, released, purged and expire like others."""
+        kept = self.queue(self.alpha, "kept", journal=True)
+        self.put(kept, b"1", b"2", b"3", journal=True, acknowledge=ASK_ALL)
+
+        async def deliver(count: int) -> Any:
+            reservation = await self.service.reserve(kept, count=count, timeout=0)
+            reservation.drop_packets()
+            self.assertEqual(list(reservation.messages), [])
+            return reservation
+
+        self.run_to_end(self.run_to_end(deliver(1)).confirm())
+        self.assertEqual(self.seen(f"{kept};journal"), [b"1"])
+        self.run_to_end(deliver(2)).release()
+        self.assertEqual(self.seen(kept), [b"2", b"3"])
+        held = self.run_to_end(deliver(2))
+        self.run_to_end(self.service.purge_queue(kept))
+        held.release()
+        classes = [int(message_class) for message_class, _ in self.answers()]
+        self.assertEqual(sorted(classes), sorted([0x02] * 3 + [0x4000] + [0xC001] * 2))
 
     def test_packets_cannot_be_read_for_a_while(self) -> None:
         """They leave later, in order, without any intervention."""

@@ -20,6 +20,7 @@ from msmq.control.protocol.refusals import (
     refusal,
 )
 from msmq.control.server.alarms.alarm_resources import AlarmResources
+from msmq.control.server.http.answer_memory import AnswerMemory
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import json_answer
@@ -72,7 +73,8 @@ def make_api(
     archive: IArchive,
 ) -> Klein:
     """Build the routes of all resources; a refusal is an object with C{error} and C{detail}."""
-    context = ResourceContext(limits, clock, Audit(manager.note), manager)
+    memory = AnswerMemory(limits.answer_memory, limits.answer_patience, clock)
+    context = ResourceContext(limits, clock, Audit(manager.note), manager, memory)
     families: list[ResourceFamily] = [
         ServerResources(context, members, archive),
         AlarmResources(context, bridges, archive),

@@ -49,6 +49,9 @@ class IReservation(Interface):
 
     messages: Sequence[ReceivedMessage] = Attribute("At least one message, in the order of the queue.")
 
+    def drop_packets() -> None:
+        """Keep no packets in memory that are in the store too; C{messages} is empty from now on."""
+
     def confirm() -> Awaitable[None]:
         """Remove the messages; done once the removal is stored.
 
@@ -126,6 +129,8 @@ class IMessaging(Interface):
         timeout: float | None = None,
         peek: bool = False,
         transaction: ITransaction | None = None,
+        size: int | None = None,
+        after: int = -1,
     ) -> Awaitable[IReservation]:
         """Lock up to C{count} available messages, or wait for the first one.
 
@@ -135,6 +140,9 @@ class IMessaging(Interface):
         @param count: the maximum number of messages; there may be fewer.
         @param peek: return the messages without locking them.
         @param transaction: confirms or releases the messages in place of the reservation.
+        @param size: bytes that the packets of the messages may have together, so that they fit into memory;
+            a single one may have more.
+        @param after: to peek, the LookupIdentifier after which to begin; -1 for the front of the queue.
         @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if nothing came.
         """
 

@@ -8,7 +8,7 @@ from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessa
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.performer import Performer
 from msmq.queues.position import PositionState
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue, up_to
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
@@ -29,7 +29,7 @@ class MessageBrowser:
 
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED if the store cannot be read at all.
         """
-        positions = _up_to(PAGE_BYTES, queue.page(after, count))
+        positions = up_to(PAGE_BYTES, queue.page(after, count))
         messages: list[ReceivedMessage] = []
         unreadable: dict[int, str] = {}
         try:
@@ -68,16 +68,6 @@ class MessageBrowser:
 def _is_there(position: MessagePosition) -> bool:
     now = position.current()
     return now is not None and now.state not in _GONE and not now.queue.is_deleted
-
-
-def _up_to(limit: int, positions: list[MessagePosition]) -> list[MessagePosition]:
-    """The first of these messages, up to a total size; at least one."""
-    size = 0
-    for number, position in enumerate(positions):
-        size += position.size
-        if size > limit and number:
-            return positions[:number]
-    return positions
 
 
 def _received(position: MessagePosition, view: UserMessageView) -> ReceivedMessage:

@@ -83,7 +83,14 @@ class QueueOpener:
             raise
 
     async def reserve(
-        self, name: str, count: int, timeout: float | None, peek: bool, transaction: ITransaction | None
+        self,
+        name: str,
+        count: int,
+        timeout: float | None,
+        peek: bool,
+        transaction: ITransaction | None,
+        size: int | None = None,
+        after: int = -1,
     ) -> Reservation:
         """Open a queue for one read.
 
@@ -95,12 +102,19 @@ class QueueOpener:
             core = None if transaction is None or peek else self._transactions.core(transaction)
             if core is not None:
                 check_usage(name, queue)
-            return await self._reserve(queue, count, timeout, peek, core)
+            return await self._reserve(queue, count, timeout, peek, core, size, after)
         finally:
             performer.forget_empty((queue,))
 
     async def _reserve(
-        self, queue: Queue, count: int, timeout: float | None, peek: bool, core: Transaction | None
+        self,
+        queue: Queue,
+        count: int,
+        timeout: float | None,
+        peek: bool,
+        core: Transaction | None,
+        size: int | None,
+        after: int,
     ) -> Reservation:
         clock, model = self._performer.clock, self._performer.model
         descriptors = model.descriptors
@@ -111,7 +125,13 @@ class QueueOpener:
             return await self._reads.run(
                 lambda lock: (
                     descriptors.peek(
-                        descriptor, tag=lock.tag, now=clock.now(), count=count, deadline=deadline
+                        descriptor,
+                        tag=lock.tag,
+                        now=clock.now(),
+                        count=count,
+                        deadline=deadline,
+                        size=size,
+                        after=after,
                     )
                     if peek
                     else descriptors.receive(
@@ -122,6 +142,7 @@ class QueueOpener:
                         deadline=deadline,
                         owner=lock.owner,
                         on_taken=lock.on_taken,
+                        size=size,
                     )
                 ),
                 is_peek=peek,

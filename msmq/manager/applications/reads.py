@@ -11,7 +11,7 @@ import attrs
 
 from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch
-from msmq.manager.applications.reservation import Reservation
+from msmq.manager.applications.reservation import Reservation, cache_unless_needed
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
 from msmq.queues.arriving.reported import reported_receipts
@@ -23,7 +23,6 @@ from msmq.queues.reading.operations import OnTaken
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from msmq.transfer.acknowledgements import wants_final_ack
 
 
 @attrs.frozen
@@ -70,11 +69,7 @@ class Reads:
         positions, views = await self._find(read, is_peek, transaction)
         if transaction is not None:
             # A long transaction must not fill memory with stored packets, unless they are needed at the end.
-            self._performer.model.holdings.cache(
-                position
-                for position, view in zip(positions, views, strict=True)
-                if not view.acknowledge and not wants_final_ack(view)
-            )
+            cache_unless_needed(self._performer.model.holdings, positions)
         return Reservation(
             self._performer,
             positions,

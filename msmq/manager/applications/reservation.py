@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from zope.interface import implementer
 
@@ -12,11 +12,13 @@ from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
+from msmq.queues.holdings import Holdings
 from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
+from msmq.transfer.acknowledgements import wants_final_ack
 
 
 @implementer(IReservation)
@@ -47,6 +49,14 @@ class Reservation:
             ReceivedMessage(view, position.lookup_id, position.arrived, position.aborts, position.moves)
             for position, view in zip(positions, views, strict=True)
         ]
+
+    def drop_packets(self) -> None:
+        """Keep no packets in memory that are in the store too; C{messages} is empty from now on.
+
+        Packets from which an acknowledgement or a copy is made when they are confirmed are kept.
+        """
+        self.messages = ()
+        cache_unless_needed(self._performer.model.holdings, self._positions)
 
     async def confirm(self) -> None:
         """Remove the messages; done once the removal is stored.
@@ -117,3 +127,15 @@ class Reservation:
         positions, self._positions = self._positions, ()
         if positions:
             self._performer.perform(self._performer.model.reject(positions, message_class, reason))
+
+
+def cache_unless_needed(holdings: Holdings, positions: Iterable[MessagePosition]) -> None:
+    """Keep the stored packets of locked messages within the limit of the cache.
+
+    Those from which something is made when the messages are confirmed stay in memory in any case.
+    """
+    holdings.cache(
+        position
+        for position in positions
+        if (view := position.view) is not None and not view.acknowledge and not wants_final_ack(view)
+    )

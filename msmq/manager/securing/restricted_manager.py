@@ -140,6 +140,8 @@ class RestrictedQueueManager:
         timeout: float | None = None,
         peek: bool = False,
         transaction: ITransaction | None = None,
+        size: int | None = None,
+        after: int = -1,
     ) -> IReservation:
         """See L{IMessaging.reserve}.
 
@@ -150,7 +152,13 @@ class RestrictedQueueManager:
         found = self._find(queue)
         await self._may(found, self._read_right(found, peek=peek))
         return await self._service.reserve(
-            queue, count=count, timeout=timeout, peek=peek, transaction=transaction
+            queue,
+            count=count,
+            timeout=timeout,
+            peek=peek,
+            transaction=transaction,
+            size=size,
+            after=after,
         )
 
     async def dead_letters(self, limit: int = 1000) -> Sequence[MessageLocation]:

@@ -263,6 +263,7 @@ class OpenQueueDescriptors:
         owner: Hashable = None,
         allow_peek: bool = False,
         on_taken: OnTaken | None = None,
+        size: int | None = None,
     ) -> list[Effect]:
         """Dequeue Message and Dequeue Message Begin. [MS-MQDMPR] 3.1.7.1.10 and 3.1.7.1.11.
 
@@ -277,12 +278,13 @@ class OpenQueueDescriptors:
         @param owner: the owner of the locks on its messages, a transaction for example; by default the tag.
         @param allow_peek: AllowPeekWhenLocked of its messages.
         @param on_taken: as L{WaitingReader}.
+        @param size: as L{WaitingReader}.
         """
         queue = _usable(descriptor, QueueOperation.RECEIVE, cursor)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
         reader = WaitingReader(
-            tag, queue, False, count, deadline, owner, allow_peek, on_taken, cursor, descriptor
+            tag, queue, False, count, deadline, owner, allow_peek, on_taken, cursor, descriptor, size
         )
         return self._readers.read(reader, now)
 
@@ -295,15 +297,21 @@ class OpenQueueDescriptors:
         cursor: Cursor | None = None,
         count: int = 1,
         deadline: float | None = None,
+        size: int | None = None,
+        after: int = -1,
     ) -> list[Effect]:
         """Peek Message, with a cursor the message at its position. [MS-MQDMPR] 3.1.7.1.15.
 
         The parameters are those of L{receive}; a read that may not wait fails with MQ_ERROR_IO_TIMEOUT here.
+
+        @param after: as L{WaitingReader}.
         """
         queue = _usable(descriptor, QueueOperation.PEEK, cursor)
         if isinstance(queue, Status):
             return [ReadFailed(tag, queue)]
-        reader = WaitingReader(tag, queue, True, count, deadline, cursor=cursor, descriptor=descriptor)
+        reader = WaitingReader(
+            tag, queue, True, count, deadline, cursor=cursor, descriptor=descriptor, size=size, after=after
+        )
         return self._readers.read(reader, now)
 
     def peek_next(

@@ -37,6 +37,8 @@ class WaitingReader:
         the read fails with that status.
     @ivar cursor: CursorReference; the read is of one message then.
     @ivar descriptor: its handle; the read ends when that is closed.
+    @ivar size: bytes that its messages may have together, unless one has more; C{None} for no limit.
+    @ivar after: of a peek without a cursor, the LookupIdentifier after which it begins; -1 for the front.
     @ivar is_cut_short: it found only expired messages, which are removed; there may be more after them.
     @raise LocalProtocolError: C{count} is below 1, or a peek has an owner for locks.
     """
@@ -51,6 +53,8 @@ class WaitingReader:
     on_taken: OnTaken | None = attrs.field(default=None, repr=False)
     cursor: Cursor | None = None
     descriptor: OpenQueueDescriptor | None = attrs.field(default=None, repr=False)
+    size: int | None = None
+    after: int = -1
     is_cut_short: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -67,6 +71,15 @@ class WaitingReader:
     def is_owned(self) -> bool:
         """Whether its locks belong to another owner than its tag."""
         return self.owner is not self.tag
+
+    def room(self, found: Sequence[MessagePosition]) -> int | None:
+        """The bytes that its messages may have after these; C{None} for no limit."""
+        return None if self.size is None else self.size - sum(position.size for position in found)
+
+    def may_take(self, found: Sequence[MessagePosition]) -> int:
+        """The number of messages that it may take after these."""
+        room = self.room(found)
+        return self.count - len(found) if room is None or room > 0 else 0
 
     def may_wait(self, now: float) -> bool:
         """Whether its deadline has not passed.

@@ -17,7 +17,7 @@ from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.position import PositionState
-from msmq.queues.queue import MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue, up_to
 from msmq.queues.reading.cursor import Cursor, CursorAnswer, CursorState
 from msmq.queues.reading.operations import WaitingReader, WaitingReaders
 from msmq.queues.reading.seek import MessageSeekAction, is_visible, peek_visible, seek_with_id
@@ -243,19 +243,19 @@ class Readers:
         wanting = [
             (reader, found)
             for reader, found in served
-            if not reader.is_peek and reader.cursor is None and len(found) < reader.count
+            if not reader.is_peek and reader.cursor is None and reader.may_take(found) > 0
         ]
         while wanting and queue.has_available:
             part, rest = divmod(queue.available_count, len(wanting))
             more_wanting = []
             for number, (reader, found) in enumerate(wanting):
                 wanted = min(part + (number < rest), reader.count - len(found))
-                more, departures = self._read_without_cursor(reader, wanted, now)
+                more, departures = self._read_without_cursor(reader, wanted, now, found)
                 found += more
                 effects += departures
                 if not queue.has_available:
                     return effects
-                if more and len(found) < reader.count:
+                if more and reader.may_take(found) > 0:
                     more_wanting.append((reader, found))
             wanting = more_wanting
         return effects
@@ -362,17 +362,22 @@ class Readers:
     # Implementation
 
     def _read_without_cursor(
-        self, reader: WaitingReader, count: int, now: Moment
+        self, reader: WaitingReader, count: int, now: Moment, before: Sequence[MessagePosition] = ()
     ) -> tuple[list[MessagePosition], list[Departure]]:
-        """The messages for a read without a cursor, locked unless it is a peek."""
-        queue = reader.queue
+        """The messages for a read without a cursor, locked unless it is a peek.
+
+        @param before: those that it has already.
+        """
+        queue, room = reader.queue, reader.room(before)
         if _is_withheld(reader):
             reader.is_cut_short = False
             return [], []
         if reader.is_peek:
-            found, departures = self._expiry.find(lambda: peek_visible(queue, count, now), now)
+            found, departures = self._expiry.find(lambda: peek_visible(queue, count, now, reader.after), now)
+            if room is not None:
+                found = up_to(room, found)
         else:
-            found, departures = self._expiry.find(lambda: queue.take(count, reader.owner), now)
+            found, departures = self._expiry.find(lambda: queue.take(count, reader.owner, room), now)
         reader.is_cut_short = self._expiry.gave_up(found, departures)
         return found, departures
 

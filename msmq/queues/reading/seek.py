@@ -67,12 +67,20 @@ def seek(
     return locked if (locked.lookup_id > found.lookup_id) == is_backward else found
 
 
-def peek_visible(queue: Queue, count: int, now: Moment) -> list[MessagePosition]:
-    """The first C{count} positions that a peek may find, or as many as there are."""
+def peek_visible(queue: Queue, count: int, now: Moment, after: int = START) -> list[MessagePosition]:
+    """The first C{count} positions that a peek may find, or as many as there are.
+
+    @param after: those with greater LookupIdentifiers.
+    """
+    found = queue.peek(count) if after == START else queue.page(after, count)
     if queue.peekable is None:
-        return queue.peek(count)
-    locked = (position for position in queue.peekable if is_visible(position, now, is_peek=True))
-    return list(islice(merge(queue.peek(count), locked, key=attrgetter("lookup_id")), count))
+        return found
+    locked = (
+        position
+        for position in queue.peekable
+        if position.lookup_id > after and is_visible(position, now, is_peek=True)
+    )
+    return list(islice(merge(found, locked, key=attrgetter("lookup_id")), count))
 
 
 def seek_with_id(

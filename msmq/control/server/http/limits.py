@@ -37,6 +37,15 @@ class ControlLimits:
     receive_batch: int = 128
     """Messages under one receipt."""
 
+    receive_bytes: int = 0x400000
+    """The packets of messages that one read of a queue takes together; one message alone may have more."""
+
+    answer_memory: int = 0x4000000
+    """The packets in all answers that are not read yet, after which no further ones are loaded."""
+
+    answer_patience: float = 10.0
+    """Seconds for which a reader may read nothing while other answers wait for memory."""
+
     open_receipts: int = 2
     """Unconfirmed receipts of one stream, after which the stream pauses."""
 

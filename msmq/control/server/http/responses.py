@@ -96,6 +96,12 @@ class ResponseStream:
         """Whether the reader has many bytes still to read."""
         return self._paused
 
+    def cut(self) -> None:
+        """Close the connection at once; what was written and not read is discarded."""
+        channel: Any = self._request.channel
+        if channel is not None and not self._is_broken:
+            channel.transport.abortConnection()
+
     async def drained(self) -> None:
         """Wait until the reader has caught up."""
         while self._paused:

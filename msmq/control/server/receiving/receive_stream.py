@@ -18,6 +18,7 @@ from twisted.web.server import Request
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.protocol.refusals import invalid, no_such_receipt, refusal, too_many
+from msmq.control.server.http.answer_memory import AnswerMemory
 from msmq.control.server.http.disconnection import next_reactor_turn, running, shielded
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.responses import ResponseStream
@@ -71,6 +72,7 @@ class ActiveReceives:
     _manager: IMessaging
     _limits: ControlLimits
     _clock: IReactorTime
+    _memory: AnswerMemory
     _under_way: int = attrs.field(default=0, init=False)
     _receipts: dict[str, Receipts] = attrs.field(factory=dict, init=False)
 
@@ -89,18 +91,38 @@ class ActiveReceives:
         return end
 
     async def reserve(
-        self, wanted: ReceiveRequest, count: int, transaction: ITransaction | None = None
+        self,
+        wanted: ReceiveRequest,
+        count: int,
+        answer: ResponseStream,
+        transaction: ITransaction | None = None,
+        after: int = -1,
     ) -> IReservation:
-        """Lock up to C{count} messages, or wait for the first."""
-        return await running(
+        """Lock up to C{count} messages, or wait for the first.
+
+        @param answer: holds their packets until L{delivered}.
+        @param after: for the next part of a peek, the last LookupIdentifier of the part before.
+        """
+        await self._memory.room()
+        reservation: IReservation = await running(
             self._manager.reserve(
                 wanted.queue,
                 count=count,
-                timeout=wanted.timeout,
+                timeout=wanted.timeout if after < 0 else 0,
                 peek=wanted.peek,
                 transaction=transaction,
+                size=self._limits.receive_bytes,
+                after=after,
             )
         )
+        self._memory.take(answer, sum(message.view.size for message in reservation.messages))
+        return reservation
+
+    def delivered(self, answer: ResponseStream, reservation: IReservation | None = None) -> None:
+        """The reader of an answer has read its packets, or is gone; may be called again."""
+        if reservation is not None:
+            reservation.drop_packets()
+        self._memory.release(answer)
 
     async def confirm(self, identifier: str, receipt: str) -> int:
         """Confirm a receipt of an open stream, even if the caller disconnects meanwhile.
@@ -138,7 +160,9 @@ class ActiveReceives:
         wanted.check(self._limits)
         end = self.begin()
         self._receipts[receipts.identifier] = receipts
-        take = self._in_transaction if wanted.transactional else self._messages
+        take = self._peek if wanted.peek else self._messages
+        if wanted.transactional:
+            take = self._in_transaction
         try:
             last = await self._last_record(response, take(response, receipts, wanted))
             await receipts.at_most(0)
@@ -146,6 +170,7 @@ class ActiveReceives:
             await next_reactor_turn(self._clock)
             response.write(StreamRecord(last).to_bytes())
         finally:
+            self.delivered(response)
             response.close()
             receipts.close()
             del self._receipts[receipts.identifier]
@@ -166,17 +191,32 @@ class ActiveReceives:
         writer = MessageWriter(response.has_runs)
         while missing:
             await receipts.at_most(self._limits.open_receipts - 1)
-            count = wanted.count if wanted.peek else min(missing, self._limits.receive_batch)
-            reservation = await self.reserve(wanted, count)
+            reservation = await self.reserve(wanted, min(missing, self._limits.receive_batch), response)
             receipt = receipts.hold(reservation, len(reservation.messages))
             response.check()
             missing -= len(reservation.messages)
-            if wanted.peek:
-                await self._write(response, writer, reservation)
-                await receipts.confirm(receipt)
-                return
             record = _receipt(receipts, receipt, len(reservation.messages))
             await self._write(response, writer, reservation, record)
+
+    async def _peek(self, response: ResponseStream, _: Receipts, wanted: ReceiveRequest) -> None:
+        """In parts, so that not all packets are in memory at the same time."""
+        missing = wanted.count
+        writer = MessageWriter(response.has_runs)
+        after = -1
+        while missing:
+            try:
+                reservation = await self.reserve(
+                    wanted, min(missing, self._limits.receive_batch), response, after=after
+                )
+            except MQError as error:
+                if after < 0 or error.status is not Status.MQ_ERROR_IO_TIMEOUT:
+                    raise
+                # It has seen the last message.
+                return
+            response.check()
+            missing -= len(reservation.messages)
+            after = reservation.messages[-1].lookup_id
+            await self._write(response, writer, reservation)
 
     async def _in_transaction(
         self, response: ResponseStream, receipts: Receipts, wanted: ReceiveRequest
@@ -190,7 +230,7 @@ class ActiveReceives:
             while count < wanted.count and late is None:
                 try:
                     reservation = await self.reserve(
-                        wanted, min(wanted.count - count, self._limits.receive_batch), transaction
+                        wanted, min(wanted.count - count, self._limits.receive_batch), response, transaction
                     )
                 except MQError as error:
                     if error.status is not Status.MQ_ERROR_IO_TIMEOUT or not count:
@@ -198,8 +238,8 @@ class ActiveReceives:
                     late = error
                 else:
                     response.check()
-                    await self._write(response, writer, reservation)
                     count += len(reservation.messages)
+                    await self._write(response, writer, reservation)
         except BaseException:
             decision.release()
             raise
@@ -231,6 +271,8 @@ class ActiveReceives:
                 if last:
                     await next_reactor_turn(self._clock)
             await response.drained()
+            self._memory.read(response)
+        self.delivered(response, reservation)
 
     def _slices(self, messages: Sequence[ReceivedMessage]) -> Iterator[Sequence[ReceivedMessage]]:
         most, limit = self._limits.slice_messages, self._limits.slice_bytes

@@ -103,14 +103,14 @@ async def receive_one(
     """
     end = receiving.begin()
     receipts = Receipts()
+    response = ResponseStream(request, JSON if as_json else RAW)
     try:
-        reservation = await receiving.reserve(wanted, 1)
+        reservation = await receiving.reserve(wanted, 1, response)
         receipt = receipts.hold(reservation, 1)
         message = reservation.messages[0]
         headers, parts = ({}, _whole(message)) if as_json else _raw(message)
         for name, value in headers.items():
             request.setHeader(name.encode("ascii"), value.encode("ascii"))
-        response = ResponseStream(request, JSON if as_json else RAW)
         try:
             response.open()
             response.check()
@@ -124,5 +124,6 @@ async def receive_one(
         finally:
             response.close()
     finally:
+        receiving.delivered(response)
         receipts.close()
         end()

@@ -37,6 +37,7 @@ class BrowsingResources:
         self._inspection = context.manager.inspection
         self._clock = context.clock
         self._describer = MessageDescriber()
+        self._memory = context.memory
 
     @app.route("/v1/queues/<path:path>/messages", methods=["GET"])
     async def browse(self, request: ControlRequest, path: str) -> None:
@@ -60,12 +61,15 @@ class BrowsingResources:
             except MQError as error:
                 stream.write(json_line(refusal(error)))
         finally:
+            self._memory.release(stream)
             stream.close()
 
     async def _search(self, stream: ResponseStream, search: MessageSearch, path: str, after: int) -> None:
         began = reported = self._clock.seconds()
         while True:
+            await self._memory.room()
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
+            self._memory.take(stream, sum(message.view.size for message in page.messages))
             is_read = True
             for line in search.lines(page):
                 if line:
@@ -84,6 +88,7 @@ class BrowsingResources:
                         stream.write(json_line(search.progress()))
                     await next_reactor_turn(self._clock)
                     began = self._clock.seconds()
+            self._memory.release(stream)
             if is_read and search.is_over(page):
                 return
             after = page.last if is_read else search.after

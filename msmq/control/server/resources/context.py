@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, Rule, RuleFactory
 
 from msmq.control.authentication.audit import Audit, AuditedOperation
+from msmq.control.server.http.answer_memory import AnswerMemory
 from msmq.control.server.http.disconnection import shielded
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest, json_body, parameters, refuse_rest
@@ -73,9 +74,13 @@ class AnswerContext:
 
 @attrs.frozen
 class ResourceContext(AnswerContext):
-    """Shared context of the resources of a queue manager."""
+    """Shared context of the resources of a queue manager.
+
+    @ivar memory: limits the packets in their answers.
+    """
 
     manager: IQueueManager
+    memory: AnswerMemory
 
 
 def without_parameters(request: ControlRequest) -> None:

@@ -34,7 +34,7 @@ class TransferResources:
     def __init__(self, context: ResourceContext) -> None:
         self._context = context
         self._manager = context.manager
-        self._receiving = ActiveReceives(context.manager, context.limits, context.clock)
+        self._receiving = ActiveReceives(context.manager, context.limits, context.clock, context.memory)
 
     @app.route("/v1/messages", methods=["POST"])
     async def send_one(self, request: ControlRequest) -> bytes:
