@@ -28,6 +28,7 @@ class Storage:
 
     @ivar limit: QueueManagerQuota in bytes; C{None} for no limit.
     @ivar used: bytes of the packets in all queues.
+    @ivar messages: the number of messages in all queues of every kind.
     @ivar journal_limit: JournalQuota in bytes, for all journals and dead-letter queues together; C{None} for
         no limit.
     @ivar journaled: bytes of the packets in these.
@@ -51,6 +52,7 @@ class Storage:
     express: int = 0
     cache_limit: int | None = None
     cached: int = 0
+    messages: int = 0
 
     @property
     def free(self) -> int:
@@ -124,16 +126,18 @@ class Holdings:
         queue, size = position.queue, position.size
         queue.link(position)
         self.storage.used += size
+        self.storage.messages += 1
         if queue.is_system:
             self.storage.journaled += size
         if position.kept is PacketHolder.MEMORY:
             self.storage.express += size
 
-    def restore(self, queue: Queue, size: int) -> None:
+    def restore(self, queue: Queue, count: int, size: int) -> None:
         """Count stored messages in an empty queue.
 
         @param size: the bytes of all their packets.
         """
+        self.storage.messages += count
         queue.total_bytes += size
         if queue.is_subqueue and queue.parent is not None:
             queue.parent.subqueue_bytes += size
@@ -148,6 +152,7 @@ class Holdings:
             position.state = PositionState.DELETED
         else:
             self.storage.used -= size
+            self.storage.messages -= 1
             if position.queue.is_system:
                 self.storage.journaled -= size
             if position.kept is PacketHolder.MEMORY:
@@ -165,17 +170,19 @@ class Holdings:
                     self.unlink(position)
                 continue
             take = queue.positions.pop
-            size = 0
+            size = taken = 0
             for position in run:
                 position.state = deleted
                 if take(position.lookup_id, None) is not None:
                     size += position.size
+                    taken += 1
                     if position.kept is memory:
                         storage.express -= position.size
                     elif position.is_cached:
                         self.uncache(position)
             queue.total_bytes -= size
             storage.used -= size
+            storage.messages -= taken
 
     def cache(self, positions: Iterable[MessagePosition]) -> None:
         """Cache the packets of stored messages within the memory limit.

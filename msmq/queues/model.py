@@ -219,7 +219,7 @@ class QueueManagerModel:
         self._numbers.resume(snapshot.state)
         self.quotas.load(snapshot.state)
         for queue, columns in self.collection.restore(snapshot):
-            self.holdings.restore(queue, sum(columns.sizes))
+            self.holdings.restore(queue, len(columns), sum(columns.sizes))
             pending = self._purge_pending.restore(queue, snapshot.state)
             positions = queue.restore(columns, pending)
             self._departures += finish_purge([each for each in positions if each.lookup_id in pending])
@@ -265,8 +265,17 @@ class QueueManagerModel:
     @property
     def message_count(self) -> int:
         """The number of messages in all queues of every kind."""
-        # Most queues are empty most of the time, and then have no bytes.
-        return sum(queue.message_count for queue in self.collection.all_queues() if queue.total_bytes)
+        return self.storage.messages
+
+    @property
+    def queue_count(self) -> int:
+        """The number of L{queues}."""
+        return self.names.queue_count
+
+    @property
+    def paused_count(self) -> int:
+        """The number of queues whose reading is paused."""
+        return self._pauses.count
 
     # Creation and deletion
 
@@ -350,7 +359,7 @@ class QueueManagerModel:
 
     def set_paused(self, queue: Queue, paused: bool, now: Moment) -> list[Effect]:
         """The change of L{pause_change} is stored: receives wait as in an empty queue, or go on."""
-        queue.is_paused = paused
+        self._pauses.set(queue, paused)
         return [] if paused else self.readers.resume([queue, *queue.subqueues.values()], now)
 
     def deleted(self, deletion: Deletion) -> None:

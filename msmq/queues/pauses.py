@@ -54,13 +54,27 @@ class QueuePauses:
     """
 
     _stored: set[UUID] = attrs.field(factory=set, init=False)
+    _in_effect: set[UUID] = attrs.field(factory=set, init=False)
+
+    @property
+    def count(self) -> int:
+        """The number of queues that are paused."""
+        return len(self._in_effect)
 
     def restore(self, queue: Queue, state: Mapping[str, bytes]) -> None:
         """Pause a restored queue that was paused before."""
         identifier = queue.definition.identifier
         if _name(identifier) in state:
             self._stored.add(identifier)
-            queue.is_paused = True
+            self.set(queue, True)
+
+    def set(self, queue: Queue, paused: bool) -> None:
+        """Pause the reading of a queue, or end that."""
+        queue.is_paused = paused
+        if paused:
+            self._in_effect.add(queue.definition.identifier)
+        else:
+            self._in_effect.discard(queue.definition.identifier)
 
     def change(self, queue: Queue, paused: bool) -> Change:
         """The change that pauses a queue, or ends that.
@@ -77,6 +91,7 @@ class QueuePauses:
     def forget(self, queue: Queue) -> list[Change]:
         """The changes that delete the pause of a deleted queue."""
         identifier = queue.definition.identifier
+        self._in_effect.discard(identifier)
         if identifier not in self._stored:
             return []
         self._stored.discard(identifier)

@@ -80,6 +80,11 @@ class QueueNames:
         """All except journals, subqueues and system queues, in the order of their addition."""
         return iter(self._by_path.values())
 
+    @property
+    def queue_count(self) -> int:
+        """The number of L{queues}."""
+        return len(self._by_path)
+
     def system_queues(self) -> Iterator[Queue]:
         """The system queues."""
         return iter(self._system.values())

@@ -420,6 +420,7 @@ class Alpha:
         queues += (queue for each in self.dying for queue in (each.queue, *each.queue.subqueues.values()))
         everything = [position for queue in dict.fromkeys(queues) for position in queue.positions.values()]
         assert storage.used == sum(position.size for position in everything)
+        assert storage.messages == len(everything)
         assert storage.journaled == sum(position.size for position in everything if position.queue.is_system)
         assert 0 <= storage.express and 0 <= storage.cached
         if not self.deleting:

@@ -134,7 +134,7 @@ class ManagerInspection:
             version=self.identity.version,
             state=self._condition.state.value,
             addresses=list(self._addresses()),
-            queues=sum(1 for _ in model.queues()),
+            queues=model.queue_count,
             messages=max(0, model.message_count - uncommitted),
             uncommitted=uncommitted,
             bytes=model.storage.used,
@@ -166,7 +166,7 @@ class ManagerInspection:
             quotas=summarize_quotas(model),
             identity="clone_suspected" if parts.outgoing_holds.suspicion else "original",
             clone_suspicion=parts.outgoing_holds.suspicion or None,
-            queues_paused=sum(queue.is_paused for queue in parts.model.queues()),
+            queues_paused=model.paused_count,
             directory=None if integration is None else integration.health.status,
             directory_differences=None if integration is None else parts.divergences.described(),
         )
@@ -178,13 +178,8 @@ class ManagerInspection:
     def flow(self) -> Iterator[MessageFlow | None]:
         """See L{IInspection.flow}."""
         model = self._model
-        arrived = received = messages = 0
+        arrived = received = 0
         oldest: float | None = None
-        for number, queue in enumerate(list(model.collection.all_queues()), 1):
-            if number % _FLOW_SLICE == 0:
-                yield None
-            if queue.total_bytes:
-                messages += queue.message_count
         for number, queue in enumerate(list(model.queues()), 1):
             if number % _FLOW_SLICE == 0:
                 yield None
@@ -195,7 +190,7 @@ class ManagerInspection:
             if head is not None and (oldest is None or head < oldest):
                 oldest = head
         yield MessageFlow(
-            messages=max(0, messages - uncommitted_messages(model)),
+            messages=max(0, model.message_count - uncommitted_messages(model)),
             bytes=model.storage.used,
             arrived=arrived,
             received=received,

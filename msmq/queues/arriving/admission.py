@@ -206,6 +206,7 @@ def admit(
         positions.append(position)
         target.total_bytes += size
         storage.used += size
+        storage.messages += 1
         free -= size
         room -= size
     if run:
@@ -264,6 +265,7 @@ def _admit_run(
         admission.mortal += positions
     queue.total_bytes += total
     storage.used += total
+    storage.messages += count
     return admission
 
 

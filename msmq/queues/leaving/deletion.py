@@ -43,6 +43,7 @@ class QueueDeletion:
         gone = RemovedPositions[MessagePosition]()
         for member in family:
             storage.used -= member.total_bytes
+            storage.messages -= member.message_count
             if member.is_system:
                 storage.journaled -= member.total_bytes
             if member.is_subqueue and member.parent is not None:

@@ -133,6 +133,7 @@ class QueueTransactions:
         queue.positions.update(zip(range(first, first + count), positions, strict=True))
         queue.total_bytes += total
         storage.used += total
+        storage.messages += count
         return positions
 
     def uncommitted(self) -> dict[Queue, Uncommitted]:
