@@ -30,7 +30,12 @@ from msmq.control.authentication.token_authentication import TokenAuthentication
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.authentication.token_file import TokenFile
 from msmq.control.authentication.tokens import TokenError
-from msmq.control.server.server_configuration import NO_SOURCE, ConfigurationReport, ReloadPreview
+from msmq.control.server.server_configuration import (
+    NO_SOURCE,
+    ConfigurationReport,
+    FollowingConfiguration,
+    ReloadPreview,
+)
 from msmq.directory.factory import identifier_in_directory
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import IDirectory
@@ -219,10 +224,9 @@ class Server(Service):
         self._log_line(f"configuration reloaded; {result}")
         return result.describe()
 
-    def report(self) -> ConfigurationReport:
-        """The configuration, where each value is set, and what a reload would do now; nothing changes."""
+    def read_again(self) -> FollowingConfiguration:
+        """Read the configuration again, and examine what a reload would do; nothing changes."""
         # Imported by those that ask for it.
-        from msmq.service.report.configuration_report import configuration_report
         from msmq.service.report.shown_values import shown_problem
 
         read: Configuration | None = None
@@ -235,7 +239,16 @@ class Server(Service):
             preview = ReloadPreview(problems=str(error).splitlines())
         except MQError as error:
             preview = ReloadPreview(problems=[error.detail])
-        return configuration_report(self.configuration, read, preview)
+        return FollowingConfiguration(read, preview)
+
+    def report(self, following: FollowingConfiguration) -> ConfigurationReport:
+        """The configuration, where each value is set, and what a reload would do.
+
+        @param following: from L{read_again}.
+        """
+        from msmq.service.report.configuration_report import configuration_report
+
+        return configuration_report(self.configuration, following)
 
     def _read(self) -> Configuration:
         if self._source is None:

@@ -56,6 +56,18 @@ class ReloadPreview:
     problems: Sequence[str] = ()
 
 
+@attrs.frozen
+class FollowingConfiguration:
+    """The configuration that the files and the environment have now.
+
+    @ivar configuration: of the type that its server uses; C{None} if it cannot be used.
+    @ivar reload: what a reload would do.
+    """
+
+    configuration: object | None
+    reload: ReloadPreview
+
+
 @attrs.frozen(kw_only=True)
 class ConfigurationReport:
     """The configuration of a server, without secrets.
@@ -79,8 +91,11 @@ class ServerConfiguration(Protocol):
         @raise MQError: it cannot be used; nothing has changed.
         """
 
-    def report(self) -> ConfigurationReport:
-        """What is set, where, and what a reload would do; the files are read, and nothing changes."""
+    def read_again(self) -> FollowingConfiguration:
+        """Read the files and the environment again, and examine what a reload would do; nothing changes."""
+
+    def report(self, following: FollowingConfiguration) -> ConfigurationReport:
+        """What is set, where, and what a reload would do."""
 
 
 class NoServerConfiguration:
@@ -90,6 +105,10 @@ class NoServerConfiguration:
         """Refuse."""
         raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, NO_SOURCE)
 
-    def report(self) -> ConfigurationReport:
+    def read_again(self) -> FollowingConfiguration:
+        """There is nothing to read."""
+        return FollowingConfiguration(None, ReloadPreview(problems=(NO_SOURCE,)))
+
+    def report(self, following: FollowingConfiguration) -> ConfigurationReport:
         """Nothing is set."""
-        return ConfigurationReport(files=(), entries=(), reload=ReloadPreview(problems=(NO_SOURCE,)))
+        return ConfigurationReport(files=(), entries=(), reload=following.reload)

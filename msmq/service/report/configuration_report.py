@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from msmq.control.server.server_configuration import ConfigurationEntry, ConfigurationReport, ReloadPreview
+from msmq.control.server.server_configuration import (
+    ConfigurationEntry,
+    ConfigurationReport,
+    FollowingConfiguration,
+)
 from msmq.service.keys import TABLES
 from msmq.service.reload import differences, is_reloaded
 from msmq.service.report.shown_values import DESCRIPTIONS, plain, shown_description, shown_values
 from msmq.service.settings import DEFAULT, Configuration
 
 
-def configuration_report(
-    running: Configuration, read: Configuration | None, preview: ReloadPreview
-) -> ConfigurationReport:
+def configuration_report(running: Configuration, later: FollowingConfiguration) -> ConfigurationReport:
     """Describe a configuration.
 
     @param running: the one that the server uses.
-    @param read: the one that its files and the environment have now; C{None} if it cannot be used.
-    @param preview: what a reload would do.
+    @param later: the one that its files and the environment have now.
     """
+    read = later.configuration
+    assert read is None or isinstance(read, Configuration)
     now = shown_values(running)
     following = {} if read is None else shown_values(read)
     differing = set() if read is None else set(differences(running, read))
@@ -30,7 +33,7 @@ def configuration_report(
             _entry(running, key, now.get(key), key in differing, following.get(key))
             for key in _ordered({**now, **following})
         ],
-        reload=preview,
+        reload=later.reload,
     )
 
 

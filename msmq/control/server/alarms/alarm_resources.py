@@ -22,7 +22,7 @@ MOST_ALARMS: Final = 1000
 """Limit on alarms about queues in one answer."""
 
 _ALARMS: Final = 100
-_TURN: Final = 0.003
+_TURN: Final = 0.002
 _T = TypeVar("_T")
 
 

@@ -21,7 +21,7 @@ from msmq.structures.status import MQError
 JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
 
-_SLICE: Final = 50
+_SLICE: Final = 20
 _SLICE_BYTES: Final = 0x40000
 _PROGRESS: Final = 1.0
 _T = TypeVar("_T")

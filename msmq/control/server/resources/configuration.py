@@ -5,6 +5,7 @@ from __future__ import annotations
 from klein import Klein
 
 from msmq.control.authentication.audit import AuditedOperation
+from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import json_answer
 from msmq.control.server.messages.json_records import json_record
@@ -24,10 +25,12 @@ class ConfigurationResources:
         self._configuration = configuration
 
     @app.route("/v1/configuration", methods=["GET"])
-    def configuration(self, request: ControlRequest) -> bytes:
+    async def configuration(self, request: ControlRequest) -> bytes:
         """Every key with its value, where it is set, and what a reload would do now; secrets are left out."""
         without_parameters(request)
-        return json_answer(request, json_record(self._configuration.report()))
+        following = self._configuration.read_again()
+        await next_reactor_turn(self._context.clock)
+        return json_answer(request, json_record(self._configuration.report(following)))
 
     @app.route("/v1/reload", methods=["POST"])
     async def reload(self, request: ControlRequest) -> bytes:

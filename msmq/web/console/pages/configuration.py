@@ -43,8 +43,11 @@ class ConfigurationPage:
         found = page_parameters(request)
         is_all = flag("all", found.pop("all", "false"))
         refuse_rest(found, "all")
-        report = self._configuration.report()
-        await self._context.pause()
+        await self._context.pause_for_more()
+        following = self._configuration.read_again()
+        await self._context.pause_for_more()
+        report = self._configuration.report(following)
+        await self._context.pause_for_more()
         listed = [each for each in report.entries if is_all or each.source or each.differs]
         tables = groupby(listed, key=lambda entry: entry.key.partition(".")[0])
         return await self._context.page_in_slices(
@@ -68,7 +71,7 @@ class ConfigurationPage:
         form.end()
 
         def reload() -> Mapping[str, Any]:
-            if _shown(self._configuration.report()) != shown:
+            if _shown(self._configuration.report(self._configuration.read_again())) != shown:
                 raise invalid(
                     "the files have changed since the page was loaded, and nothing is reloaded;"
                     " load the page again"

@@ -25,7 +25,7 @@ from msmq.web.console.rendering import PageRenderer
 from msmq.web.console.rows import TablePage, TableRows
 from msmq.web.readiness import Readiness
 
-TURN: Final = 0.003
+TURN: Final = 0.002
 """Seconds after which a page lets others be served; an iteration of the reactor may have two such parts."""
 
 _T = TypeVar("_T")
@@ -109,6 +109,14 @@ class PageContext:
     def pause(self) -> Deferred[None]:
         """Serve others before the next part of a page."""
         return next_reactor_turn(self.clock)
+
+    async def pause_for_more(self) -> None:
+        """Serve others before a part that takes the time of a whole iteration of the reactor.
+
+        What was received and what was due before is handled in the iteration before.
+        """
+        await self.pause()
+        await self.pause()
 
     async def table(self, values: Iterable[_T], rows: TableRows[_T]) -> TablePage[_T]:
         """Collect the rows of a table, and choose those of the page."""
