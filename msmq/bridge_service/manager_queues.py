@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from zope.interface import implementer
 
 from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
 from msmq.control.server.messages.properties import read_properties
 from msmq.control.server.messages.queued_messages_json import properties_of
+from msmq.decoding.message_json import transaction_json
+from msmq.decoding.values import unix_time
 from msmq.interfaces.bridge_messages import MessageForQueue, QueuedMessage
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.manager.received_messages import ReceivedMessage
@@ -30,7 +33,8 @@ class ManagerQueues:
     async def receive(self, queue: str, count: int) -> HeldMessages:
         """See L{IBridgedQueues}."""
         held = await self._manager.reserve(queue, count=count)
-        return HeldMessages([_queued(each) for each in held.messages], held.confirm, held.release)
+        reader = _QueuedMessages()
+        return HeldMessages([reader.read(each) for each in held.messages], held.confirm, held.release)
 
     def rest(self) -> None:
         """See L{IBridgedQueues}."""
@@ -38,7 +42,8 @@ class ManagerQueues:
     async def peek(self, queue: str, count: int) -> Sequence[QueuedMessage]:
         """See L{IBridgedQueues}."""
         page = await self._manager.inspection.browse(queue, count=count)
-        return [_queued(each) for each in page.messages]
+        reader = _QueuedMessages()
+        return [reader.read(each) for each in page.messages]
 
     async def holding(self, queue: str, messages: Mapping[str, int]) -> Collection[str]:
         """See L{IBridgedQueues}."""
@@ -75,12 +80,36 @@ class ManagerQueues:
         self._manager.note(event, reason, queue=queue, message=message)
 
 
-def _queued(message: ReceivedMessage) -> QueuedMessage:
-    view = message.view
-    properties = properties_of(message)
-    if view.time_to_be_received != INFINITE:
-        properties["time_to_be_received"] = view.time_to_be_received
-    return QueuedMessage(properties, bytes(view.body), bytes(view.extension))
+class _QueuedMessages:
+    """Reads messages one after the other; what a message shares with the one before is not read again."""
+
+    def __init__(self) -> None:
+        self._common: bytes | None = None
+        self._shared: dict[str, Any] = {}
+        self._stem = ""
+
+    def read(self, message: ReceivedMessage) -> QueuedMessage:
+        """The message with its properties in JSON."""
+        view = message.view
+        common = None if view.extension_size else view.common_bytes()
+        if common is None or common != self._common:
+            self._shared = properties = properties_of(message)
+            if view.time_to_be_received != INFINITE:
+                properties["time_to_be_received"] = view.time_to_be_received
+            self._common, self._stem = common, properties["id"].rpartition("\\")[0]
+            return QueuedMessage(dict(properties), bytes(view.body), bytes(view.extension))
+        properties = {
+            **self._shared,
+            "id": f"{self._stem}\\{view.message_id}",
+            "lookup_id": message.lookup_id,
+            "body_size": view.body_size,
+            "sent_time": unix_time(view.sent_time),
+            "arrived_time": unix_time(message.arrived),
+            "transaction": transaction_json(view) if view.is_transactional else None,
+            "abort_count": message.aborts,
+            "move_count": message.moves,
+        }
+        return QueuedMessage(properties, bytes(view.body), b"")
 
 
 def _to_send(message: MessageForQueue) -> Message:
