@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
-from twisted.application.service import Service
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -26,11 +23,12 @@ from msmq.control.server.bridge_site import make_bridge_site
 from msmq.net.endpoints import socket_text
 from msmq.service.control_socket import listen_on_control_socket
 from msmq.service.data_directory.data_lock import DataLock
+from msmq.service.process.staged_service import StagedService
 from msmq.service.server_ports import ServerPorts, StartError
 from msmq.structures.status import MQError, Status
 
 
-class BridgeServer(Service):
+class BridgeServer(StagedService):
     """Starts the routes of a configuration, its API and its web endpoint.
 
     Queue managers and brokers may be away: their routes wait for them.
@@ -44,14 +42,11 @@ class BridgeServer(Service):
     log: ClassVar[Logger] = Logger()
 
     def __init__(self, configuration: BridgeConfiguration, reactor: IReactorTime) -> None:
+        super().__init__()
         self.configuration = configuration
-        self.started: Deferred[None] = Deferred()
-        self.lost: Deferred[Exception] = Deferred()
         self.bridge: BridgeService | None = None
         self.web: tuple[str, int] | None = None
         self._reactor = reactor
-        self._undo: list[Callable[[], object]] = []
-        self._control_socket: Path | None = None
         self._ports = ServerPorts(reactor, self._undo.append, self._log_line)
 
     @property
@@ -59,18 +54,6 @@ class BridgeServer(Service):
         """The addresses on which it listens."""
         web = [] if self.web is None else [f"TCP {socket_text(*self.web)}"]
         return [*([] if self._control_socket is None else [str(self._control_socket)]), *web]
-
-    def startService(self) -> None:
-        """Start; C{started} fires with the result."""
-        Service.startService(self)
-        self.started = Deferred.fromCoroutine(self._start())
-
-    def stopService(self) -> Deferred[None]:
-        """Stop in the reverse order; fires when all is stopped."""
-        Service.stopService(self)
-        self.started.addErrback(lambda _: None)
-        self.started.cancel()
-        return Deferred.fromCoroutine(self._stop())
 
     def reload(self) -> dict[str, Any]:
         """Refuse: every change of the configuration needs a restart, which loses nothing.
@@ -80,19 +63,6 @@ class BridgeServer(Service):
         raise MQError(
             Status.MQ_ERROR_UNSUPPORTED_OPERATION, "a bridge reads its configuration at its start; restart it"
         )
-
-    def remove_control_socket(self) -> None:
-        """See L{Server.remove_control_socket<msmq.service.server.Server.remove_control_socket>}."""
-        if self._control_socket is not None:
-            self._control_socket.unlink(missing_ok=True)
-            self._control_socket = None
-
-    async def _start(self) -> None:
-        try:
-            await self._start_in_order()
-        except BaseException:
-            self._abandon()
-            raise
 
     async def _start_in_order(self) -> None:
         configuration = self.configuration
@@ -153,19 +123,8 @@ class BridgeServer(Service):
         self.web = (host.host, host.port)
         self._log_line(f"web on {socket_text(*self.web)}")
 
-    async def _stop(self) -> None:
-        """Undo the steps of the start in reverse order, one after the other."""
+    def _forget(self) -> None:
         self.bridge = self.web = None
-        while self._undo:
-            await maybeDeferred(self._undo.pop())
-        self._control_socket = None
-
-    def _abandon(self) -> None:
-        """Undo the start without waiting: nothing was forwarded yet."""
-        while self._undo:
-            maybeDeferred(self._undo.pop()).addErrback(
-                lambda failure: self.log.failure("undoing the start of a bridge", failure)
-            )
 
     def _log_line(self, line: str) -> None:
         self.log.info("{line}", line=line)

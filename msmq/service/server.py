@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from uuid import UUID, uuid4
 
 import attrs
-from twisted.application.service import Service
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IProtocolFactory,
     IReactorFromThreads,
@@ -68,6 +67,7 @@ from msmq.service.process.collector import CycleSweeps
 from msmq.service.process.descriptors import descriptor_limit
 from msmq.service.process.log_output import LogOutput
 from msmq.service.process.reactor_turns import ReactorTurns
+from msmq.service.process.staged_service import StagedService
 from msmq.service.reload import PreparedReload, ReloadRefused, ReloadResult, prepare
 from msmq.service.replacements import MakeDiscovery, MakePing, MakeSessions, Replacements, ServerPingProtocol
 from msmq.service.server_arguments import check_server_arguments
@@ -88,7 +88,7 @@ REFUSED: Final = "refused"
 """The result of a reload, a label of C{msmq_config_reloads_total}."""
 
 
-class Server(Service):
+class Server(StagedService):
     """A complete queue manager server, as C{twistd msmq} runs it.
 
     An application that embeds a whole server adds it to a service of its own.
@@ -154,6 +154,7 @@ class Server(Service):
         accepts_loss: bool = False,
         announce: Callable[[str], object] | None = None,
     ) -> None:
+        super().__init__()
         check_server_arguments(configuration, source, program, reactor, clock, log_output)
         self._accepts_loss = accepts_loss
         self._announce = _no_announcement if announce is None else announce
@@ -164,8 +165,6 @@ class Server(Service):
         self._authentication: TokenAuthentication | None = None
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
         self.parts: ServerParts | None = None
-        self.started: Deferred[None] = Deferred()
-        self.lost: Deferred[Exception] = Deferred()
         self.remote_control: tuple[str, int] | None = None
         self.web: tuple[str, int] | None = None
         self._reactor = running_reactor() if reactor is None else reactor
@@ -183,26 +182,12 @@ class Server(Service):
             ping_protocol=ping_protocol,
         )
         self._program = program
-        self._control_socket: Path | None = None
-        self._undo: list[Callable[[], object]] = []
         self._ports = ServerPorts(self._reactor, self._undo.append, self._log_line)
 
     @property
     def addresses(self) -> Sequence[str]:
         """The addresses on which it listens: C{TCP 127.0.0.1:1801}, C{UDP 127.0.0.1:3527}."""
         return self._ports.addresses
-
-    def startService(self) -> None:
-        """Start; C{started} fires with the result."""
-        Service.startService(self)
-        self.started = Deferred.fromCoroutine(self._start())
-
-    def stopService(self) -> Deferred[None]:
-        """Stop in the reverse order; fires when all is stopped."""
-        Service.stopService(self)
-        self.started.addErrback(lambda _: None)
-        self.started.cancel()
-        return Deferred.fromCoroutine(self._stop())
 
     def reload(self) -> dict[str, Any]:
         """Read the configuration again, and apply what can change without a restart.
@@ -269,22 +254,6 @@ class Server(Service):
         if self._log_output is not None and self.configuration.log != former.log:
             self._log_output.configure(self.configuration.log)
         return prepared.result
-
-    def remove_control_socket(self) -> None:
-        """Remove the socket that a failed start has left, when the process ends without running the reactor.
-
-        Twisted closes a port in the next iteration of the reactor, and removes the socket's file then.
-        """
-        if self._control_socket is not None:
-            self._control_socket.unlink(missing_ok=True)
-            self._control_socket = None
-
-    async def _start(self) -> None:
-        try:
-            await self._start_in_order()
-        except BaseException:
-            self._abandon()
-            raise
 
     async def _start_in_order(self) -> None:
         configuration = self.configuration
@@ -490,21 +459,9 @@ class Server(Service):
         self.remote_control = (host.host, host.port)
         self._log_line(f"remote control on {socket_text(*self.remote_control)}")
 
-    async def _stop(self) -> None:
-        """Undo the steps of the start in reverse order, one after the other."""
+    def _forget(self) -> None:
         self.parts = self.remote_control = self.web = None
         self._ports.forget()
-        while self._undo:
-            await maybeDeferred(self._undo.pop())
-        self._control_socket = None
-
-    def _abandon(self) -> None:
-        """Undo the start without waiting: no peer was notified yet."""
-        self._ports.forget()
-        while self._undo:
-            maybeDeferred(self._undo.pop()).addErrback(
-                lambda failure: self.log.failure("undoing a start that failed", failure)
-            )
 
     def _log_line(self, line: str) -> None:
         self.log.info("{line}", line=line)

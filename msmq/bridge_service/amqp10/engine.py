@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from proton import Collector, Connection, ProtonException, Transport
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import Protocol as TwistedProtocol
@@ -22,6 +22,7 @@ from twisted.python.failure import Failure
 from msmq.bridge_service.amqp10.errors import broker_error, condition_error
 from msmq.bridge_service.amqp10.settings import Amqp10Settings
 from msmq.bridge_service.brokers import BrokerError
+from msmq.bridge_service.disconnection import Disconnection
 
 CLOSE_TIME: Final = 2.0
 """Seconds that a broker gets to answer when a connection is closed."""
@@ -72,9 +73,9 @@ class EngineProtocol(TwistedProtocol):
         self._tick: IDelayedCall | None = None
         self._error: BrokerError | None = None
         self._is_disconnected = False
+        self._disconnection = Disconnection(reactor)
         self._is_processing = False
         self._has_received = False
-        self._waiting: Deferred[None] | None = None
 
     # Links.
 
@@ -153,9 +154,7 @@ class EngineProtocol(TwistedProtocol):
             self._end(broker_error(reason.value))
         if self._tick is not None and self._tick.active():
             self._tick.cancel()
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.callback(None)
+        self._disconnection.come()
 
     async def close(self) -> None:
         """Close the connection, if there is one; done when it is closed."""
@@ -167,20 +166,7 @@ class EngineProtocol(TwistedProtocol):
             self.flush()
         else:
             self.transport.abortConnection()
-        # A broker that hangs does not answer.
-        abort = self._reactor.callLater(CLOSE_TIME, self.transport.abortConnection)
-        cancelled: CancelledError | None = None
-        while not self._is_disconnected:
-            self._waiting = Deferred()
-            try:
-                await self._waiting
-            except CancelledError as error:
-                cancelled = error
-                self.transport.abortConnection()
-        if abort.active():
-            abort.cancel()
-        if cancelled is not None:
-            raise cancelled
+        await self._disconnection.within(CLOSE_TIME, self.transport.abortConnection)
 
     # The engine.
 

@@ -8,12 +8,14 @@ from typing import Any, Final, Protocol
 
 from pika.connection import Connection, ConnectionParameters
 from pika.exceptions import StreamLostError
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
+
+from msmq.bridge_service.disconnection import Disconnection
 
 # pika logs what is reported here, bodies of returned messages included.
 logging.getLogger("pika").addHandler(logging.NullHandler())
@@ -117,8 +119,7 @@ class PikaProtocol(TwistedProtocol):
         self._pika: _PikaConnection | None = None
         self.opened: Deferred[None] = Deferred()
         self.closed: Deferred[BaseException] = Deferred()
-        self._is_disconnected = False
-        self._waiting: Deferred[None] | None = None
+        self._disconnection = Disconnection(reactor)
 
     @property
     def connection(self) -> Any:
@@ -151,10 +152,7 @@ class PikaProtocol(TwistedProtocol):
                 else error
             )
         self._end(error)
-        self._is_disconnected = True
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.callback(None)
+        self._disconnection.come()
 
     async def close(self) -> None:
         """Close the connection, if there is one; done when it is closed."""
@@ -164,20 +162,7 @@ class PikaProtocol(TwistedProtocol):
             self._pika.close(CLOSED_BY_US, "closed by the bridge")
         else:
             self.transport.abortConnection()
-        # A broker that hangs does not answer.
-        abort = self._reactor.callLater(CLOSE_TIME, self.transport.abortConnection)
-        cancelled: CancelledError | None = None
-        while not self._is_disconnected:
-            self._waiting = Deferred()
-            try:
-                await self._waiting
-            except CancelledError as error:
-                cancelled = error
-                self.transport.abortConnection()
-        if abort.active():
-            abort.cancel()
-        if cancelled is not None:
-            raise cancelled
+        await self._disconnection.within(CLOSE_TIME, self.transport.abortConnection)
 
     def _opened(self, connection: object) -> None:
         if not self.opened.called:

@@ -226,7 +226,6 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "route {route} of the bridge has failed": 5906,
     "{kind}: message {identifier} of {queue}: {reason}": 5911,
     "bridge_program|{line}": 5921,
-    "undoing the start of a bridge": 5922,
     "messages that are in process do not end; they are processed again": 6001,
     "messages of {queue} cannot be read: {error}{others}": 6002,
     "a message that was processed is removed from {queue} later: {error}": 6003,
