@@ -219,7 +219,7 @@ class ArchiveService:
         return await done
 
 
-_COUNTS: Final = (*("rows", "files", "bytes", "archived", "behind", "missing", "erased", "expired"),)
+_COUNTS: Final = ("rows", "files", "bytes", "archived", "behind", "missing", "erased", "expired")
 
 
 def process_launch(reactor: Any) -> Launch:
