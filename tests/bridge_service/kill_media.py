@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -14,6 +15,9 @@ from tests.servers.rabbitmq import ADDRESS, PASSWORD, USER, RabbitServer
 
 PATIENCE: Final = 120.0
 """Seconds without any progress after which the run has failed."""
+
+QUIET: Final = 1.0
+"""Seconds without a record after which no more are expected of a topic."""
 
 
 class KillMedium(ABC):
@@ -129,6 +133,7 @@ class KafkaMedium(KillMedium):
         self._topic = f"kills-{uuid4().hex[:8]}"
         self._cluster.create_topic(self._topic)
         self._cluster.create_topic("msmq-bridge.ALPHA.out")
+        self._watcher = _RecordWatcher(self._cluster.bootstrap, self._topic)
         self.outward = f"kafka://{self._cluster.bootstrap}/{self._topic}"
         self.inward = f"{self.outward}?session=2"
 
@@ -142,18 +147,45 @@ class KafkaMedium(KillMedium):
 
     def copies(self, wanted: Sequence[bytes]) -> Counter[bytes]:
         """See L{KillMedium}; the consumer is of no group."""
+        give_up = time.monotonic() + PATIENCE
+        while time.monotonic() < give_up and not self._watcher.has_seen(wanted):
+            time.sleep(0.1)
+        return self._watcher.end()
+
+
+class _RecordWatcher:
+    """Reads the topic from its beginning, while the run goes on: the mock keeps the newest 5 MB only."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._addresses = bootstrap
+        self._topic = topic
+        self._lock = threading.Lock()
+        self._found: Counter[bytes] = Counter()
+        self._latest = time.monotonic()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def has_seen(self, wanted: Sequence[bytes]) -> bool:
+        """Whether all that is wanted is there, and nothing more comes."""
+        with self._lock:
+            return self._latest < time.monotonic() - QUIET and set(wanted) <= self._found.keys()
+
+    def end(self) -> Counter[bytes]:
+        """Stop, and give what was found."""
+        self._is_over.set()
+        self._thread.join()
+        return self._found
+
+    def _read(self) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        found: Counter[bytes] = Counter()
-        missing = set(wanted)
-        give_up = time.monotonic() + PATIENCE
-        consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "independent"})
+        consumer = Consumer({"bootstrap.servers": self._addresses, "group.id": "independent"})
         consumer.assign([TopicPartition(self._topic, 0, 0)])
-        while time.monotonic() < give_up:
-            records = [each for each in consumer.consume(500, 1.0) if each.error() is None]
-            found.update(each.value() or b"" for each in records)
-            missing -= found.keys()
-            if not records and not missing:
-                break
+        while not self._is_over.is_set():
+            records = [each for each in consumer.consume(500, 0.2) if each.error() is None]
+            with self._lock:
+                self._found.update(each.value() or b"" for each in records)
+                if records:
+                    self._latest = time.monotonic()
         consumer.close()
-        return found
