@@ -59,8 +59,13 @@ def wait_for_reconnect(core: SessionCore, now: Moment) -> None:
 
 
 def is_idle(core: SessionCore, now: Moment) -> bool:
-    """Session Cleanup Timer Event: whether no message passed since the last one. [MS-MQQB] 3.1.6.2."""
-    if not core.session_active:
+    """Session Cleanup Timer Event: whether no message passed since the last one. [MS-MQQB] 3.1.6.2.
+
+    A message that was sent and not acknowledged, or received and not acknowledged, is on its way yet: the
+    Session Ack Wait Timer and the Session Ack Send Timer decide about it. If they run longer than this timer,
+    a session that closed would send the message again on the next one, without end.
+    """
+    if not (core.session_active or core.in_flight or core.timers.running(Timer.ACK_SEND)):
         return True
     core.session_active = False
     core.timers.start(Timer.CLEANUP, core.settings.session_cleanup, now)

@@ -240,3 +240,38 @@ class CleanupTests(SynchronousTestCase):
         driven.receive(session_ack(session_header()))
         driven.advance(100)
         self.assertEqual(driven.close_reason, CloseReason.IDLE)
+
+    def test_an_unacknowledged_message_is_no_idleness(self) -> None:
+        """The Session Ack Wait Timer decides about a peer that has not acknowledged a message: a shorter
+        interval would have the message sent again on the next session, and so on.
+        """
+        driven = open_acceptor(settings=SessionSettings(session_cleanup=3))
+        driven.send(user_packet())
+        driven.advance(39)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(1)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
+    def test_idle_once_it_is_acknowledged(self) -> None:
+        """After the acknowledgement the session closes at the next expiry."""
+        driven = open_acceptor(settings=SessionSettings(session_cleanup=3))
+        driven.send(user_packet())
+        driven.advance(10)
+        driven.receive(session_ack(session_header(received=1)))
+        driven.advance(1.9)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.1)
+        self.assertEqual(driven.close_reason, CloseReason.IDLE)
+
+    def test_an_owed_acknowledgement_is_no_idleness(self) -> None:
+        """A session does not close before it has acknowledged what it received, which its Session Ack Send
+        Timer decides.
+        """
+        driven = open_acceptor(settings=SessionSettings(session_cleanup=3))
+        driven.receive(user_packet())
+        driven.advance(9.9)
+        self.assertEqual((driven.close_reason, driven.take_written()), (None, b""))
+        driven.advance(0.1)
+        self.assertNotEqual(driven.take_written(), b"")
+        driven.advance(2)
+        self.assertEqual(driven.close_reason, CloseReason.IDLE)

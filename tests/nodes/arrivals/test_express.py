@@ -266,3 +266,20 @@ class SmallWindowTests(NodesTestCase):
         self.send(self.alpha, TO_BETA, *bodies)
         self.clock.advance(5)
         self.assertEqual(self.bodies(self.beta, path), bodies)
+
+
+class ShortCleanupTests(NodesTestCase):
+    """Both close sessions that are idle for a second, and acknowledge express messages after ten."""
+
+    settings = SessionSettings(session_cleanup=1)
+
+    def test_a_message_is_sent_once(self) -> None:
+        """A session stays open until the message is acknowledged, and closes then."""
+        path = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"once")
+        self.clock.advance(9)
+        [_] = self.alpha.service.inspection.sessions()
+        self.clock.advance(60)
+        self.assertEqual(self.alpha.service.inspection.sessions(), [])
+        self.assertEqual(self.alpha.factory.counts.sent.user_message, 1)
+        self.assertEqual(self.bodies(self.beta, path), [b"once"])
