@@ -180,7 +180,7 @@ class _RecordWatcher:
     def _read(self) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        consumer = Consumer({"bootstrap.servers": self._addresses, "group.id": "independent"})
+        consumer = Consumer({"bootstrap.servers": self._addresses, "group.id": "independent", "log_level": 0})
         consumer.assign([TopicPartition(self._topic, 0, 0)])
         while not self._is_over.is_set():
             records = [each for each in consumer.consume(500, 0.2) if each.error() is None]
