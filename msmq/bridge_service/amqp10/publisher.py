@@ -73,16 +73,17 @@ class Amqp10Publisher:
     def publish(self, source: QueuedMessage, message: AmqpMessage, token: int) -> None:
         """See L{IPublisher}."""
         data = encode(message)
-        self._identifiers[token] = source.identifier
         if message.exchange:
             assert self._link is not None
             self._link.send(data, token)
-            return
-        reply = self._reply_link(message.routing_key)
-        if reply.is_open:
-            reply.link.send(data, token)
         else:
-            reply.waiting.append((data, token))
+            reply = self._reply_link(message.routing_key)
+            if reply.is_open:
+                reply.link.send(data, token)
+            else:
+                reply.waiting.append((data, token))
+        # Nothing is kept of a message that is too large.
+        self._identifiers[token] = source.identifier
 
     def end(self, error: BrokerError) -> None:
         """Nothing can be published any more."""
