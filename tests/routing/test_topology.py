@@ -20,6 +20,14 @@ class GatedSitesTests(SynchronousTestCase):
         self.assertEqual(names(machine.sites), ["B", "A"])
         self.assertEqual(names(topology.gated_sites(machine)), ["A"])
 
+    def test_no_gate_of_a_site_of_others(self) -> None:
+        """A link may list a gate for both of its sites; it is one only of the site that it belongs to."""
+        topology = Estate("A-C 1 gA").topology
+        self.assertEqual([names(topology.gates(guid(site))) for site in "AC"], [["gA"], []])
+        machine = topology.queue_manager(guid("gA"))
+        assert machine is not None
+        self.assertEqual(names(topology.gated_sites(machine)), ["A"])
+
     def test_a_gate_of_both(self) -> None:
         """One that both sites have as a gate comes in the order of its own sites."""
         estate = Estate("A-C 1 gX gC, B-C 1 gX gC")

@@ -9,6 +9,7 @@ from uuid import UUID
 from msmq.moment import Moment
 from msmq.session.effects import Closed, CloseReason, Deliver, Effect, Transmit
 from msmq.session.outgoing import OutgoingPacket
+from msmq.session.packet_counts import TrafficCounts
 from msmq.session.session import Session
 from msmq.settings import SessionSettings
 from msmq.structures.packet.user_message_view import measure_user_message
@@ -23,6 +24,7 @@ class Driven:
 
     @ivar written: the bytes written since L{take_written}.
     @ivar effects: every effect except writes, in order.
+    @ivar counts: the packets of the session.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Driven:
         self.effects: list[Effect] = []
         self.accepts = accepts
         self.backlog = backlog
+        self.counts = TrafficCounts()
         self.session = Session(
             identifier or (ALPHA if is_initiator else BETA),
             settings or SessionSettings(),
@@ -49,6 +52,7 @@ class Driven:
             was_pinged=was_pinged,
             accepts=lambda: self.accepts,
             has_backlog=lambda: self.backlog,
+            counts=self.counts,
         )
         self._framer = StreamFramer(measure_user_message)
 

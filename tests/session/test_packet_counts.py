@@ -85,6 +85,27 @@ class CountTests(SynchronousTestCase):
         self.assertEqual(acknowledged(driven), [packets[3], packets[5]])
 
 
+class SentPacketTests(SynchronousTestCase):
+    """L{TrafficCounts}: what a session has sent, by kind."""
+
+    def test_session_acknowledgements(self) -> None:
+        """Each SessionAck counts as one, and an acknowledgement that a message carries is none."""
+        driven = open_acceptor(window_size=4)
+        sent = driven.counts.sent
+        for received in (1, 2, 3, 4, 5):
+            driven.receive(user_packet())
+            self.assertEqual(sent.session_ack, received // 2)
+        driven.advance(9.9)
+        driven.send(user_packet())
+        driven.advance(30)
+        self.assertEqual((sent.session_ack, sent.user_message), (2, 1))
+        driven.receive(session_ack(session_header(received=1, sent=5)) + user_packet())
+        driven.advance(9)
+        self.assertEqual(sent.session_ack, 2)
+        driven.advance(1)
+        self.assertEqual(sent.session_ack, 3)
+
+
 class RewrittenStreamTests(SynchronousTestCase):
     """What the counts show of a stream in which another party removes and doubles whole packets."""
 

@@ -213,6 +213,8 @@ class AcknowledgingTests(SynchronousTestCase):
         driven.send(user_packet())
         taken = driven.take_written()
         self.assertEqual(taken[-16:], session_header(4, 1, recoverable_base=1, recoverable_flags=7))
+        driven.advance(30)
+        self.assertEqual(driven.take_written(), b"", "all four are counted, and three are named")
         driven.perform(driven.session.persisted(4, driven.now))
         driven.advance(30)
         self.assertEqual(acks(driven.take_written()), [(4, 4, 1, 1, 0, 64)])

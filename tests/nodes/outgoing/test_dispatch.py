@@ -21,6 +21,7 @@ from msmq.structures.packet.user_message_view import UserMessageView, measure_us
 from msmq.testing.streams import Conditions
 from msmq.wire.framer import StreamFramer
 from tests.builders import ALPHA
+from tests.manager.support import FaultyStore
 from tests.nodes.support import Node, NodesTestCase
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\"
@@ -156,7 +157,7 @@ class OneByOneTests(DispatchTestCase):
     def test_each_goes_when_the_one_before_is_done(self) -> None:
         """An acknowledged message is removed, and the next one is sent; each once, and never two at a time.
 
-        MQDMPR-3.1.7.1.29-01, MQDMPR-3.1.7.3.9-01, MQDMPR-3.1.7.3.9-03.
+        MQDMPR-3.1.7.1.29-01, MQDMPR-3.1.7.3.9-03.
         """
         for priority in (1, 2):
             for name in self.base_priorities:
@@ -184,6 +185,30 @@ class OneByOneTests(DispatchTestCase):
         self.wait("second", 0)
         self.clock.advance(60)
         self.assertEqual(self.sent(), ["third 0", "second 0", "third 0", "third 0"])
+
+
+class LoadingTests(DispatchTestCase):
+    """ALPHA keeps no stored packets in memory, and its store takes time to read them."""
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        return super().node(name, identifier, store=FaultyStore(), packet_memory=0, **kwargs)
+
+    def test_nothing_is_sent_while_a_message_is_being_sent(self) -> None:
+        """The session sends nothing else while a message is read for it, whatever comes meanwhile: of this
+        dispatch, and of another one (MQDMPR-3.1.7.3.9-01).
+        """
+        self.wait("second", 3, delivery=Delivery.RECOVERABLE)
+        self.wait("third", 7)
+        store = self.alpha.store
+        assert isinstance(store, FaultyStore)
+        store.is_slow = True
+        self.connect()
+        self.assertEqual(self.sent(), [])
+        self.wait("first", 7)
+        self.assertEqual(self.sent(), [])
+        store.catch_up()
+        self.clock.advance(1)
+        self.assertEqual(self.sent(), ["second 3", "first 7", "third 7"])
 
 
 class ManyQueuesTests(DispatchTestCase):

@@ -36,6 +36,8 @@ class CacheTests(SigningTestCase):
         self.assertEqual((len(self.arrived()), self.asked()), (3, 1))
         self.refused(self.signed(self.fields(), by=self.bob))
         self.assertEqual(self.asked(), 2)
+        self.refused(self.signed(self.fields(), security_id=OTHER_SID))
+        self.assertEqual(self.asked(), 2)
         self.clock.advance(1190)
         self.peer = self.dial()
         self.say(self.signed(self.fields()))

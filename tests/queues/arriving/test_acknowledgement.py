@@ -11,6 +11,7 @@ from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
@@ -54,6 +55,16 @@ class ClassTests(SynchronousTestCase):
             self.assertEqual(UserMessageView(packet).message_class, message_class)
             by_default = acknowledgement(message(), what, queue_manager=BETA)
             self.assertEqual(by_default is None, what in INSECURE)
+
+    def test_an_encrypted_body_is_left_out(self) -> None:
+        """It is the flag that says that a body is encrypted, whatever PrivacyLevel says (MQQB-3.1.7.15-13)."""
+        plain = message(body=b"in clear")
+        for level in (0, 5):
+            packet = with_encrypted_body(plain, EncryptedBody(b"cipher text", level, 0x6610, b"key"))
+            for view, body in ((plain, b"in clear"), (UserMessageView(packet), b"")):
+                answer = acknowledgement(view, MessageClass.NACK_Q_EXCEED_QUOTA, queue_manager=BETA)
+                assert answer is not None
+                self.assertEqual((answer.message.body, answer.message.body_type), (body, view.body_type))
 
     def test_insecure_classes(self) -> None:
         """[MS-MQQB] 5.1."""

@@ -488,13 +488,36 @@ class WayTests(CopyCase):
 
     def test_application_dead_letter_queue_of_the_system(self) -> None:
         """A system queue is not used for dead letters of an application: they go to the queue for all."""
-        for name in (".\\system$;journal", f"{self.queue.definition.path};journal"):
+        for name in (".\\system$;journal", f".\\{self.queue.definition.path};journal"):
             packet = asking(b"1", source=ALPHA).packet + kept_headers(name)
             self.alpha.put(self.outgoing(), UserMessageView(packet))
         self.alpha.later(SECONDS + 1)
         self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)] * 2)
         for journal in (self.journal, self.system(QueueSuffix.JOURNAL)):
             self.assertEqual(journal.positions, {})
+
+    def test_a_copy_that_is_removed(self) -> None:
+        """A copy that leaves a system queue unread becomes no dead letter, whatever its flags say: its
+        message was delivered.
+        """
+        queue = self.alpha.create("t", transactional=True)
+        self.alpha.put(queue, asking(b"1", transactional=True, journal=True, source=ALPHA))
+        self.receive(queue)
+        journal = self.system(QueueSuffix.JOURNAL)
+        [copy] = journal.peek(9)
+        self.assertTrue(self.alpha.view(copy).dead_letter)
+        self.alpha.purge(journal)
+        self.assertEqual((journal.positions, self.letters(QueueSuffix.DEADXACT)), ({}, []))
+
+    def test_application_dead_letter_queue_of_a_peer(self) -> None:
+        """Only a message of this queue manager names one of its queues: that of a peer means its own queue."""
+        own = self.alpha.create("failed")
+        for number, source in ((1, BETA), (2, ALPHA)):
+            packet = asking(b"%d" % number, source=source).packet + kept_headers(f".\\{own.definition.path}")
+            self.alpha.put(self.queue, UserMessageView(packet))
+        self.alpha.later(SECONDS)
+        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.alpha.bodies(own), [b"2"])
 
     def test_delivered_over_quota(self) -> None:
         """Without room there is no copy, and the message is delivered.

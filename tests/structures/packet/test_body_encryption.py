@@ -108,6 +108,13 @@ class EncryptedTests(SynchronousTestCase):
         self.assertFalse(is_encrypted(clear))
         self.assertIsNone(clear.security)
         self.assertEqual(clear.privacy_level, 5)
+        self.assertTrue(is_encrypted(UserMessageView(with_encrypted_body(view, encrypted(b"ydob", 0)))))
+        plain = UserMessage.from_bytes(user_packet(b"body"))
+        sender = SecurityHeader(sender_id_type=SenderIdType.SID, security_id=bytes(12))
+        known = UserMessageView(packet_of(attrs.evolve(plain, security=sender).completed()))
+        there = UserMessageView(with_encrypted_body(known, encrypted(b"ydob")))
+        back = UserMessageView(with_clear_body(there, b"body"))
+        self.assertEqual((back.security, back.privacy_level, is_encrypted(back)), (sender, 5, False))
 
     def test_the_sender_stays(self) -> None:
         """SecurityID, certificate and signature are in the packet that is encrypted, and after."""
