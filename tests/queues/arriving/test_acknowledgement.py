@@ -57,7 +57,7 @@ class ClassTests(SynchronousTestCase):
             self.assertEqual(by_default is None, what in INSECURE)
 
     def test_an_encrypted_body_is_left_out(self) -> None:
-        """It is the flag that says that a body is encrypted, whatever PrivacyLevel says (MQQB-3.1.7.15-13)."""
+        """The flag says that a body is encrypted, whatever PrivacyLevel says (MQQB-3.1.7.15-13)."""
         plain = message(body=b"in clear")
         for level in (0, 5):
             packet = with_encrypted_body(plain, EncryptedBody(b"cipher text", level, 0x6610, b"key"))

@@ -510,7 +510,7 @@ class WayTests(CopyCase):
         self.assertEqual((journal.positions, self.letters(QueueSuffix.DEADXACT)), ({}, []))
 
     def test_application_dead_letter_queue_of_a_peer(self) -> None:
-        """Only a message of this queue manager names one of its queues: that of a peer means its own queue."""
+        """Only a message of this queue manager names one of its queues; that of a peer names the peer's."""
         own = self.alpha.create("failed")
         for number, source in ((1, BETA), (2, ALPHA)):
             packet = asking(b"%d" % number, source=source).packet + kept_headers(f".\\{own.definition.path}")
