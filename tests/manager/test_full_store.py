@@ -40,7 +40,10 @@ class FullStoreTests(ManagerTestCase):
         self.assertTrue(self.service.inspection.status().throttled)
 
     def test_it_ends_by_itself(self) -> None:
-        """A few seconds after there is space again everything is taken, and nothing of the probe is left."""
+        """A few seconds after there is space again everything is taken, and nothing of the probe is left.
+
+        MQDMPR-3.1.7.2.6-01.
+        """
         self.fill()
         self.clock.advance(60)
         self.assertTrue(self.service.inspection.status().throttled)

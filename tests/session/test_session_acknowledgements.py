@@ -101,13 +101,17 @@ class AcknowledgingTests(SynchronousTestCase):
         self.assertEqual(acks(driven.take_written()), [(3, 3, 0b1, 0, 0, 64)])
 
     def test_a_recoverable_message_shortens_the_timer(self) -> None:
-        """The negotiated time of recoverable messages takes over (MQQB-3.1.5.8.7-05)."""
-        driven = open_acceptor()
-        driven.receive(user_packet())
-        driven.receive(user_packet(recoverable=True))
-        driven.perform(driven.session.persisted(1, driven.now))
-        driven.advance(0.5)
-        self.assertEqual(acks(driven.take_written()), [(2, 1, 1, 0, 0, 64)])
+        """The negotiated time of recoverable messages takes over, whether they are stored by then or not.
+
+        MQQB-3.1.5.8.7-05.
+        """
+        for stored, named in ((1, (1, 1)), (0, (0, 0))):
+            driven = open_acceptor()
+            driven.receive(user_packet())
+            driven.receive(user_packet(recoverable=True))
+            driven.perform(driven.session.persisted(stored, driven.now))
+            driven.advance(0.5)
+            self.assertEqual(acks(driven.take_written()), [(2, *named, 0, 0, 64)])
 
     def test_thirty_two_recoverables_are_acknowledged_at_once(self) -> None:
         """The flags name no more than 32 (MQQB-3.1.5.8.7-01, MQQB-3.1.5.8.7-02)."""

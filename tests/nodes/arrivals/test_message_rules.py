@@ -422,7 +422,7 @@ class ClassTests(ScriptedTestCase):
     def test_kinds_of_queues(self) -> None:
         """A queue takes messages of its own kind; the others are refused with the reason.
 
-        MQDMPR-3.1.1.2-12.
+        MQDMPR-3.1.1.2-12, MQDMPR-3.1.1.12-11.
         """
         paths = [self.queue(self.beta), self.queue(self.beta, "payments", transactional=True)]
         for path, name, is_transactional, refusal in (

@@ -42,7 +42,10 @@ class WaysTests(ScriptedTestCase):
         stop()
 
     def test_message_identifiers_come_round(self) -> None:
-        """After the last of them the first is given again, and both messages arrive (MQQB-3.1.1.3-11)."""
+        """After the last of them the first is given again, and both messages arrive: 0 is not given.
+
+        MQQB-3.1.1.3-11, MQQB-3.1.7.1.1-01.
+        """
         path = self.queue(self.beta)
         model = self.alpha.model
         model.take_message_ids(0xFFFFFFFE - model.take_message_ids(1))

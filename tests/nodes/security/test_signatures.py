@@ -383,7 +383,10 @@ class ArrivingTests(SigningTestCase):
         )
 
     def test_the_sender_is_notified(self) -> None:
-        """A refused transactional message draws a FinalAck of its class (MQQB-3.1.5.8.3-06)."""
+        """A refused transactional message draws a FinalAck of its class.
+
+        MQQB-3.1.5.8.3-06, MQDMPR-3.1.1.12-11.
+        """
         from tests.nodes.scripted import transactional
 
         packet = transactional(b"1", (1 << 32, 1, 0))

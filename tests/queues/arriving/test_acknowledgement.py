@@ -66,6 +66,18 @@ class ClassTests(SynchronousTestCase):
                 assert answer is not None
                 self.assertEqual((answer.message.body, answer.message.body_type), (body, view.body_type))
 
+    def test_none_requested(self) -> None:
+        """Without a request there is none, of any class, though an administration queue is named.
+
+        MQDMPR-3.1.1.12-31.
+        """
+        packet = bytearray(message().packet)
+        packet[message().properties_offset] = 0
+        view = UserMessageView(bytes(packet))
+        self.assertEqual((view.acknowledge, view.admin_format_name()), (0, ADMIN))
+        for what in MessageClass:
+            self.assertIsNone(acknowledgement(view, what, queue_manager=BETA, send_insecure=True))
+
     def test_insecure_classes(self) -> None:
         """[MS-MQQB] 5.1."""
         self.assertEqual(set(INSECURE), {0x8000, 0x8004, 0x8006, 0x8007, 0x800B})

@@ -290,7 +290,7 @@ class QuotaTests(SynchronousTestCase):
     def test_flow_control(self) -> None:
         """Throttled, it takes nothing: status 2.
 
-        MQDMPR-3.1.7.2.5-01 MQDMPR-3.1.7.2.6-01 MQDMPR-3.1.7.1.9-01
+        MQDMPR-3.1.7.2.5-01 MQDMPR-3.1.7.1.9-01
         """
         alpha = model(quota=0xFFFFFFFF)
         queue = create(alpha)
