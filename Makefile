@@ -55,12 +55,16 @@ faults: $(INSTALLED)
 		tests.storage.log.test_read_only_remount tests.storage.log.test_scrubbing tests.storage.sqlite.test_sqlite_flips \
 		tests.storage.postgresql.test_postgresql_damage
 
-# Thousands of simulated networks, enterprises and histories of queue managers, others each time: half an hour.
-# The suite has a few hundred of them.
+# Thousands of simulated networks, enterprises and histories of queue managers, others each time, then a tenth as
+# many examples of each other test that draws what it tries: most of an hour.  The suite has a sample of each.
+SOAK ?= $(or $(MSMQ_SOAK),3000)
 soak: $(INSTALLED)
-	MSMQ_SOAK=$${MSMQ_SOAK:-3000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+	MSMQ_SOAK=$(SOAK) $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_soak tests.nodes.test_any_network tests.nodes.routes.test_any_gates \
 		tests.manager.test_any_history tests.manager.applications.test_any_keys tests.routing.test_any_enterprise
+	MSMQ_SOAK=$$(($(SOAK) / 10)) $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_soak_examples $(sort $(shell grep -rlE '@given|import examples|RuleBasedStateMachine' tests \
+		--include='test_*.py' | grep -v '^tests/pipeline/jobs'))
 
 # SIMULATE estates of queue managers, each with every fault under a seed of its own, in JOBS processes: ten thousand
 # in ten minutes on two cores.  FIRST is the first seed, by default another each time; a seed that fails is shrunk,

@@ -8,12 +8,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge.flight import FlightState, RouteFlight
 from tests.bridge.route_model import RouteModel
+from tests.samples import examples
 
 
 class FlightModelTests(SynchronousTestCase):
     """Every order of confirmations, returns, refusals, losses and restarts."""
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(
         st.lists(st.integers(0, 13), max_size=60),
         st.frozensets(st.integers(0, 7), max_size=2),

@@ -12,6 +12,7 @@ from msmq.control.server.messages.message_records import MessageWriter, record_h
 from msmq.queues.arriving.message import Delivery
 from msmq.structures.names.format_name import parse_format_name
 from tests.control.support import ORDERS, ControlTestCase
+from tests.samples import examples
 
 PROPERTIES = st.fixed_dictionaries(
     {},
@@ -43,7 +44,7 @@ class WriterTests(ControlTestCase):
             self.assertEqual(record.body, bytes(message.view.body) + message.view.extension)
 
     @given(st.lists(st.tuples(PROPERTIES, st.sampled_from([b"", b"1", b"22", bytes(70)])), min_size=1))
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(15), deadline=None)
     def test_any_messages(self, messages: list[tuple[dict[str, Any], bytes]]) -> None:
         """After any earlier messages, a message is written as if it were the only one."""
         self.run_to_end(self.service.purge_queue(ORDERS))

@@ -9,7 +9,6 @@ C{MSMQ_SOAK} overrides the number of histories.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -36,8 +35,9 @@ from msmq.testing.network import Network
 from tests.builders import ALPHA
 from tests.manager.support import BROKEN, DEADLETTER, DEADXACT, FULL, FaultyStore
 from tests.nodes.support import Node
+from tests.samples import examples
 
-HISTORIES = int(os.environ.get("MSMQ_SOAK", "100"))
+HISTORIES = examples(40)
 
 ORDERS = ".\\private$\\orders"
 PAYMENTS = ".\\private$\\payments"

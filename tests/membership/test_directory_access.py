@@ -54,6 +54,7 @@ from tests.membership.directory_builders import (
     play,
     replies,
 )
+from tests.samples import examples
 
 PRIVATE = QueueObject(identifier=UUID(int=2), pathname="ALPHA\\private$\\x", queue_type=QueueType.PRIVATE)
 PARIS = SiteObject(identifier=SITE, name="paris")
@@ -455,6 +456,8 @@ class HistoryTests(SynchronousTestCase):
 
     def test_any_history(self) -> None:
         """A queue manager that is offline is always about to try again."""
-        DirectoryHistory.TestCase.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+        DirectoryHistory.TestCase.settings = settings(
+            max_examples=examples(40), stateful_step_count=20, deadline=None
+        )
         case = DirectoryHistory.TestCase("runTest")
         case.runTest()

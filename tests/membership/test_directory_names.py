@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -248,7 +248,6 @@ class ExpandFormatNameTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, play, expand_format_name(access(), ()))
 
     @given(st.lists(st.lists(st.sampled_from([*LISTS, *QUEUES]), max_size=5), min_size=5, max_size=5))
-    @settings(max_examples=100)
     def test_any_lists(self, contents: list[list[FormatName]]) -> None:
         """Lists that contain each other in any way yield the queues that can be reached, each once."""
         members = dict(zip(LISTS, contents, strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -403,7 +403,6 @@ class KeepingTests(SynchronousTestCase):
     """Serialization in the store."""
 
     @given(directory_objects())
-    @settings(max_examples=100)
     def test_any_object(self, kept: DirectoryObject) -> None:
         """An object comes back as it was."""
         packed = from_json("x", to_json(pack_object(kept)))

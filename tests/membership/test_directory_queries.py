@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -56,7 +56,6 @@ class FilterTests(SynchronousTestCase):
         self.assertEqual(self.costs(), [1, 2, 3])
 
     @given(st.lists(st.tuples(st.sampled_from(FilterOperator), st.integers(0, 4)), max_size=4))
-    @settings(max_examples=100)
     def test_all_have_to_match(self, expressions: list[tuple[FilterOperator, int]]) -> None:
         """The result of several expressions is the intersection of their results."""
         filters = [AttributeFilter("actual_cost", *expression) for expression in expressions]

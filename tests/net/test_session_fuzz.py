@@ -32,6 +32,7 @@ from tests.builders import (
     user_packet,
 )
 from tests.nodes.support import Node
+from tests.samples import examples
 from tests.vectors import vector
 
 HERE = "OS:beta\\private$\\orders"
@@ -256,7 +257,7 @@ class SessionFuzzTests(SynchronousTestCase):
         """Any data, before the handshake or after it."""
         self.run_conversation(steps, is_initiator=is_initiator, opened=opened)
 
-    @settings(max_examples=300)
+    @settings(max_examples=examples(75))
     @given(conversations(damaged()), st.booleans(), MOSTLY)
     def test_damaged_streams(self, steps: list[object], is_initiator: bool, opened: bool) -> None:
         """Good packets in any order, damaged or not, in any chunks, at any time."""

@@ -21,8 +21,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.structures.packet.base_header import INFINITE
 from tests.nodes.any_network import DESTINATIONS, QUEUES, World
 from tests.nodes.promises import PromiseChecker
+from tests.samples import examples
 
-RUNS = int(os.environ.get("MSMQ_SOAK", "300"))
+RUNS = examples(60)
 HEALING = 1500.0
 """Seconds after which everything has arrived; less than a history of duplicates lasts."""
 

@@ -16,6 +16,7 @@ from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure, Removal
 from msmq.queues.queue import MessagePosition
 from tests.queues.builders import NOW, arriving, create, model
+from tests.samples import examples
 
 FOREVER = 0xFFFFFFFF
 LIVES = (FOREVER, 0, 3, 20)
@@ -200,6 +201,8 @@ class AnyHistoryTests(SynchronousTestCase):
 
     def test_queue(self) -> None:
         """A queue behaves as a sorted set of messages would, over any sequence of calls."""
-        QueueHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+        QueueHistory.TestCase.settings = settings(
+            max_examples=examples(50), stateful_step_count=40, deadline=None
+        )
         case = QueueHistory.TestCase("runTest")
         case.runTest()

@@ -28,6 +28,7 @@ from tests.queues.builders import ORDERS
 from tests.queues.reading.cursor_use import CursorUse
 from tests.queues.simulated_store import Store
 from tests.queues.simulation import Alpha
+from tests.samples import examples
 
 FOREVER = 0xFFFFFFFF
 LETTERS = (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
@@ -473,6 +474,8 @@ class ManagerHistoryTests(SynchronousTestCase):
 
     def test_queue_manager(self) -> None:
         """Over any sequence of calls, failures of the store and crashes."""
-        ManagerHistory.TestCase.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)
+        ManagerHistory.TestCase.settings = settings(
+            max_examples=examples(40), stateful_step_count=50, deadline=None
+        )
         case = ManagerHistory.TestCase("runTest")
         case.runTest()

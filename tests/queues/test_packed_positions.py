@@ -17,6 +17,7 @@ from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from tests.queues.builders import arriving
 from tests.queues.simulation import Alpha
+from tests.samples import examples
 
 LEVELS = (3, 4)
 CHUNK = 8
@@ -59,7 +60,7 @@ class PackedPositionTests(SynchronousTestCase):
         self.patch(packed_positions, "SHORTEST", 2)
 
     @given(STEPS, st.booleans())
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     def test_any_steps(self, steps: list[tuple[str, int]], is_restored: bool) -> None:
         """After any operations, the queue finds what a sorted list finds, and messages expire in time."""
         rows = [(*row[:3], row[0] % 7 or None, *row[4:]) for row in messages()] if is_restored else []

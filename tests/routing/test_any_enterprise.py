@@ -5,7 +5,6 @@ C{MSMQ_SOAK} is the number of enterprises of each kind where it shall be another
 
 from __future__ import annotations
 
-import os
 from itertools import pairwise
 from uuid import UUID
 
@@ -26,8 +25,9 @@ from msmq.routing.table import RoutingTable, is_site_gate, routing_table
 from msmq.routing.topology import Topology
 from tests.routing.enterprises import Plan, neglected, well_kept
 from tests.routing.pseudocode import Pseudocode, cheapest_by_trying
+from tests.samples import examples
 
-ENTERPRISES = int(os.environ.get("MSMQ_SOAK", "150"))
+ENTERPRISES = examples(40)
 NOBODY = UUID(int=0xDEAD)
 
 any_enterprise = settings(

@@ -12,6 +12,7 @@ from msmq.session.outgoing import OutgoingPacket
 from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
 from tests.builders import ALPHA, BETA, GAMMA, NULL
+from tests.samples import examples
 from tests.session.support import (
     START,
     Driven,
@@ -110,7 +111,7 @@ class MachineTests(SynchronousTestCase):
         expected = {(state.value, happens) for state in SessionState for happens in inputs}
         self.assertEqual(answered, expected)
 
-    @settings(max_examples=300)
+    @settings(max_examples=examples(100))
     @given(st.booleans(), st.booleans(), st.lists(STEPS, max_size=40))
     def test_never_raises(self, is_initiator: bool, backlog: bool, steps: list[tuple[str, object]]) -> None:
         """Any sequence of packets, timers, sends and disconnects leaves it in one of its states."""
@@ -122,7 +123,7 @@ class MachineTests(SynchronousTestCase):
             self.assertIn(driven.session.state, SessionState)
             self.assertLessEqual(driven.session.statistics.unacknowledged, 64)
 
-    @settings(max_examples=200)
+    @settings(max_examples=examples(60))
     @given(st.lists(STEPS, max_size=30))
     def test_returns_every_message_once(self, steps: list[tuple[str, object]]) -> None:
         """A sent message is acknowledged or returned at the end, and never both."""

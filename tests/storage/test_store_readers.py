@@ -37,6 +37,7 @@ from msmq.storage.sqlite.database import FileDatabase
 from msmq.testing.contracts.store_contract import BILLS, ORDERS
 from tests.builders import user_packet
 from tests.pipeline.stores import write_postgresql, write_sqlite
+from tests.samples import examples
 from tests.servers.postgresql import shared_server
 from tests.storage.log.support import LogTestCase
 from tests.storage.policies import policy_of
@@ -480,7 +481,7 @@ class WithoutBodyTests(SynchronousTestCase):
     """A packet of which only the beginning was read."""
 
     @given(user_packets(), st.integers(0, 400))
-    @settings(max_examples=200)
+    @settings(max_examples=examples(50))
     def test_headers_are_the_same(self, packet: bytes, head: int) -> None:
         """If there is an answer, its headers are those of the whole packet."""
         found = without_body(packet[:head], max(head, len(packet)))

@@ -26,6 +26,7 @@ from msmq.transfer.incoming_stream import Verdict
 from msmq.transfer.outgoing_streams import OutgoingStreams
 from msmq.transfer.stream_changes import AckOutcome
 from tests.builders import ALPHA, BETA
+from tests.samples import examples
 from tests.transfer.support import START, Position, Receiver, transactional_packet
 
 SETTINGS = SessionSettings(unacknowledged_messages=12, order_ack_messages=5)
@@ -372,7 +373,7 @@ class ExactlyOnceTests(SynchronousTestCase):
 
     def test_long_lives(self) -> None:
         """The same for longer histories, in each of which some steps are frequent and others never occur."""
-        for seed in range(500):
+        for seed in range(examples(150)):
             chance = Random(seed)
             weights = [chance.random() * (chance.random() < 0.8) for _ in STEPS]
             names = chance.choices(STEPS, weights, k=chance.randint(1, 150))

@@ -17,6 +17,7 @@ from msmq.control.server.messages.message_records import MessageWriter, record_h
 from msmq.control.server.sending.slices import cost
 from tests.control.support import ORDERS, Caller, ControlTestCase
 from tests.control.test_message_records import PROPERTIES
+from tests.samples import examples
 
 BODIES = st.lists(st.binary(max_size=5), min_size=1, max_size=20)
 
@@ -79,7 +80,7 @@ class WriterTests(ControlTestCase):
             min_size=1,
         )
     )
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=examples(10), deadline=None)
     def test_any_messages(self, messages: list[tuple[dict[str, Any], bytes, int]]) -> None:
         """A reader of runs gets the messages that a reader of single records gets, key by key."""
         self.run_to_end(self.service.purge_queue(ORDERS))

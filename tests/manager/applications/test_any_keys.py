@@ -8,7 +8,6 @@ C{MSMQ_SOAK} overrides the number of histories.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,8 +22,9 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError
 from tests.manager.support import ManagerTestCase
+from tests.samples import examples
 
-HISTORIES = int(os.environ.get("MSMQ_SOAK", "150"))
+HISTORIES = examples(50)
 
 KEYS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4)
 STEPS = st.lists(

@@ -5,7 +5,6 @@ C{MSMQ_SOAK} is the number of runs where it shall be another than usual.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TypeAlias
 from uuid import UUID
@@ -18,8 +17,9 @@ from tests.nodes.routes.test_backups import BRANCH, HEAD, NORTH, SOUTH, BranchEn
 from tests.nodes.routes.test_routing import LINKS, EnterpriseTestCase
 from tests.nodes.scripted import DEADLETTER
 from tests.nodes.support import ADDRESSES
+from tests.samples import examples
 
-RUNS = int(os.environ.get("MSMQ_SOAK", "40"))
+RUNS = examples(15)
 
 Step: TypeAlias = tuple[str, str, int]
 

@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.body_shapes import DEEPEST, MOST_FIELDS, MOST_PATHS, BodyShape, parent_of, paths_of
 from msmq.pipeline.typed_bodies import typed_column
+from tests.samples import examples
 
 ORDER = pyarrow.struct(
     [
@@ -97,7 +98,7 @@ class TypedColumnTests(SynchronousTestCase):
             min_size=1,
         )
     )
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(20), deadline=None)
     def test_any_bodies(self, bodies: list[dict[str, Any]]) -> None:
         """Of valid bodies the values are those of Arrow's own reader of JSON."""
         type_ = pyarrow.struct([field for field in ORDER if field.name not in ("total", "placed")])

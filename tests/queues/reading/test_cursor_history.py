@@ -20,6 +20,7 @@ from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueAccessType
 from msmq.queues.reading.seek import END, START, MessageSeekAction
 from msmq.structures.status import Status
 from tests.queues.builders import NOW, ORDERS, arriving, create, model
+from tests.samples import examples
 
 FOREVER = 0xFFFFFFFF
 VIEWS = {
@@ -419,6 +420,8 @@ class CursorHistoryTests(SynchronousTestCase):
 
     def test_cursors(self) -> None:
         """Cursors and waits find what a naive search would find, over any sequence of calls."""
-        CursorHistory.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+        CursorHistory.TestCase.settings = settings(
+            max_examples=examples(50), stateful_step_count=40, deadline=None
+        )
         case = CursorHistory.TestCase("runTest")
         case.runTest()

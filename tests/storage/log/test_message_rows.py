@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.storage.log.core import message_rows
 from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import MESSAGE_ROW
+from tests.samples import examples
 
 IDS = st.integers(0, 40) | st.integers(0, 7).map(lambda level: level << 56) | st.integers(0, (1 << 64) - 1)
 
@@ -176,7 +177,7 @@ class RowsTests(SynchronousTestCase):
     def test_any_history(self) -> None:
         """After any puts and removals the rows are those of a dictionary."""
         machine = Machine.TestCase
-        machine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+        machine.settings = settings(max_examples=examples(25), stateful_step_count=30, deadline=None)
         machine().runTest()
 
     def test_removed_and_put_again(self) -> None:

@@ -33,6 +33,7 @@ from msmq.structures.packet.user_message_view import (
 )
 from msmq.structures.status import MQError
 from tests.builders import ALPHA, BETA, GAMMA, base_header, session_header, user_packet
+from tests.samples import examples
 from tests.strategies import packet_of, spoilt_packets, user_messages, user_packets
 from tests.vectors import vector
 
@@ -130,7 +131,7 @@ class UserMessageViewTests(SynchronousTestCase):
         self.assert_agrees(view, message)
         self.assertEqual(view.parse(), message)
 
-    @settings(max_examples=600)
+    @settings(max_examples=examples(150))
     @given(spoilt_packets())
     @example(user_packet(b"x", label="A\u0100B"))
     @example(user_packet(b"x", destination="A\u0100B"))
