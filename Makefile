@@ -43,7 +43,9 @@ test-quick: $(INSTALLED)
 # sample: ten minutes or more. It prints what it has tried.
 crash: $(INSTALLED)
 	MSMQ_CRASH=1 $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_crash tests.storage.sqlite.test_sqlite_crash tests.storage.log.test_crash tests.storage.log.test_power_cut tests.storage.migration.test_killed tests.faults.test_kills \
+		--temp-directory=_trial_temp_crash tests.storage.sqlite.test_sqlite_crash tests.storage.log.test_crash tests.storage.log.test_power_cut \
+		tests.storage.postgresql.test_postgresql_crash tests.storage.postgresql.test_postgresql_history \
+		tests.storage.sqlite.test_sqlite_history tests.storage.log.test_history tests.storage.migration.test_killed tests.faults.test_kills \
 		tests.faults.test_order tests.faults.test_power_cut tests.broker.test_kills \
 		tests.broker.test_any_history
 

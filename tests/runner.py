@@ -29,6 +29,9 @@ import psutil
 from twisted.scripts import trial
 from twisted.trial._dist.disttrial import DistTrialRunner, WorkerPool
 
+# Modules of tests take their settings of hypothesis when they are imported.
+from tests import samples as samples
+
 WORKER: Final = ["-m", "tests.worker"]
 """What a worker runs, of the interpreter's arguments."""
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 from twisted.trial import _synctest
 from twisted.trial._dist import workertrial
 
+# This program is imported before trial is, so the settings of hypothesis are not loaded by the package.
+from tests import samples as samples
 from tests.servers.forking import make_segments_small
 
 YOUNG: Final = 20_000

@@ -23,7 +23,7 @@ from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node, NodesTestCase
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\"
-HISTORIES = 600 if IS_THOROUGH else 12
+HISTORIES = 600 if IS_THOROUGH else 6
 STEPS = 25
 QUEUES = {"orders": False, "payments": True}
 

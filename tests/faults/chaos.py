@@ -273,7 +273,8 @@ class Chaos:
                         raise
                     self._stop.wait(0.05)
             if not count:
-                self._stop.wait(0.02)
+                # Each look is a request for each queue.
+                self._stop.wait(0.1)
 
     def _receive_from(self, number: int, queue: str, chance: Random) -> int:
         server, ledger = self._ends[number], self.ledger
@@ -387,7 +388,7 @@ class Chaos:
         """Wait until everything has arrived and been acknowledged."""
         deadline = time.monotonic() + PATIENCE
         while not (self.ledger.is_complete and self._is_settled()):
-            if self._stop.wait(0.05):
+            if self._stop.wait(0.2):
                 return
             if time.monotonic() > deadline:
                 self.ledger.faults.append("it does not end")

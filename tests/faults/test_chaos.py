@@ -27,12 +27,12 @@ SEED = os.environ.get("MSMQ_CHAOS_SEED", "")
 
 def plan() -> Plan:
     """As the environment has it."""
-    messages = int(SIZE or 600)
+    messages = int(SIZE or 300)
     return Plan(
         seed=int(SEED) if SEED else random.SystemRandom().getrandbits(32) if SIZE else 20261121,
         messages=messages,
         queues=10 if messages > 1000 else 5,
-        kills=max(3, messages // 250),
+        kills=max(2, messages // 250),
         disturbances=messages // 50,
     )
 

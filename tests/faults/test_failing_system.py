@@ -248,7 +248,7 @@ class FailingSystemTests(FailingSystemTestCase):
 
     def test_first_life(self) -> None:
         """Every write of a server that begins with nothing."""
-        self.live_with_faults(first_life, stride=67)
+        self.live_with_faults(first_life, stride=131)
 
     def test_space_comes_back(self) -> None:
         """On a disk that was full messages are accepted again, without intervention."""
@@ -279,7 +279,7 @@ class FailingSystemTests(FailingSystemTestCase):
 
     def test_checkpoint(self) -> None:
         """Writes of one that brings its log into the file while it works."""
-        self.live_with_faults(busy_life, before=first_life, stride=9001, thorough=211)
+        self.live_with_faults(busy_life, before=first_life, stride=18_001, thorough=211)
 
 
 class LogFailingSystemTests(FailingSystemTestCase):
@@ -298,7 +298,7 @@ class LogFailingSystemTests(FailingSystemTestCase):
 
     def test_first_life(self) -> None:
         """Every write of a server that begins with nothing."""
-        self.live_with_faults(first_life, stride=89)
+        self.live_with_faults(first_life, stride=151)
 
     def test_after_a_kill(self) -> None:
         """Every write of one that was killed and starts again."""
@@ -306,7 +306,7 @@ class LogFailingSystemTests(FailingSystemTestCase):
 
     def test_many_segments(self) -> None:
         """Writes of one that goes through many segments and writes checkpoints."""
-        self.live_with_faults(busy_life, before=first_life, stride=397, thorough=11)
+        self.live_with_faults(busy_life, before=first_life, stride=701, thorough=11)
 
 
 def copy_home(home: Path, target: Path) -> None:

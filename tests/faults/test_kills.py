@@ -18,8 +18,8 @@ from tests.faults.history import History
 from tests.faults.inventory import Inventory, Logs
 from tests.faults.server import PROJECT, ServerTestCase
 
-KILLS = 300 if IS_THOROUGH else 20
-LOG_KILLS = 1000 if IS_THOROUGH else 8
+KILLS = 300 if IS_THOROUGH else 8
+LOG_KILLS = 1000 if IS_THOROUGH else 6
 SEED = 20261121
 
 

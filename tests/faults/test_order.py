@@ -8,15 +8,17 @@ from pathlib import Path
 
 from msmq.control.client.client import ControlClient, Delivered, Receipt
 from msmq.control.protocol.records import StreamRecord
-from tests.faults import tell
+from tests.faults import IS_THOROUGH, tell
 from tests.faults.order import TRACED, Disk, early_acknowledgements, early_answers, mark
 from tests.faults.scenario import ORDERS
 from tests.faults.server import ServerProcess, ServerTestCase
-from tests.faults.tracing import FILTER, Call, read_log, tracer, why_not
+from tests.faults.tracing import FILTERED, Call, read_log, tracer, why_not
 
 SENDERS = 8
-SENDS = 20
+SENDS = 20 if IS_THOROUGH else 5
 """Of each sender, of one message to five each."""
+
+TRANSFERRED = 500 if IS_THOROUGH else 120
 
 REMOTE = "DIRECT=OS:BETA\\private$\\orders"
 
@@ -36,7 +38,7 @@ class OrderTestCase(ServerTestCase):
         name: str = "ALPHA",
         environment: Mapping[str, str] | None = None,
     ) -> ServerProcess:
-        around = tracer(self.log, TRACED, FILTER, "-s", "1100000")
+        around = tracer(self.log, TRACED, *FILTERED, "-s", "1100000")
         server = self.server(
             storage=storage or self.storage,
             name=name,
@@ -95,7 +97,7 @@ class OrderTestCase(ServerTestCase):
     def check_acknowledgements(self) -> None:
         """No session acknowledgement leaves before the messages that it names are on the disk."""
         server = self.traced(name="BETA")
-        marks = [mark(number) for number in range(500)]
+        marks = [mark(number) for number in range(TRANSFERRED)]
         self.transfer(server, marks)
         self.assertEqual(early_acknowledgements(self.calls(server), marks), [])
 

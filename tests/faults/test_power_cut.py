@@ -23,12 +23,15 @@ from tests.faults.power import TRACED, Disk
 from tests.faults.scenario import ORDERS
 from tests.faults.server import ServerTestCase
 from tests.faults.small_log import SMALL_LOG, succeeded
-from tests.faults.tracing import FILTER, Call, read_log, tracer, why_not
+from tests.faults.tracing import FILTERED, Call, read_log, tracer, why_not
 from tests.storage.policies import policy_of
 
 SENDERS = 4
 SENDS = 25 if IS_THOROUGH else 5
-CUTS = 1000 if IS_THOROUGH else 8
+CUTS = 1000 if IS_THOROUGH else 5
+BODY = 20_000 if IS_THOROUGH else 6_000
+"""Bytes of each message, which are several pages and sectors."""
+
 LIKELIHOODS = (0, 0.5, 0.95, 1)
 """How much of what is not synchronised comes on the disk: nothing, some, nearly all, all."""
 
@@ -94,7 +97,7 @@ class PowerCutTestCase(ServerTestCase):
     def live(self, storage: str, environment: Mapping[str, str] | None = None) -> None:
         """Have a server work, and see what it asked of the system."""
         log = self.home / "log"
-        around = tracer(log, f"{TRACED},sendto,recvmsg", FILTER, "-s", "2000000")
+        around = tracer(log, f"{TRACED},sendto,recvmsg", *FILTERED, "-s", "2000000")
         server = self.server(storage=storage, environment=environment, tracer=around)
         self.assertTrue(server.is_ready(), server.output)
         identifiers, receipts = self.load(server.client)
@@ -215,7 +218,7 @@ def _send(client: ControlClient, sender: int) -> list[tuple[str, str]]:
     header = {"destination": ORDERS, "delivery": "recoverable"}
     for number in range(SENDS):
         marks = [mark(sender * 1000 + number * 10 + more) for more in range(number % 5 + 1)]
-        bodies = (text.ljust(20_000).encode() for text in marks)
+        bodies = (text.ljust(BODY).encode() for text in marks)
         found += zip(marks, client.send(StreamRecord(header, body) for body in bodies), strict=True)
     return found
 

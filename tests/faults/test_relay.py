@@ -12,7 +12,7 @@ from tests.faults.test_chaos import SIZE, ChaosTestCase, plan
 from tests.servers.own_address import own_address
 from tests.servers.postgresql import shared_server
 
-MESSAGES = 40
+MESSAGES = 24
 """Fewer than of a pair: each is stored three times."""
 SCHEMA = "chaos_relay"
 

@@ -9,7 +9,7 @@ from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
 from tests.storage.log.support import LogTestCase
 
-KILLS = 300 if IS_THOROUGH else 20
+KILLS = 300 if IS_THOROUGH else 8
 
 
 class KilledTests(LogTestCase):

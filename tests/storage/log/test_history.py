@@ -11,11 +11,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces import IMessageStore
 from msmq.storage.log import LogMessageStore
 from msmq.testing.contracts.store_history import StoreHistoryContract, TurnedReactor
+from tests.faults import IS_THOROUGH
 from tests.storage.policies import policy_at
 
 
 class LogHistoryTests(StoreHistoryContract, SynchronousTestCase):
     """A log against the store in memory."""
+
+    histories = 15 if IS_THOROUGH else 6
 
     def setUp(self) -> None:
         self.home = Path(self.mktemp()).absolute()

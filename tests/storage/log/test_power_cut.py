@@ -19,9 +19,9 @@ from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
 from tests.storage.log.support import LogTestCase
 
-LINES = 1200 if IS_THOROUGH else 160
+LINES = 1200 if IS_THOROUGH else 120
 LIKELIHOODS = (0, 0.5, 0.9, 1)
-CUTS = 1_000_000 if IS_THOROUGH else 12
+CUTS = 1_000_000 if IS_THOROUGH else 6
 """The calls that are tried, of those that change or synchronise a file."""
 SEED = 20261122
 

@@ -55,7 +55,7 @@ class KilledMigrationTests(TestCase):
         self.home = Path(self.mktemp()).absolute()
         self.home.mkdir()
         places = store_location_of(source, self.home), store_location_of(target, self.home)
-        await filled(places[0], everything(1000))
+        await filled(places[0], everything(1000 if IS_LONG else 300))
         before = digest(places[0])
         killed = 0
         for step, seconds in kills:
@@ -75,7 +75,7 @@ class KilledMigrationTests(TestCase):
 
     async def check_steps(self, source: str, target: str) -> None:
         """Kill processes after one step each, for all steps that there are."""
-        for step in range(2, 100, 1 if IS_LONG else 7):
+        for step in range(2, 100, 1 if IS_LONG else 11):
             if not await self.check_kills(source, target, [(step, 0.0), (2, 0.0)]):
                 self.assertGreater(step, 10)
                 return
@@ -94,7 +94,7 @@ class KilledMigrationTests(TestCase):
         self.addCleanup(self.note, seed)
         chance = random.Random(seed)
         for _ in range(40 if IS_LONG else 1):
-            kills = [(0, chance.uniform(0.01, 0.4)) for _ in range(5)]
+            kills = [(0, chance.uniform(0.01, 0.4)) for _ in range(5 if IS_LONG else 3)]
             await self.check_kills("sqlite", "log", kills)
 
     def note(self, seed: int) -> None:

@@ -12,13 +12,14 @@ from msmq.persistence.snapshot import Snapshot
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reader import DatabaseReader
 from msmq.testing.contracts.message_store import ORDERS
+from tests.faults import IS_THOROUGH
 from tests.servers.postgresql import PostgresqlServer, shared_server
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
 from tests.storage.policies import policy_of
 from tests.storage.postgresql.postgresql_support import PostgresqlTestCase, address_of, event
 
-KILLS = 8
+KILLS = 40 if IS_THOROUGH else 4
 
 
 class ServerKilledTests(PostgresqlTestCase):

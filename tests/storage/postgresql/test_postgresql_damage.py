@@ -18,7 +18,7 @@ from tests.faults import IS_THOROUGH, tell
 from tests.servers.postgresql import shared_server
 from tests.storage.postgresql.postgresql_support import PostgresqlTestCase, address_of
 
-FLIPS: Final = 10_000 if IS_THOROUGH else 24
+FLIPS: Final = 10_000 if IS_THOROUGH else 12
 SEED: Final = 20261123
 BYTES: Final = {
     "message": ("packet", "identity"),

@@ -24,7 +24,7 @@ class PostgresqlHistoryTests(StoreHistoryContract, SynchronousTestCase):
     What a plan comes to is tried with SQLite already; here each commit is a journey to a server.
     """
 
-    histories = 15 if IS_THOROUGH else 6
+    histories = 15 if IS_THOROUGH else 2
 
     def setUp(self) -> None:
         shared_server()

@@ -16,7 +16,7 @@ from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
 from tests.storage.policies import policy_of
 
-KILLS = 300 if IS_THOROUGH else 20
+KILLS = 300 if IS_THOROUGH else 8
 
 
 class KilledTests(SynchronousTestCase):

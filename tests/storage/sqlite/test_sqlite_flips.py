@@ -19,7 +19,7 @@ from msmq.testing.contracts.store_history import TurnedReactor
 from tests.faults import IS_THOROUGH, tell
 from tests.storage.policies import policy_of
 
-FLIPS = 10_000 if IS_THOROUGH else 60
+FLIPS = 10_000 if IS_THOROUGH else 25
 SEED = 20261122
 
 

@@ -10,11 +10,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces import IMessageStore
 from msmq.storage.sqlite import SqliteMessageStore
 from msmq.testing.contracts.store_history import StoreHistoryContract, TurnedReactor
+from tests.faults import IS_THOROUGH
 from tests.storage.policies import policy_of
 
 
 class SqliteHistoryTests(StoreHistoryContract, SynchronousTestCase):
     """A file against the store in memory."""
+
+    histories = 15 if IS_THOROUGH else 6
 
     def setUp(self) -> None:
         self.directory = Path(self.mktemp()).absolute()
