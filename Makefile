@@ -58,7 +58,8 @@ faults: $(INSTALLED)
 		tests.storage.postgresql.test_postgresql_damage
 
 # Thousands of simulated networks, enterprises and histories of queue managers, others each time, then a tenth as
-# many examples of each other test that draws what it tries: most of an hour.  The suite has a sample of each.
+# many examples of each other test that draws what it tries, and a hundredth of each job on Spark: an hour and more.
+# The suite has a sample of each.
 SOAK ?= $(or $(MSMQ_SOAK),3000)
 soak: $(INSTALLED)
 	MSMQ_SOAK=$(SOAK) $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
@@ -67,6 +68,8 @@ soak: $(INSTALLED)
 	MSMQ_SOAK=$$(($(SOAK) / 10)) $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_soak_examples $(sort $(shell grep -rlE '@given|import examples|RuleBasedStateMachine' tests \
 		--include='test_*.py' | grep -v '^tests/pipeline/jobs'))
+	MSMQ_SOAK=$$(($(SOAK) / 100)) $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
+		--temp-directory=_trial_temp_soak_jobs tests.pipeline.jobs
 
 # SIMULATE estates of queue managers, each with every fault under a seed of its own, in JOBS processes: ten thousand
 # in ten minutes on two cores.  FIRST is the first seed, by default another each time; a seed that fails is shrunk,
@@ -107,7 +110,7 @@ chaos: $(INSTALLED)
 # AMQP 1.0 and Kafka's mock cluster, ten minutes each.
 bridge-chaos: $(INSTALLED)
 	MSMQ_BRIDGE_KILLS=$${MSMQ_BRIDGE_KILLS:-100} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
-		--temp-directory=_trial_temp_bridge tests.bridge_service.test_kills
+		--temp-directory=_trial_temp_bridge tests.bridge_service.test_kills tests.bridge_service.kafka.test_kills
 
 # Routes inside two queue managers and of a bridge beside them: memory, descriptors and counts.  MINUTES is how long.
 bridge-soak: $(INSTALLED)

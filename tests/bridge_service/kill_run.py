@@ -68,7 +68,7 @@ class KillRun:
                 process.start()
             for server in (sender, receiver):
                 server.client.create_queue(ORDERS)
-            for number, victim in enumerate(self._victims(chance, ["broker", *processes])):
+            for number, victim in enumerate(self._victims(chance, ["broker", *reversed(processes)])):
                 bodies = [b"%d.%d" % (number, each) for each in range(ROUND)]
                 split = chance.randrange(ROUND)
                 self._send(sender, bodies[:split])
