@@ -10,8 +10,9 @@ from hypothesis import Phase, settings
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.pipeline.spark_support import shared_session
+from tests.samples import examples
 
-FEW = settings(max_examples=5, deadline=None, phases=(Phase.explicit, Phase.generate))
+FEW = settings(max_examples=examples(3), deadline=None, phases=(Phase.explicit, Phase.generate))
 """Each example is a run of Spark, so there are few of them, with much in each, and none is made smaller."""
 
 

@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
-import tempfile
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.pipeline.spark import SparkUnavailable, make_session
 from msmq.pipeline.spark.session import find_spark
+from tests.pipeline.spark_settings import SETTINGS
 from tests.servers.prepared import spark_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SETTINGS: Final = {
-    "spark.default.parallelism": "2",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    # For a few rows more of this only costs time.
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.subexpressionElimination.enabled": "false",
-    "spark.sql.lightweightPlanChangeValidation": "false",
-    "spark.sql.ui.explainMode": "simple",
-    "spark.sql.warehouse.dir": tempfile.gettempdir(),
-    # What runs for seconds is never worth the second compiler of the JVM; without it the cache of compiled
-    # code is a fifth by default, which hundreds of queries fill. A large young generation is seldom
-    # collected.
-    "spark.driver.extraJavaOptions": (
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xms600m -Xmn300m"
-    ),
-}
 
 
 @cache

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from msmq.pipeline.spark import make_session
-from tests.pipeline.spark_support import SETTINGS
+from tests.pipeline.spark_settings import SETTINGS
 
 ORDERS = r".\private$\orders"
 

@@ -20,7 +20,7 @@ from msmq.pipeline.spark import make_session
 from msmq.pipeline.spark.streaming import check_limits
 from msmq.pipeline.spark.versions import HAS_LIMITS
 from tests.faults.server import ServerProcess
-from tests.pipeline.spark_support import SETTINGS
+from tests.pipeline.spark_settings import SETTINGS
 from tests.pipeline.stores import estate, log, write_log
 
 QUEUE = r".\private$\copies"

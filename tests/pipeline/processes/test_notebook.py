@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.pipeline.spark.session import SparkUnavailable, find_java, find_spark
+from tests.pipeline.spark_settings import write_defaults
 from tests.servers.prepared import spark_python
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -61,6 +62,9 @@ class NotebookTests(SynchronousTestCase):
         manager.transport, manager.ip = "ipc", f"{home}/kernel"
         environment = {"JUPYTER_RUNTIME_DIR": home, "IPYTHONDIR": home}
         environment["PYSPARK_PYTHON"] = os.fspath(spark_python())
+        # With Spark's defaults each of its shuffles would be 200 tasks.
+        write_defaults(Path(home))
+        environment["SPARK_CONF_DIR"] = home
         inherited = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
         asyncio.run(client.async_execute(env={**inherited, **environment}))
         return notebook
