@@ -23,11 +23,11 @@ from tests.nodes.support import Node
 COPIES = ".\\private$\\copies"
 ANSWERS = ".\\private$\\answers"
 SHADOW_ANSWERS = ".\\private$\\shadow-answers"
-COUNT = 100_000
+COUNT = 20_000
 
 
 class PlantedTests(SynchronousTestCase):
-    """A hundred thousand answers."""
+    """Twenty thousand answers."""
 
     def compared(self, change: dict[int, ConsumerAnswer | None], moved: int | None = None) -> Comparison:
         """Compare with answers of which some are replaced, left out, or moved to the end."""
@@ -52,12 +52,12 @@ class PlantedTests(SynchronousTestCase):
         self.assertEqual((comparison.matched, comparison.record()["delay_median"]), (COUNT, 0.1))
 
     def test_each_kind(self) -> None:
-        """One planted difference among a hundred thousand is found, and it alone."""
+        """One planted difference among twenty thousand is found, and it alone."""
         planted: list[tuple[str, dict[int, ConsumerAnswer | None], int | None, list[str]]] = [
-            ("missing", {77_777: None}, None, ["77777"]),
+            ("missing", {17_777: None}, None, ["17777"]),
             ("altered", {5: ConsumerAnswer("5", "other", 0.15)}, None, ["5"]),
             ("late", {9: ConsumerAnswer("9", "same", 4000.0)}, None, ["9"]),
-            ("reordered", {}, 50_000, ["50000"]),
+            ("reordered", {}, 10_000, ["10000"]),
         ]
         for kind, change, moved, keys in planted:
             with self.subTest(kind=kind):

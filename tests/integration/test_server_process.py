@@ -17,6 +17,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.patience import DEADLINE
+from tests.servers.prepared import PreparedProcess, run
 
 
 class _ControlConnection(HTTPConnection):
@@ -51,9 +52,12 @@ class ServerProcessTests(SynchronousTestCase):
             *options,
         ]
 
-    def start(self) -> subprocess.Popen[str]:
-        """Start a server and wait until it says that it is ready."""
-        process = subprocess.Popen(
+    def start(self, kind: type[subprocess.Popen[str]] = PreparedProcess) -> subprocess.Popen[str]:
+        """Start a server and wait until it says that it is ready.
+
+        @param kind: how it is started: as a fork, or C{subprocess.Popen}, as users do.
+        """
+        process = kind(
             self.arguments(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=self.directory
         )
         self.addCleanup(self.end, process)
@@ -72,9 +76,7 @@ class ServerProcessTests(SynchronousTestCase):
 
     def refused(self, *options: str) -> str:
         """Standard error of a server that does not start."""
-        done = subprocess.run(
-            self.arguments(*options), capture_output=True, text=True, timeout=DEADLINE, cwd=self.directory
-        )
+        done = run(self.arguments(*options), timeout=DEADLINE, cwd=self.directory)
         self.assertEqual(done.returncode, 1)
         self.assertNotIn("Traceback", done.stdout + done.stderr)
         return done.stderr
@@ -93,7 +95,7 @@ class ServerProcessTests(SynchronousTestCase):
     def test_starts_answers_and_stops(self) -> None:
         """It answers on its socket, and a signal stops it cleanly."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            process = self.start()
+            process = self.start(subprocess.Popen)
             self.assertEqual(self.status()["state"], "running")
             process.send_signal(number)
             output, _ = process.communicate(timeout=DEADLINE)

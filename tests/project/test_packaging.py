@@ -7,6 +7,7 @@ None of it needs the network.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -82,28 +84,37 @@ def run(*command: str | Path, directory: Path, status: int = 0, **environment: s
     return done.stdout
 
 
+@cache
+def shipped_source() -> Path:
+    """A copy of what is shipped, so that a build leaves nothing in the checkout."""
+    source = Path(tempfile.mkdtemp(prefix="msmq-packaging-"))
+    atexit.register(shutil.rmtree, source, ignore_errors=True)
+    for name in SHIPPED:
+        if (PROJECT / name).is_dir():
+            rubbish = shutil.ignore_patterns("__pycache__", "dropin.cache")
+            shutil.copytree(PROJECT / name, source / name, ignore=rubbish)
+        else:
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PROJECT / name, source / name)
+    return source
+
+
+@cache
+def built_wheel() -> Path:
+    """The wheel of it, built once."""
+    directory = Path(tempfile.mkdtemp(prefix="msmq-packaging-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    run(*PIP, "wheel", *FROM_LOCAL_FILES, "-w", directory, shipped_source(), directory=directory)
+    [wheel] = directory.glob("msmq-*.whl")
+    return wheel
+
+
 class InstallationTests(SynchronousTestCase):
     """A wheel and an editable checkout both bring the package, the command and the plugin."""
 
     def setUp(self) -> None:
-        """Copy what is shipped, so that a build leaves nothing in the checkout."""
         self.workshop = Path(tempfile.mkdtemp(prefix="msmq-packaging-"))
         self.addCleanup(shutil.rmtree, self.workshop)
-        self.source = self.workshop / "source"
-        self.source.mkdir()
-        for name in SHIPPED:
-            if (PROJECT / name).is_dir():
-                rubbish = shutil.ignore_patterns("__pycache__", "dropin.cache")
-                shutil.copytree(PROJECT / name, self.source / name, ignore=rubbish)
-            else:
-                (self.source / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(PROJECT / name, self.source / name)
-
-    def build_wheel(self) -> Path:
-        """Build the wheel and give its path."""
-        run(*PIP, "wheel", *FROM_LOCAL_FILES, "-w", self.workshop, self.source, directory=self.workshop)
-        [wheel] = self.workshop.glob("msmq-*.whl")
-        return wheel
 
     def install(self, *what: str | Path) -> Path:
         """Install into a new environment that has this one's dependencies; give its directory of commands."""
@@ -118,29 +129,29 @@ class InstallationTests(SynchronousTestCase):
         run(*PIP, *target, "install", "--no-compile", *FROM_LOCAL_FILES, *what, directory=self.workshop)
         return environment / "bin"
 
-    def check(self, binaries: Path) -> None:
-        """Fail unless C{twistd} and the command work in an empty directory far from the checkout."""
+    def check_plugin(self, binaries: Path) -> Path:
+        """Fail unless C{twistd} lists the queue manager in an empty directory, which is the result."""
         empty = self.workshop / "empty"
         empty.mkdir()
-        twistd = (binaries / "python", "-c", TWISTD)
         self.assertRegex(
-            run(*twistd, "--help", directory=empty), r"(?m)^\s+msmq\s+An open MSMQ queue manager"
+            run(binaries / "python", "-c", TWISTD, "--help", directory=empty),
+            r"(?m)^\s+msmq\s+An open MSMQ queue manager",
         )
-        self.assertIn("--data", run(*twistd, "msmq", "--help", directory=empty))
-        self.assertIn("status", run(binaries / "msmq", "--help", directory=empty))
         self.assertEqual(list(empty.iterdir()), [])
+        return empty
 
     def test_wheel_holds_the_package_and_the_plugin(self) -> None:
         """The wheel ships the package, the licence, the plugin and Spark's door; all, and nothing else."""
-        with ZipFile(self.build_wheel()) as wheel:
+        source = shipped_source()
+        with ZipFile(built_wheel()) as wheel:
             names = {name for name in wheel.namelist() if ".dist-info/" not in name}
             schemas = {name for name in names if ".data/data/share/msmq/ldap/" in name}
             [licence] = [name for name in wheel.namelist() if name.endswith("/LICENSE")]
             self.assertIn(b"The msmq authors", wheel.read(licence))
         files = {
-            str(path.relative_to(self.source))
+            str(path.relative_to(source))
             for room in ("msmq", "msmq-stubs")
-            for path in (self.source / room).rglob("*")
+            for path in (source / room).rglob("*")
             if path.is_file()
         }
         self.assertIn("msmq/py.typed", files)
@@ -154,8 +165,12 @@ class InstallationTests(SynchronousTestCase):
         """Installed from the wheel, C{twistd} lists the queue manager, the command answers, and the contract
         tests run.
         """
-        binaries = self.install(self.build_wheel())
-        self.check(binaries)
+        binaries = self.install(built_wheel())
+        empty = self.check_plugin(binaries)
+        twistd = (binaries / "python", "-c", TWISTD)
+        self.assertIn("--data", run(*twistd, "msmq", "--help", directory=empty))
+        self.assertIn("status", run(binaries / "msmq", "--help", directory=empty))
+        self.assertEqual(list(empty.iterdir()), [])
         own = self.workshop / "own"
         own.mkdir()
         (own / "test_own.py").write_text(CONTRACT_PROGRAM, encoding="utf-8")
@@ -167,7 +182,8 @@ class InstallationTests(SynchronousTestCase):
 
     def test_editable_checkout_works_in_an_empty_directory(self) -> None:
         """Installed editable in the compatible mode, the plugin is found outside the checkout too."""
-        self.check(self.install("--config-settings", "editable_mode=compat", "--editable", self.source))
+        editable = ("--config-settings", "editable_mode=compat", "--editable", shipped_source())
+        self.check_plugin(self.install(*editable))
 
 
 class SourceDistributionTests(SynchronousTestCase):

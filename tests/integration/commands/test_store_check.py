@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +13,10 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue, PutState
+from tests.patience import DEADLINE
 from tests.pipeline import stores
 from tests.servers.postgresql import shared_server
+from tests.servers.prepared import PROGRAMS, run
 
 ORDERS = stores.ORDERS
 BODY = b"rotten" * 100
@@ -40,12 +40,15 @@ class StoreCheckTests(SynchronousTestCase):
 
     def call(self, *arguments: str) -> tuple[int, Any, str]:
         """Exit status, what it printed as JSON, and standard error."""
-        done = subprocess.run(
-            [sys.executable, "-m", "msmq.cli", "store", *arguments, "--data", os.fspath(self.data), "--json"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        command = [
+            os.fspath(PROGRAMS / "msmq"),
+            "store",
+            *arguments,
+            "--data",
+            os.fspath(self.data),
+            "--json",
+        ]
+        done = run(command, timeout=DEADLINE)
         return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 
     def flip(self, directory: Path, content: bytes) -> Path:

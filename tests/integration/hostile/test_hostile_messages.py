@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import struct
-import subprocess
-import sys
 from collections.abc import Sequence
 from email.message import Message
 from http import HTTPStatus
@@ -25,6 +24,7 @@ from tests.integration.hostile.plain_sockets import (
     ORDERS,
 )
 from tests.patience import DEADLINE
+from tests.servers.prepared import PROGRAMS, run
 from tests.vectors import vector
 
 
@@ -134,14 +134,11 @@ class HostileMessagesTests(HostilePeersTestCase):
 
     def assert_shown_by_the_command(self, count: int) -> None:
         """C{msmq receive} prints each, as JSON and for people."""
-        command = [sys.executable, "-m", "msmq.cli", "--data", str(self.server.data), "receive", ORDERS]
+        command = [os.fspath(PROGRAMS / "msmq"), "--data", str(self.server.data), "receive", ORDERS]
         for options in (["--json"], []):
-            done = subprocess.run(
-                [*command, "--peek", "--count", str(count), "--timeout", "0", *options],
-                capture_output=True,
-                timeout=DEADLINE,
-            )
-            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            arguments = ["--peek", "--count", str(count), "--timeout", "0", *options]
+            done = run([*command, *arguments], timeout=DEADLINE)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
             if options:
                 self.assertEqual(len([json.loads(line) for line in done.stdout.splitlines()]), count)
 

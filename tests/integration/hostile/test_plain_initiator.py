@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -199,15 +199,8 @@ class PlainInitiatorTests(SynchronousTestCase):
                 source=BETA,
             )
         )
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "msmq.cli", "--data", str(self.server.data)),
-                *("receive", ORDERS, "--timeout", str(DEADLINE), "--json"),
-            ],
-            capture_output=True,
-            timeout=DEADLINE,
-            check=True,
-        )
+        command = [os.fspath(PROGRAMS / "msmq"), "--data", str(self.server.data), "receive", ORDERS]
+        done = run([*command, "--timeout", str(DEADLINE), "--json"], timeout=DEADLINE)
         message = json.loads(done.stdout)
         self.assertEqual(message["id"], f"{{{str(BETA).upper()}}}\\99")
         self.assertEqual((message["label"], message["priority"]), ("Bücher", 5))
