@@ -105,15 +105,15 @@ class BadDayTests(SynchronousTestCase):
             self.assertEqual(self.members[name].bodies(".\\private$\\copies", 1), [b"copy"], name)
 
     def gate_killed(self) -> None:
-        """[MS-MQOD] 2.7.1, 3.5: a gate is killed and restarted while 2,000 transactional messages pass."""
+        """[MS-MQOD] 2.7.1, 3.5: a gate is killed and restarted while 1,000 transactional messages pass."""
         name = self.bea.create(".\\private$\\orders", transactional=True)
-        bodies = [b"%d" % number for number in range(2000)]
-        self.hans.send(name, bodies[:1000], transactional=True, journal=True)
+        bodies = [b"%d" % number for number in range(1000)]
+        self.hans.send(name, bodies[:500], transactional=True, journal=True)
         self.members["NORTH"].kill()
-        self.hans.send(name, bodies[1000:], transactional=True, journal=True)
+        self.hans.send(name, bodies[500:], transactional=True, journal=True)
         self.members["NORTH"].start()
-        self.assertEqual(self.bea.bodies(".\\private$\\orders", 2000), bodies)
-        wait_until(lambda: self.hans.client.queue(JOURNAL)["messages"] == 2000, "every FinalAck is back")
+        self.assertEqual(self.bea.bodies(".\\private$\\orders", 1000), bodies)
+        wait_until(lambda: self.hans.client.queue(JOURNAL)["messages"] == 1000, "every FinalAck is back")
         self.hans.client.purge_queue(JOURNAL)
 
     def gate_down(self) -> None:
@@ -141,9 +141,9 @@ class BadDayTests(SynchronousTestCase):
         self.assertEqual(self.bea.bodies(".\\private$\\orders", 500), bodies)
 
     def queue_deleted(self) -> None:
-        """A queue is deleted while 5,000 messages for it are in transit: every one has a fate."""
+        """A queue is deleted while 2,000 messages for it are in transit: every one has a fate."""
         name = self.bea.create(".\\private$\\doomed", transactional=True)
-        bodies = [b"%d" % number for number in range(5_000)]
+        bodies = [b"%d" % number for number in range(2_000)]
         self.hans.send(name, bodies, transactional=True, dead_letter=True)
         received = self.bea.bodies(".\\private$\\doomed", 500)
         self.bea.client.delete_queue(".\\private$\\doomed")
