@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+from twisted.python import log
 from twisted.trial.runner import TestLoader
 
 from tests.mutants.mutations import PROJECT, Mutation
@@ -51,7 +52,14 @@ def _run_mutant(mutation: Mutation, tests: Sequence[str]) -> bytes:
     return b"passed" if _succeed(tests) else b"failed"
 
 
+def _silence() -> None:
+    """Log nothing more in this process: a worker of trial sends its log to the runner, over a shared pipe."""
+    for observer in list(log.theLogPublisher.observers):
+        log.removeObserver(observer)
+
+
 def _succeed(tests: Sequence[str]) -> bool:
+    _silence()
     suite = load(tests)
     result = unittest.TestResult()
     result.failfast = True
