@@ -14,6 +14,7 @@ from msmq.manager.performer import Performer
 from msmq.persistence.changes import Change
 from msmq.queues.holdings import Holdings
 from msmq.queues.leaving.departure_kinds import Removal
+from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -137,5 +138,10 @@ def cache_unless_needed(holdings: Holdings, positions: Iterable[MessagePosition]
     holdings.cache(
         position
         for position in positions
-        if (view := position.view) is not None and not view.acknowledge and not wants_final_ack(view)
+        # Those of a queue that was deleted meanwhile are counted nowhere any more.
+        if position.state is PositionState.LOCKED_READER
+        and not position.queue.is_deleted
+        and (view := position.view) is not None
+        and not view.acknowledge
+        and not wants_final_ack(view)
     )

@@ -58,7 +58,7 @@ class AnswerMemory:
     async def room(self) -> None:
         """Wait until answers hold no more than the limit."""
         while self.used > self._limit:
-            waiting: Deferred[None] = Deferred(self._waiting.pop)
+            waiting: Deferred[None] = Deferred(lambda cancelled: self._waiting.pop(cancelled, None))
             self._waiting[waiting] = None
             self._watch()
             await waiting
@@ -84,7 +84,9 @@ class AnswerMemory:
         if self.used <= self._limit:
             waiting, self._waiting = self._waiting, {}
             for each in waiting:
-                each.callback(None)
+                # One that goes on may have cancelled another.
+                if not each.called:
+                    each.callback(None)
 
     def _watch(self) -> None:
         if not self._is_watched:
