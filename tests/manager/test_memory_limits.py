@@ -321,15 +321,3 @@ class PacketMemoryTests(ManagerTestCase):
         self.restart()
         self.successResultOf(receiving)
         self.assertEqual(self.seen(self.orders), [b"1"])
-
-
-class DeliveredPacketTests(ManagerTestCase):
-    """The usual memory limit."""
-
-    def test_queue_is_deleted_before_they_are_dropped(self) -> None:
-        """Packets of a deleted queue are not counted as cached."""
-        self.put(self.orders, b"1", b"2")
-        reservation = self.run_to_end(self.service.reserve(self.orders, count=2, timeout=0))
-        self.run_to_end(self.service.delete_queue(self.orders))
-        reservation.drop_packets()
-        self.assertEqual(self.alpha.model.storage.cached, 0)
