@@ -101,6 +101,9 @@ class Amqp10Consumer:
         if not self.closed.called:
             self.closed.callback(error)
 
+    def link_abandoned(self) -> None:
+        """See L{LinkEvents}."""
+
     # Within.
 
     def _make(self, session: Any, name: str) -> Any:

@@ -45,6 +45,9 @@ class LinkEvents(Protocol):
     def link_ended(self, error: BrokerError) -> None:
         """The broker has closed the link, its session, or the connection."""
 
+    def link_abandoned(self) -> None:
+        """The connection is being closed here: nothing is reported any more, and nothing may be left."""
+
 
 class EngineProtocol(TwistedProtocol):
     """The protocol of one connection to a broker.
@@ -160,7 +163,9 @@ class EngineProtocol(TwistedProtocol):
         """Close the connection, if there is one; done when it is closed."""
         if self.transport is None:
             return
-        self._links.clear()
+        links, self._links = self._links, {}
+        for events in links.values():
+            events.link_abandoned()
         if self._error is None and self.opened.called and not self._is_disconnected:
             self._connection.close()
             self.flush()

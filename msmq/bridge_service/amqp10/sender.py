@@ -123,6 +123,10 @@ class SenderLink:
         if not self.closed.called:
             self.closed.callback(error)
 
+    def link_abandoned(self) -> None:
+        """See L{LinkEvents}."""
+        self._stop_watching()
+
     # Within.
 
     def _make(self, session: Any, name: str) -> Any:

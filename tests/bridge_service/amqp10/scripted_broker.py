@@ -1,0 +1,79 @@
+"""A broker of AMQP 1.0 without a network: proton's engine, which does what a test says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proton import Collector, Connection, Delivery, Event, Transport
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+
+from msmq.bridge_service.amqp10.engine import EngineProtocol
+from msmq.bridge_service.amqp10.settings import Amqp10Settings
+
+
+class ScriptedBroker:
+    """Accepts a connection and its links; grants credit and settles only when told to.
+
+    @ivar client: the protocol under test, connected.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._collector = Collector()
+        self._connection = Connection()
+        self._connection.collect(self._collector)
+        self._engine = Transport(Transport.SERVER)
+        self._engine.sasl().allowed_mechs("ANONYMOUS")
+        self._engine.bind(self._connection)
+        self._receiver: Any = None
+        self._arrived: list[Delivery] = []
+        self.client = EngineProtocol(Amqp10Settings(addresses=()), "broker.example", clock)
+        self.wire = StringTransport()
+        self.client.makeConnection(self.wire)
+        self.exchange()
+
+    def exchange(self) -> None:
+        """Move bytes both ways until nobody has more to say."""
+        while True:
+            data = self.wire.value()
+            self.wire.clear()
+            if data:
+                self._engine.push(data)
+            self._handle()
+            pending = self._engine.pending()
+            answer = self._engine.peek(pending) or b"" if pending > 0 else b""
+            if answer:
+                self._engine.pop(len(answer))
+                self.client.dataReceived(answer)
+            if not data and not answer:
+                return
+
+    def grant(self, credit: int) -> None:
+        """Let the client send."""
+        self._receiver.flow(credit)
+        self.exchange()
+
+    def settle(self) -> None:
+        """Accept what has arrived."""
+        for delivery in self._arrived:
+            delivery.update(Delivery.ACCEPTED)
+            delivery.settle()
+        self._arrived.clear()
+        self.exchange()
+
+    def _handle(self) -> None:
+        while (found := self._collector.peek()) is not None:
+            event: Any = found
+            if event.type == Event.CONNECTION_REMOTE_OPEN:
+                self._connection.open()
+            elif event.type == Event.SESSION_REMOTE_OPEN:
+                event.session.open()
+            elif event.type == Event.LINK_REMOTE_OPEN:
+                self._receiver = event.link
+                event.link.source.copy(event.link.remote_source)
+                event.link.target.copy(event.link.remote_target)
+                event.link.open()
+            elif event.type == Event.DELIVERY:
+                self._arrived.append(event.delivery)
+                event.link.advance()
+            self._collector.pop()
