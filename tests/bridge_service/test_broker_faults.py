@@ -6,6 +6,7 @@ from typing import Any
 
 import pika
 
+from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge.expressions import MessageExpression
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
@@ -143,6 +144,26 @@ class OutwardMessageTests(BridgeTestCase):
         await self.send(b"one", b"too large", b"two")
         self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
         await self.assert_dead_letter("limit: the body has 9 bytes, and limit is 5", b"too large")
+
+    async def test_numbers_in_headers(self) -> None:
+        """A rule may put any number of a body into a header; what AMQP cannot hold is a dead letter."""
+        queue = await self.queue()
+        rules = {
+            "routing_key": queue,
+            "decoding": BodyDecoding("json"),
+            "properties": {"header.amount": MessageExpression.parse("body.amount")},
+        }
+        self.route(self.outward(rules=rules))
+        too_large = b'{"amount": %d}' % (1 << 63)
+        await self.send(b'{"amount": 2.5}', too_large, b'{"amount": %d}' % (1 << 62), b'{"amount": 7}')
+        found = [properties.headers["amount"] for properties, _ in await self.get(queue, 3)]
+        # pika reads a double, and cuts off its fraction.
+        self.assertEqual(found, [2, 1 << 62, 7])
+        await self.assert_dead_letter(
+            "mapping: the message cannot be encoded:"
+            " headers: the field 'amount': an integer has more than 64 bits",
+            too_large,
+        )
 
     async def test_message_that_closes_the_channel(self) -> None:
         """A message for which the broker closes the channel is found, and the others arrive."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import struct
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
 
 from pika.spec import BasicProperties
 
+from msmq.bridge_service.rabbitmq.field_table import encoded_field_table, encoded_short_string
 from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
 
 _TEXTS = (
@@ -21,23 +25,60 @@ _TEXTS = (
 )
 
 
+class _EncodedProperties(BasicProperties):  # type: ignore[misc]
+    """Properties that are encoded already."""
+
+    def __init__(self, encoded: bytes) -> None:
+        # No attribute of a BasicProperties: nothing but the encoding is asked for.
+        self._encoded = encoded
+
+    def encode(self) -> list[bytes]:
+        """The pieces of the encoding; the caller owns the list."""
+        return [self._encoded]
+
+
+_OCTET: Final = struct.Struct(">B").pack
+_ENCODINGS: Final[tuple[tuple[str, int, Callable[[Any], bytes]], ...]] = (
+    ("content_type", BasicProperties.FLAG_CONTENT_TYPE, encoded_short_string),
+    ("content_encoding", BasicProperties.FLAG_CONTENT_ENCODING, encoded_short_string),
+    ("headers", BasicProperties.FLAG_HEADERS, encoded_field_table),
+    ("delivery_mode", BasicProperties.FLAG_DELIVERY_MODE, _OCTET),
+    ("priority", BasicProperties.FLAG_PRIORITY, _OCTET),
+    ("correlation_id", BasicProperties.FLAG_CORRELATION_ID, encoded_short_string),
+    ("reply_to", BasicProperties.FLAG_REPLY_TO, encoded_short_string),
+    ("expiration", BasicProperties.FLAG_EXPIRATION, encoded_short_string),
+    ("message_id", BasicProperties.FLAG_MESSAGE_ID, encoded_short_string),
+    ("timestamp", BasicProperties.FLAG_TIMESTAMP, struct.Struct(">Q").pack),
+    ("type", BasicProperties.FLAG_TYPE, encoded_short_string),
+    ("user_id", BasicProperties.FLAG_USER_ID, encoded_short_string),
+    ("app_id", BasicProperties.FLAG_APP_ID, encoded_short_string),
+)
+"""The properties with their flags and types, in the order of their values."""
+
+_values = attrgetter(*(name for name, *_ in _ENCODINGS))
+
+
 def to_pika(properties: AmqpProperties) -> BasicProperties:
-    """The properties of a message to publish."""
-    return BasicProperties(
-        properties.content_type,
-        properties.content_encoding,
-        dict(properties.headers) or None,
-        properties.delivery_mode,
-        properties.priority,
-        properties.correlation_id,
-        properties.reply_to,
-        properties.expiration,
-        properties.message_id,
-        properties.timestamp,
-        properties.type,
-        properties.user_id,
-        properties.app_id,
-    )
+    """The properties of a message to publish: encoded, and without attributes.
+
+    @raise ValueError: one cannot be encoded; the text says which, and why.
+    """
+    return _EncodedProperties(_encoded(properties))
+
+
+def _encoded(properties: AmqpProperties) -> bytes:
+    """The flags of the properties that a message has, and their values (4.2.6.1)."""
+    flags = 0
+    pieces = []
+    for (name, flag, encoded), value in zip(_ENCODINGS, _values(properties), strict=True):
+        if value is None or value == {}:
+            continue
+        flags |= flag
+        try:
+            pieces.append(encoded(value))
+        except (ValueError, AttributeError, struct.error) as error:
+            raise ValueError(f"{name}: {error}") from error
+    return struct.pack(">H", flags) + b"".join(pieces)
 
 
 def from_pika(method: Any, properties: Any, body: bytes) -> AmqpMessage:
