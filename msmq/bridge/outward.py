@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import attrs
@@ -38,6 +40,8 @@ _SETTABLE: Final = (
 
 _TEXTS: Final = (*(name for name in _SETTABLE if name != "priority"), "message_id")
 """Properties that are texts."""
+
+_texts = attrgetter(*_TEXTS)
 
 _TEXT_BODY: Final = {8: "text/plain; charset=utf-16le", 31: "text/plain; charset=utf-16le", 30: "text/plain"}
 """Content types of the string types of ActiveXMessageFormatter."""
@@ -82,7 +86,7 @@ def map_outward(
         reply_to=reply_to,
         expiration=_expiration(found, now),
         message_id=message.identifier,
-        timestamp=_timestamp(found.get("sent_time")),
+        timestamp=_timestamp(str(found.get("sent_time"))),
         app_id="msmq",
     )
     exchange, routing_key = rules.exchange, rules.routing_key
@@ -93,7 +97,8 @@ def map_outward(
             )
         exchange, routing_key = "", reply.reply_to
         properties = attrs.evolve(properties, correlation_id=reply.correlation_id)
-    framework = framework_of(headers)
+    # Only the extension and a program have other headers than those of the bridge.
+    framework = framework_of(headers) if message.extension else None
     if framework is not None:
         properties = framework.outward(properties, rules.reply_to, is_answer=rules.answers)
     if rules.decoding is not None:
@@ -167,16 +172,17 @@ def _expiration(found: Mapping[str, Any], now: float | None) -> str | None:
     seconds = found.get("time_to_be_received")
     if not isinstance(seconds, int):
         return None
-    sent = None if now is None else _timestamp(found.get("sent_time"))
+    sent = None if now is None else _timestamp(str(found.get("sent_time")))
     left = 1000 * seconds
     if now is not None and sent is not None:
         left = min(left, max(0, int(1000 * (sent + seconds - now))))
     return str(min(left, 0xFFFFFFFF))
 
 
-def _timestamp(text: object) -> int | None:
+@lru_cache(maxsize=64)
+def _timestamp(text: str) -> int | None:
     try:
-        return int(datetime.fromisoformat(str(text)).timestamp())
+        return int(datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError):
         return None
 
@@ -215,8 +221,8 @@ def _check(message: AmqpMessage, longest: int) -> None:
     properties = message.properties
     _check_text("exchange", message.exchange, longest)
     _check_text("routing key", message.routing_key, longest)
-    for name in _TEXTS:
-        if (text := getattr(properties, name)) is not None:
+    for name, text in zip(_TEXTS, _texts(properties), strict=True):
+        if text is not None:
             _check_text(name, text, longest)
     size = 0
     for name, value in properties.headers.items():

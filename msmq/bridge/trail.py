@@ -33,6 +33,8 @@ class Trail:
     @classmethod
     def read(cls, headers: Mapping[str, Any]) -> Self:
         """Read the headers of a message; values that no bridge writes count as absent."""
+        if HOPS not in headers and ORIGIN not in headers:
+            return cls()
         hops, origin = str(headers.get(HOPS, "")), headers.get(ORIGIN, "")
         number = int(hops) if hops.isdecimal() and hops.isascii() and len(hops) <= _DIGITS else 0
         text = origin if isinstance(origin, str) and len(origin) <= _LONGEST else ""

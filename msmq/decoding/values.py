@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from datetime import UTC, datetime
+from functools import lru_cache
 from uuid import UUID
 
 from msmq.wire.guid import braced, guid_from_bytes
@@ -42,6 +43,7 @@ def correlation_text(data: bytes | memoryview) -> str:
     return f"{guid_text(bytes(data[:16]))}\\{int.from_bytes(data[16:20], 'little')}"
 
 
+@lru_cache(maxsize=1024)
 def unix_time(seconds: float | None) -> str | None:
     """Seconds since 1970-01-01 UTC in ISO 8601; C{None} for C{None} and for what no year has.
 
