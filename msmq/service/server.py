@@ -20,8 +20,10 @@ from twisted.internet.interfaces import (
     IProtocolFactory,
     IReactorFromThreads,
     IReactorInThreads,
+    IReactorThreads,
     IReactorTime,
 )
+from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from msmq.control.authentication.guess_limit import TokenGuessLimit
@@ -209,7 +211,12 @@ class Server(StagedService):
         self._log_line(f"configuration reloaded; {result}")
         return result.describe()
 
-    def read_again(self) -> FollowingConfiguration:
+    async def read_again(self) -> FollowingConfiguration:
+        """L{examine} in a thread: the file of an enterprise may be large, and a disk slow."""
+        threads = IReactorThreads(self._reactor)
+        return await deferToThreadPool(threads, threads.getThreadPool(), self.examine)
+
+    def examine(self) -> FollowingConfiguration:
         """Read the configuration again, and examine what a reload would do; nothing changes."""
         # Imported by those that ask for it.
         from msmq.service.report.shown_values import shown_problem

@@ -29,7 +29,7 @@ BETA = "127.0.0.2"
 
 def reported(server: Server) -> ConfigurationReport:
     """What a server says of its configuration now."""
-    return server.report(server.read_again())
+    return server.report(server.examine())
 
 
 class ReportTestCase(SynchronousTestCase):

@@ -91,7 +91,7 @@ class ServerConfiguration(Protocol):
         @raise MQError: it cannot be used; nothing has changed.
         """
 
-    def read_again(self) -> FollowingConfiguration:
+    async def read_again(self) -> FollowingConfiguration:
         """Read the files and the environment again, and examine what a reload would do; nothing changes."""
 
     def report(self, following: FollowingConfiguration) -> ConfigurationReport:
@@ -105,7 +105,7 @@ class NoServerConfiguration:
         """Refuse."""
         raise MQError(Status.MQ_ERROR_UNSUPPORTED_OPERATION, NO_SOURCE)
 
-    def read_again(self) -> FollowingConfiguration:
+    async def read_again(self) -> FollowingConfiguration:
         """There is nothing to read."""
         return FollowingConfiguration(None, ReloadPreview(problems=(NO_SOURCE,)))
 

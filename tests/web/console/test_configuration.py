@@ -9,6 +9,7 @@ from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.service.configuration import ConfigurationSource, Overrides
 from msmq.service.server import Server
 from tests.control.callers.test_roles import TOKENS
+from tests.immediate_threads import ImmediateThreads
 from tests.web.console.test_changes import ChangeTestCase
 from tests.web.console.test_pages import HOSTILE
 
@@ -21,7 +22,7 @@ class ConfigurationPageTests(ChangeTestCase):
         self.file = Path(self.mktemp())
         self.file.write_text("[limits]\nquota = 77\n")
         source = ConfigurationSource(self.file, Overrides(name="ALPHA", data="data"))
-        return Server(source.load(), self.clock.reactor, source=source.load)
+        return Server(source.load(), ImmediateThreads(), source=source.load)
 
     def test_values(self) -> None:
         """The keys that are set have their file and line; all keys are a link away."""

@@ -28,7 +28,7 @@ class ConfigurationResources:
     async def configuration(self, request: ControlRequest) -> bytes:
         """Every key with its value, where it is set, and what a reload would do now; secrets are left out."""
         without_parameters(request)
-        following = self._configuration.read_again()
+        following = await self._configuration.read_again()
         await next_reactor_turn(self._context.clock)
         return json_answer(request, json_record(self._configuration.report(following)))
 

@@ -13,7 +13,6 @@ from msmq.control.protocol.refusals import invalid
 from msmq.control.server.http.requests import parameters, refuse_rest
 from msmq.control.server.messages.properties import flag
 from msmq.control.server.resources.configuration import RELOAD
-from msmq.control.server.resources.context import at_once
 from msmq.control.server.server_configuration import (
     ConfigurationEntry,
     ConfigurationReport,
@@ -43,8 +42,7 @@ class ConfigurationPage:
         found = page_parameters(request)
         is_all = flag("all", found.pop("all", "false"))
         refuse_rest(found, "all")
-        await self._context.pause_for_more()
-        following = self._configuration.read_again()
+        following = await self._configuration.read_again()
         await self._context.pause_for_more()
         report = self._configuration.report(following)
         await self._context.pause_for_more()
@@ -70,15 +68,16 @@ class ConfigurationPage:
         shown = form.text("shown")
         form.end()
 
-        def reload() -> Mapping[str, Any]:
-            if _shown(self._configuration.report(self._configuration.read_again())) != shown:
+        async def reload() -> Mapping[str, Any]:
+            following = await self._configuration.read_again()
+            if _shown(self._configuration.report(following)) != shown:
                 raise invalid(
                     "the files have changed since the page was loaded, and nothing is reloaded;"
                     " load the page again"
                 )
             return self._configuration.reload()
 
-        await self._context.change(request, RELOAD, lambda: at_once(reload))
+        await self._context.change(request, RELOAD, reload)
         return self._context.redirect(request, ChangeOutcome("reloaded").address(_PAGE))
 
 
