@@ -45,7 +45,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
-LOOKED_AT_ONCE = 500
+LOOKED_AT_ONCE = 200
 """Messages in memory that are examined in one iteration of the reactor."""
 
 EVENTS = 1_000

@@ -22,7 +22,7 @@ from msmq.storage.log.system import LogWorker
 from msmq.storage.log.workers import Call
 from msmq.storage.log_answer import LOG_BYTES
 
-STEP_ROWS: Final = 300
+STEP_ROWS: Final = 100
 """Rows examined per iteration of the reactor."""
 MOST_ROWS: Final = 50_000
 """Entries per page; entries without a packet need memory too."""

@@ -48,7 +48,13 @@ def json_record(value: Any) -> dict[str, Any]:
     return record
 
 
+_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+"""Types of most fields, whose values are those of JSON."""
+
+
 def _json_value(value: object) -> Any:
+    if value.__class__ in _PLAIN:
+        return value
     match value:
         case UUID():
             return format_guid(value)
