@@ -208,6 +208,9 @@ def files_in_memory(memory: Path, logs: Path) -> Iterator[Path]:
             del os.environ["TMPDIR"]
         else:
             os.environ["TMPDIR"] = before
+        logs.mkdir(exist_ok=True)
+        # trial replaces no directory without it.
+        (logs / "_trial_marker").touch()
         for log in (directory / "trial").rglob("*.log"):
             kept = logs / log.relative_to(directory / "trial")
             if log.parent.parent in (directory, directory / "trial"):

@@ -62,6 +62,17 @@ class MemoryTests(SynchronousTestCase):
         self.assertEqual(found, {"test.log": "all", "1/err.log": "one"})
         self.assertFalse(Path(tempfile.gettempdir()).is_relative_to(memory))
 
+    def test_trial_after_it(self) -> None:
+        """The directory of the logs is one that trial replaces when it is run alone afterwards."""
+        memory, logs = Path(self.mktemp()).absolute(), Path(self.mktemp())
+        memory.mkdir()
+        with files_in_memory(memory, logs):
+            pass
+        (logs / "test.log").write_text("of the run before")
+        command = [sys.executable, "-m", "twisted.trial", f"--temp-directory={logs}", "twisted.trial.util"]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_what_a_killed_run_left(self) -> None:
         """The next run removes the files of one that was killed, and leaves those of one that runs."""
         memory = Path(self.mktemp())
@@ -70,7 +81,7 @@ class MemoryTests(SynchronousTestCase):
         gone, runs = (memory / f"msmq-tests-{number}-x" for number in (ended.pid, os.getpid()))
         gone.mkdir(parents=True)
         runs.mkdir()
-        with files_in_memory(memory, memory):
+        with files_in_memory(memory, Path(self.mktemp())):
             pass
         self.assertEqual(list(memory.iterdir()), [runs])
 
