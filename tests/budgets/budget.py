@@ -10,7 +10,8 @@ class Cost:
     """What a server used for something, or what it may use.
 
     @ivar log_lines: lines of its log, and L{log_bytes} their bytes.
-    @ivar resident: kilobytes of memory that it has more than before, when all is closed again.
+    @ivar resident: kilobytes of memory that it has more than before, when all is closed again; of a second
+        time if the first one exceeds the budget.
     @ivar held: descriptors that it has more than before while the peers stay, and L{left} when they are gone.
     @ivar disk: kilobytes of its files that were added.
     @ivar processor: processor time, in honest messages that cost the same.

@@ -29,7 +29,14 @@ class BudgetTests(SynchronousTestCase):
         message = (server.use().processor - before.processor) / MESSAGES
         turn = server.longest_turn()
         began = server.use()
-        costs = {name: server.measure(attack, message, turn) for name, attack in ATTACKS.items()}
+        costs = {}
+        for name, attack in ATTACKS.items():
+            cost = server.measure(attack, message, turn)
+            if cost.resident > BUDGETS[name].resident:
+                # Memory that its allocator keeps is used again; what was lost would be lost once more.
+                again = server.measure(attack, message, turn)
+                cost = attrs.evolve(cost, resident=min(cost.resident, again.resident))
+            costs[name] = cost
         costs["all"] = server.cost(began, message, turn=max(cost.turn for cost in costs.values()))
         problems = [problem for name in ATTACKS for problem in exceeded(name, costs[name], BUDGETS[name])]
         problems += exceeded("all", costs["all"], ALL)
