@@ -32,5 +32,5 @@ class ScrubPolicy:
         return max(self.interval, size / self.bytes_per_second)
 
 
-SCRUBBING: Final = ScrubPolicy(4 * 1024 * 1024, interval=0.1, delay=60.0, pause=6 * 3600.0)
+SCRUBBING: Final = ScrubPolicy(4 * 1024 * 1024, interval=0.02, delay=60.0, pause=6 * 3600.0)
 """4 MiB/s, a minute after the start and then six hours after the end of each pass."""

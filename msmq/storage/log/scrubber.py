@@ -23,8 +23,8 @@ from msmq.storage.log.system import LogWorker
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.scrub_timer import ScrubTimer
 
-STEP_ROWS: Final = 500
-"""Rows examined per step."""
+STEP_ROWS: Final = 100
+"""Rows examined per step, in one iteration of the reactor."""
 
 
 class Scrubber:

@@ -10,7 +10,7 @@ from msmq.storage.postgresql.connection import PostgresqlConnection
 from msmq.storage.postgresql.verification import SchemaRowVerifier
 from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 
-STEP_ROWS: Final = 500
+STEP_ROWS: Final = 100
 """Rows per step."""
 
 _FIRST: Final = -(1 << 63)

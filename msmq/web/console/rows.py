@@ -15,7 +15,7 @@ from msmq.quoting import quoted
 PAGE: Final = 50
 """Rows on one page."""
 
-_SURPLUS: Final = 1000
+_SURPLUS: Final = 200
 """Rows beyond those of the pages so far that are kept before they are compared."""
 
 _T = TypeVar("_T")
@@ -95,7 +95,7 @@ class TableRows(Generic[_T]):
             return
         self._matching += 1
         self._rows.append(row)
-        if len(self._rows) >= self._needed + _SURPLUS:
+        if len(self._rows) >= self._needed + max(_SURPLUS, self._needed // 5):
             self._rows = self._best(self._needed)
 
     def page(self) -> TablePage[_T]:

@@ -14,7 +14,7 @@ from msmq.storage.sqlite.express import express_path
 from msmq.storage.sqlite.file_ownership import connect
 from msmq.storage.sqlite.integrity.verification import FileRowVerifier
 
-STEP_ROWS: Final = 500
+STEP_ROWS: Final = 100
 """Rows per step."""
 
 _FIRST: Final = -(1 << 63)

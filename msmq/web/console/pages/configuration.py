@@ -48,7 +48,7 @@ class ConfigurationPage:
         await self._context.pause_for_more()
         listed = [each for each in report.entries if is_all or each.source or each.differs]
         tables = groupby(listed, key=lambda entry: entry.key.partition(".")[0])
-        return await self._context.page_in_slices(
+        return await self._context.page(
             request,
             "configuration",
             report=report,

@@ -63,18 +63,12 @@ class PageContext:
     access: WebAccess
     audit: Audit
 
-    def page(self, request: Request, template: str, **values: Any) -> bytes:
-        """Render a page; its navigation entry is the name of the template.
+    async def page(self, request: Request, template: str, **values: Any) -> bytes:
+        """Render a page, with a pause for the reactor between two slices of work.
 
+        Its navigation entry is the name of the template.
         It begins with the outcome of the change that led to it, if there is one.
         """
-        outcome = take_outcome(parameters(request))
-        return self._rendered(
-            request, f"{template}.html", {"section": template, "outcome": outcome, **values}
-        )
-
-    async def page_in_slices(self, request: Request, template: str, **values: Any) -> bytes:
-        """Render a large page as L{page} does, with a pause for the reactor between two slices of work."""
         assert isinstance(request, WebRequest)
         outcome, identity = take_outcome(parameters(request)), self.access.identify(request)
         parts: list[str] = []

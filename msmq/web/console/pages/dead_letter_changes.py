@@ -84,7 +84,7 @@ class DeadLetterChanges:
         selection = DeadLetterSelection.read(page_parameters(request))
         last = self._messages.last_sequential
         found = await self._find(selection, last)
-        return self._context.page(
+        return await self._context.page(
             request,
             "requeue",
             selection=selection,

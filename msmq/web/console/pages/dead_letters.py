@@ -78,7 +78,7 @@ class DeadLetterPage:
                 began = clock.seconds()
         await self._context.pause()
         system = self._inspection.system_queues()
-        return self._context.page(
+        return await self._context.page(
             request,
             "deadletters",
             groups=sorted(groups.values(), key=lambda group: -group.messages),

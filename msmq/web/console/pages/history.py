@@ -112,7 +112,7 @@ class HistoryPages:
                     await next_reactor_turn(self._context.clock)
                     began = self._context.clock.seconds()
             await next_reactor_turn(self._context.clock)
-        return self._context.page(
+        return await self._context.page(
             request,
             "events",
             entries=list(scan.entries),
@@ -140,7 +140,7 @@ class HistoryPages:
                 own = ServerExplanation(name, explanation, None)
                 answers = [own, *(await self._members.ask(str(identifier)))]
                 explanation = {**explanation, **join_explanations(str(identifier), answers)}
-        return self._context.page(
+        return await self._context.page(
             request,
             "explain",
             wanted=wanted,
@@ -155,7 +155,7 @@ class HistoryPages:
         """All open transactions, up to a page's number."""
         refuse_rest(page_parameters(request), "none")
         listed: Sequence[TransactionSummary] = self._inspection.transactions()
-        return self._context.page(
+        return await self._context.page(
             request,
             "transactions",
             transactions=[json_record(each) for each in listed[:LISTED]],
@@ -163,10 +163,10 @@ class HistoryPages:
         )
 
     @app.route("/transaction", methods=["GET"])
-    def transaction(self, request: Request) -> bytes:
+    async def transaction(self, request: Request) -> bytes:
         """One transaction, with its messages."""
         found = page_parameters(request)
         identifier = guid("the transaction", take(found, "id"))
         refuse_rest(found, "id")
         details = json_record(self._inspection.transaction(identifier))
-        return self._context.page(request, "transaction", transaction=details)
+        return await self._context.page(request, "transaction", transaction=details)

@@ -51,7 +51,7 @@ class JournalPages:
         await self._context.pause()
         table = rows.page()
         await self._context.pause()
-        return self._context.page(request, "journals", table=table)
+        return await self._context.page(request, "journals", table=table)
 
     @app.route("/log", methods=["GET"])
     async def log(self, request: Request) -> bytes:
@@ -66,7 +66,7 @@ class JournalPages:
         found.pop("after", None)
         refuse_rest(found, "path, after, from and to")
         entries = await running(self._inspection.logged(path, after, LISTED))
-        return self._context.page(
+        return await self._context.page(
             request,
             "log",
             path=path,

@@ -110,7 +110,7 @@ class MessageChanges:
         """A form with the label and the text of a message, to send it again changed."""
         path, lookup_id = _message(request)
         described = await self._described(path, lookup_id)
-        return self._context.page(
+        return await self._context.page(
             request,
             "resend",
             path=path,

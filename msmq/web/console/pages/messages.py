@@ -101,7 +101,7 @@ class MessagePages:
             await self._context.pause()
             message = await self._shown(found_message)
         await self._context.pause()
-        return self._context.page(
+        return await self._context.page(
             request,
             "messages",
             path=path,

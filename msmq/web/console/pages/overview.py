@@ -106,7 +106,7 @@ class OverviewPage:
         await self._context.pause()
         status, readiness = self._inspection.status(), self._context.readiness()
         await self._context.pause()
-        return self._context.page(
+        return await self._context.page(
             request,
             "overview",
             status=json_record(status),

@@ -52,7 +52,7 @@ class QueuePages:
         rows = TableRows(query, COLUMNS, lambda queue: f"{queue.path}\n{queue.label}")
         system = inspection.system_queues() if with_system else []
         table = await self._context.table(chain(inspection.each_queue(), system), rows)
-        return self._context.page(
+        return await self._context.page(
             request,
             "queues",
             table=table,
@@ -77,7 +77,7 @@ class QueuePages:
                 verdict = await running(access.why(path, principal, right))
         except MQError as error:
             problem = error.detail or error.status.name
-        return self._context.page(
+        return await self._context.page(
             request,
             "queue",
             queue=json_record(queue),

@@ -62,15 +62,15 @@ class TransferPages:
             query, OUTGOING_COLUMNS, lambda queue: "\n".join([queue.format_name, *queue.next_hops])
         )
         table = await self._context.table(self._inspection.each_outgoing(), rows)
-        return self._context.page(request, "outgoing", table=table)
+        return await self._context.page(request, "outgoing", table=table)
 
     @app.route("/outgoing_queue", methods=["GET"])
-    def outgoing_queue(self, request: Request) -> bytes:
+    async def outgoing_queue(self, request: Request) -> bytes:
         """One outgoing queue, with its connection history."""
         found = page_parameters(request)
         name = take(found, "name")
         refuse_rest(found, "name")
-        return self._context.page(
+        return await self._context.page(
             request, "outgoing_queue", queue=json_record(self._inspection.outgoing_queue(name))
         )
 
@@ -84,15 +84,15 @@ class TransferPages:
             query, SESSION_COLUMNS, lambda session: f"{session.remote_address}\n{session.remote_identifier}"
         )
         table = await self._context.table(self._inspection.each_session(), rows)
-        return self._context.page(request, "sessions", table=table)
+        return await self._context.page(request, "sessions", table=table)
 
     @app.route("/session", methods=["GET"])
-    def session(self, request: Request) -> bytes:
+    async def session(self, request: Request) -> bytes:
         """One session."""
         found = page_parameters(request)
         identifier = guid("id", take(found, "id"))
         refuse_rest(found, "id")
-        return self._context.page(request, "session", session=self._inspection.session(identifier))
+        return await self._context.page(request, "session", session=self._inspection.session(identifier))
 
     @app.route("/enterprise", methods=["GET"])
     async def enterprise(self, request: Request) -> bytes:
@@ -127,7 +127,7 @@ class TransferPages:
             topology = await self._listed(whole)
         except MQError as error:
             problem = error.detail or error.status.name
-        return await self._context.page_in_slices(
+        return await self._context.page(
             request,
             "enterprise",
             topology=topology,
