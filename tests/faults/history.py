@@ -31,6 +31,7 @@ _EXPECTED_REFUSALS: Mapping[str, set[str]] = {
     "label": _NOT_THERE,
     "purge": _NOT_THERE,
     "confirm": {"MQ_ERROR_QUEUE_DELETED"},
+    "commit": {"MQ_ERROR_QUEUE_DELETED"},
 }
 """What may be refused without anything being wrong; of other operations, nothing."""
 
@@ -43,6 +44,7 @@ class Operation:
     @ivar leaving: removed messages, each independent.
     @ivar perhaps: possible new queues of messages, each independent.
     @ivar is_overtaken: whether its queue may have changed since it began.
+    @ivar is_void: whether it receives messages of a queue that was deleted before it began.
     """
 
     kind: str
@@ -51,6 +53,15 @@ class Operation:
     leaving: set[str] = attrs.field(factory=set)
     perhaps: dict[str, Place] = attrs.field(factory=dict)
     is_overtaken: bool = False
+    is_void: bool = False
+
+    def sources(self) -> set[str]:
+        """The queues whose messages a confirmation or a commit receives."""
+        return {
+            main_queue(source)
+            for _, source, target in self.details[0]
+            if source is not None and (target is None or target.endswith(JOURNAL))
+        }
 
     def brings(self, key: str, places: Iterable[Place]) -> set[Place]:
         """In which other queues a message may be while this is pending."""
@@ -199,23 +210,35 @@ class History:
                     if target is None or target.endswith(JOURNAL):
                         self.received.add(key_of(name, source))
                     self._move(name, source, target, 0, 1)
+                if kind in ("confirm", "commit"):
+                    operation.is_void = not self.deleted.isdisjoint(operation.sources())
                 if kind == "requeue":
                     # It gets its place only when it was found, and others may come in between.
                     self.order.update(dict.fromkeys(operation.effects, None))
                     self.moved |= {key: (0, self.moved.get(key, (0, 0))[1]) for key in operation.effects}
             case "abort":
-                # What it has received is there for others before it is told that it has ended.
-                self._taken.pop(number, None)
-                for name, source, _ in details[0]:
-                    if source is not None:
-                        operation.perhaps[name] = f"{main_queue(source)};poison"
-                        self._move(name, "", ";poison", 0, 1)
+                self._begin_abort(number, operation)
             case "purge":
                 self._begin_purge(operation, details[0])
         # What begins while a queue is purged may come before the purge, or behind it.
         for purge in self.under_way_with("purge"):
             self._overtake(purge, [*operation.effects, *operation.perhaps])
         self.under_way[number] = operation
+        for other, commit in self.under_way.items():
+            if commit.kind == "commit" and not commit.perhaps and self._is_to_be_refused(commit):
+                self._begin_abort(other, commit)
+
+    def _is_to_be_refused(self, operation: Operation) -> bool:
+        """Whether a confirmation or a commit may be refused, since the senders got NackQueueDeleted."""
+        return any(map(self._is_deleting, operation.sources()))
+
+    def _begin_abort(self, number: int, operation: Operation) -> None:
+        # What it has received is there for others before it is told that it has ended.
+        self._taken.pop(number, None)
+        for name, source, _ in operation.details[0]:
+            if source is not None:
+                operation.perhaps[name] = f"{main_queue(source)};poison"
+                self._move(name, "", ";poison", 0, 1)
 
     def _hear_sends(self, place: str, names: list[str]) -> None:
         """Messages get their positions in a queue by being sent, not by the commit of their transaction."""
@@ -252,6 +275,8 @@ class History:
     def _hear_end(self, number: int, result: Any) -> None:
         operation = self.under_way.pop(number)
         self._taken.pop(number, None)
+        if operation.is_void:
+            self.faults.append(f"{operation.kind} {operation.details} received messages of a deleted queue")
         for key, place in operation.effects.items():
             self.places[key] = {self._unless_deleted(place)}
             if key in self._purged or any(key in purge.perhaps for purge in self.under_way_with("purge")):
@@ -277,8 +302,7 @@ class History:
                 self.moved.pop(name, None)
                 self.arrived[target, name] += 1
             case "abort":
-                for key, place in operation.perhaps.items():
-                    self.places[key] = {*self.places.get(key, set()), self._unless_deleted(place)}
+                self._end_abort(operation)
             case "create":
                 self.queues[result] = operation.details[0]
                 self.labels[result] = {""}
@@ -289,6 +313,10 @@ class History:
                 self._end_delete(operation.details[0])
             case "purge":
                 self._end_purge(operation)
+
+    def _end_abort(self, operation: Operation) -> None:
+        for key, place in operation.perhaps.items():
+            self.places[key] = {*self.places.get(key, set()), self._unless_deleted(place)}
 
     def _end_delete(self, identifier: str) -> None:
         self.queues.pop(identifier, None)
@@ -321,10 +349,12 @@ class History:
             for key in {*operation.leaving, *operation.perhaps} & self.places.keys():
                 self.places[key].add(None)
         is_expected = status in _EXPECTED_REFUSALS.get(operation.kind, ())
-        if is_expected and operation.kind == "confirm":
-            # Their senders got NackQueueDeleted.
-            sources = {main_queue(source) for _, source, _ in operation.details[0]}
-            is_expected = all(map(self._is_deleting, sources))
+        if is_expected and operation.kind in ("confirm", "commit"):
+            is_expected = self._is_to_be_refused(operation)
+            self._end_abort(operation)
+            for name, source, _ in operation.details[0]:
+                if source is not None and not _is_journal(source) and self._is_deleting(main_queue(source)):
+                    self.received.discard(key_of(name, source))
         if not is_expected:
             self.faults.append(f"{operation.kind} {operation.details} was refused: {status}: {detail}")
 

@@ -464,6 +464,8 @@ class AnyHistoryTests(SynchronousTestCase):
             self.assertLessEqual(told, 1, (body, fate))
             self.assertLessEqual(there[body] + letters[body], 1, (body, fate))
             self.assertLessEqual(fate.received + there[body], 1, (body, fate))
+            # What was reported to its sender as deleted was not received as well.
+            self.assertLessEqual(fate.received + told, 1, (body, fate))
             self.assertLessEqual(letters[body], 1, (body, fate))
             if fate.is_sent is False:
                 self.assertEqual(

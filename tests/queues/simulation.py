@@ -14,7 +14,7 @@ from msmq.queues.creation import Deletion
 from msmq.queues.effects import Effect, OutgoingReady, ReadCompleted, ReadFailed
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.relocation import Relocation
-from msmq.queues.leaving.transaction import Transaction, received_from_deleted
+from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
@@ -23,6 +23,7 @@ from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.user_message_rewrites import in_transaction
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA
 from tests.queues.builders import NOW, arriving
 from tests.queues.simulated_store import Store, nothing
@@ -292,11 +293,16 @@ class Alpha:
         self.model.transacting.lock_and_move(transaction, position, target)
 
     def commit(self, transaction: Transaction) -> None:
-        """Commit."""
-        commitment = self.model.transacting.commit(transaction, self.give_places, self.now)
+        """Commit, or abort if a queue from which it has received was deleted."""
+        try:
+            commitment = self.model.transacting.commit(transaction, self.give_places, self.now)
+        except MQError as error:
+            if error.status is not Status.MQ_ERROR_QUEUE_DELETED:
+                raise
+            self.abort(transaction)
+            return
 
         def done() -> None:
-            self.on_forgotten(received_from_deleted(transaction.operations))
             self.on_ended(transaction, True)
             self.on_received(commitment.removal.positions)
             effects = self.model.committed(commitment, self.now)

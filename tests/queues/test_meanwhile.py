@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.queues.leaving.transaction import TransactionState
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.message_class import MessageClass
@@ -53,7 +54,7 @@ class DeletedTests(MeanwhileCase):
     """Reading 17: operations in a deleted queue have no effect, and each message has one event."""
 
     def test_received(self) -> None:
-        """The deletion logs the message; commit and abort do nothing with it."""
+        """The deletion logs the message; an abort does nothing with it, and a commit is an abort."""
         for end in (self.alpha.commit, self.alpha.abort):
             queue = self.queue = self.alpha.create("short", transactional=True)
             self.put(b"x")
@@ -61,6 +62,7 @@ class DeletedTests(MeanwhileCase):
             self.alpha.receive_in(transaction, queue)
             self.alpha.delete(queue)
             end(transaction)
+            self.assertIs(transaction.state, TransactionState.ABORTED)
             self.assertEqual(self.alpha.events, [("deleted", "private$\\short")])
             self.store.contents.events.clear()
             self.alpha.check_store()
@@ -88,6 +90,7 @@ class DeletedTests(MeanwhileCase):
         self.assertEqual(len(self.alpha.events), 2)
         self.assertEqual(self.told(), [("NACK_Q_DELETED", b"1")])
         self.alpha.commit(transaction)
+        self.assertIs(transaction.state, TransactionState.ABORTED)
         self.assertEqual(len(self.alpha.events), 2)
 
     def test_a_removal_that_is_stored(self) -> None:

@@ -85,8 +85,10 @@ class ITransaction(Interface):
     def commit() -> Awaitable[None]:
         """Commit all operations; done once the commit is on disk. [MS-MQDMPR] 3.1.4.4.
 
-        @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; if the store
-        failed the transaction stays open, to be committed again or aborted.
+        @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended;
+            MQ_ERROR_QUEUE_DELETED if a queue from which it has received messages was deleted: their senders
+            got NackQueueDeleted, and the transaction is aborted. If the store failed the transaction stays
+            open, to be committed again or aborted.
         """
 
     def abort() -> Awaitable[None]:

@@ -154,11 +154,19 @@ class Transactions:
         """Commit. [MS-MQDMPR] 3.1.4.4.
 
         @param also: what is stored with it.
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; or that the store failed, and then the
-            transaction is as it was before.
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended; MQ_ERROR_QUEUE_DELETED if a queue from
+            which it has received messages was deleted, and then it is aborted; or that the store failed, and
+            then the transaction is as it was before.
         """
         await self._remove_unmoved(transaction)
-        self._ended(transaction, await self._commits.commit(transaction, also))
+        try:
+            left = await self._commits.commit(transaction, also)
+        except MQError as error:
+            if error.status is Status.MQ_ERROR_QUEUE_DELETED and transaction.may_end:
+                # It could never be committed: their senders got NackQueueDeleted.
+                await self.abort(transaction)
+            raise
+        self._ended(transaction, left)
 
     async def _remove_unmoved(self, transaction: Transaction) -> None:
         """Remove messages that it was to move and whose queue was purged or deleted meanwhile."""

@@ -152,13 +152,21 @@ def received_by(operations: Iterable[Operation]) -> list[MessagePosition]:
     ]
 
 
-def received_from_deleted(operations: Iterable[Operation]) -> list[MessagePosition]:
-    """The messages that these operations receive from queues that were deleted."""
-    return [
-        operation.position
-        for operation in operations
-        if isinstance(operation, Dequeue) and operation.position.queue.is_deleted
-    ]
+def check_sources(operations: Iterable[Operation]) -> None:
+    """Check that no queue was deleted from which these operations receive messages.
+
+    A deletion answers locked messages too with NackQueueDeleted, since, unlike a purge, it makes no exception
+    for them ([MS-MQDMPR] 3.1.7.1.4 and 3.1.7.1.7).
+
+    @raise MQError: MQ_ERROR_QUEUE_DELETED.
+    """
+    for operation in operations:
+        if isinstance(operation, Dequeue) and operation.position.queue.is_deleted:
+            raise MQError(
+                Status.MQ_ERROR_QUEUE_DELETED,
+                f"{operation.position.queue.definition.path} was deleted before the transaction that has"
+                " received its messages was committed",
+            )
 
 
 def moved_by(operations: Iterable[Operation]) -> list[Move]:
@@ -265,10 +273,12 @@ class TransactionCollection:
     def prepare(self, transaction: Transaction) -> None:
         """Prepare: no more operations are accepted. [MS-MQDMPR] 3.1.4.3.
 
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed.
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is being committed, and
+            MQ_ERROR_QUEUE_DELETED if its commit would be refused for that.
         """
         self.find(transaction.identifier)
         transaction.check_active()
+        check_sources(transaction.operations)
         transaction.state = TransactionState.PREPARED
 
     def begin_end(self, transaction: Transaction, state: TransactionState) -> None:

@@ -17,7 +17,7 @@ from msmq.queues.collection import POISON, QueueCollection
 from msmq.queues.holdings import Holdings, forget_queues, room_in
 from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.deadlines import due_time
-from msmq.queues.leaving.departure_kinds import Departure, by_queue, gone_with_queue, removals
+from msmq.queues.leaving.departure_kinds import Departure, by_queue, gone_with_queue
 from msmq.queues.leaving.purge import finish_purge
 from msmq.queues.leaving.relocation import Relocation, check_available, check_move, relocate, undo_move
 from msmq.queues.leaving.transaction import (
@@ -30,11 +30,11 @@ from msmq.queues.leaving.transaction import (
     TransactionCollection,
     TransactionState,
     Uncommitted,
+    check_sources,
     deleted_sources,
     moved_by,
     queues_of,
     received_by,
-    received_from_deleted,
     sent_by,
 )
 from msmq.queues.outgoing import OutgoingQueue
@@ -207,7 +207,8 @@ class QueueTransactions:
 
         Either L{msmq.queues.model.QueueManagerModel.committed} or L{uncommit} has to follow.
 
-        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is ending.
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is ending, and
+            MQ_ERROR_QUEUE_DELETED as of L{commit_part}; it is in its former state then.
         """
         before = self.begin_commit(transaction)
         try:
@@ -223,7 +224,7 @@ class QueueTransactions:
         Then L{msmq.queues.model.QueueManagerModel.part_committed} has to follow for each part, and L{end}; or
         L{uncommit} for each part.
 
-        @raise MQError: as L{commit}.
+        @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended, or is ending.
         """
         before = transaction.state
         self.transactions.begin_end(transaction, TransactionState.COMMITTING)
@@ -242,7 +243,10 @@ class QueueTransactions:
         A queue may be deleted before they are submitted to the store: see L{without_deleted}.
 
         @param before: from L{begin_commit}.
+        @raise MQError: MQ_ERROR_QUEUE_DELETED if a queue from which they receive messages was deleted before;
+            the commit cannot succeed then. Nothing has changed.
         """
+        check_sources(operations)
         changes: list[Change] = []
         lost: list[MessagePosition] = []
         sent: dict[Queue, list[MessagePosition]] = {}
@@ -278,8 +282,6 @@ class QueueTransactions:
         relocate(self._holdings, pairs, relocation)
         changes += removal.changes
         changes += relocation.changes
-        # Their queues are being deleted, but the result of the commit says that they were received.
-        changes += removals(received_from_deleted(operations))
         # A pending deletion is stored before the result of the commit is returned.
         changes += (RemoveMessages(queue.definition.identifier, ()) for queue in deleted_sources(operations))
         dead_letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)

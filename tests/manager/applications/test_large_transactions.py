@@ -125,17 +125,21 @@ class LargeTransactionTests(TransactionTestCase):
         self.assertEqual(self.service.inspection.status().bytes, queue.bytes)
 
     def test_journal_deleted_meanwhile(self) -> None:
-        """Messages that were received from a queue with a journal stay received when both are deleted."""
+        """Messages that were received from a queue with a journal stay received when both are deleted after
+        the part of the commit that receives the last of them.
+        """
         queue = self.queue(self.alpha, "kept", transactional=True, journal=True)
         transaction = self.receiving(queue)
+        self.send_in(transaction, self.refunds, b"in the fourth part")
         done = self.deferred(transaction.commit())
-        deleted = self.deferred(self.service.delete_queue(queue))
-        self.clock.advance(0)
+        deleted = self.deferred(self.delete_in(2, queue))
+        self.clock.advance(5)
         self.successResultOf(done)
         self.successResultOf(deleted)
-        self.assertEqual((transaction.state, self.service.inspection.status().bytes), ("committed", 0))
+        self.assertEqual((transaction.state, self.service.inspection.status().messages), ("committed", 1))
+        self.assertEqual(self.events(), [])
         self.restart(crash=True)
-        self.assertEqual(self.service.inspection.status().bytes, 0)
+        self.assertEqual(self.service.inspection.status().messages, 1)
 
     def test_one_after_the_other(self) -> None:
         """A commit that begins while another is prepared follows it on the way to the same destination."""

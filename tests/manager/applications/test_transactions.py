@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 from twisted.internet.defer import CancelledError
+from twisted.internet.task import deferLater
 
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.queues.arriving.message import Message
@@ -34,6 +35,12 @@ class TransactionTestCase(ManagerTestCase):
         """Receive in a transaction what is there."""
         view = self.run_to_end(self.service.receive(queue, timeout=0, transaction=transaction))
         return bytes(view.body)
+
+    async def delete_in(self, turns: int, queue: str) -> None:
+        """Delete a queue after this number of iterations of the reactor."""
+        for _ in range(turns):
+            await deferLater(self.clock.reactor, 0)
+        await self.service.delete_queue(queue)
 
 
 class CommitTests(TransactionTestCase):
