@@ -87,8 +87,8 @@ class ITransaction(Interface):
 
         @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended;
             MQ_ERROR_QUEUE_DELETED if a queue from which it has received messages was deleted: their senders
-            got NackQueueDeleted, and the transaction is aborted. If the store failed the transaction stays
-            open, to be committed again or aborted.
+            got NackQueueDeleted, and the transaction is aborted, unless it was prepared. If the store failed
+            the transaction stays open, to be committed again or aborted.
         """
 
     def abort() -> Awaitable[None]:

@@ -152,6 +152,15 @@ def received_by(operations: Iterable[Operation]) -> list[MessagePosition]:
     ]
 
 
+def received_from_deleted(operations: Iterable[Operation]) -> list[MessagePosition]:
+    """The messages that these operations receive from queues that were deleted."""
+    return [
+        operation.position
+        for operation in operations
+        if isinstance(operation, Dequeue) and operation.position.queue.is_deleted
+    ]
+
+
 def check_sources(operations: Iterable[Operation]) -> None:
     """Check that no queue was deleted from which these operations receive messages.
 
@@ -160,13 +169,12 @@ def check_sources(operations: Iterable[Operation]) -> None:
 
     @raise MQError: MQ_ERROR_QUEUE_DELETED.
     """
-    for operation in operations:
-        if isinstance(operation, Dequeue) and operation.position.queue.is_deleted:
-            raise MQError(
-                Status.MQ_ERROR_QUEUE_DELETED,
-                f"{operation.position.queue.definition.path} was deleted before the transaction that has"
-                " received its messages was committed",
-            )
+    for position in received_from_deleted(operations):
+        raise MQError(
+            Status.MQ_ERROR_QUEUE_DELETED,
+            f"{position.queue.definition.path} was deleted before the transaction that has received its"
+            " messages was committed",
+        )
 
 
 def moved_by(operations: Iterable[Operation]) -> list[Move]:

@@ -17,7 +17,7 @@ from msmq.queues.collection import POISON, QueueCollection
 from msmq.queues.holdings import Holdings, forget_queues, room_in
 from msmq.queues.leaving.copies import MessageCopies
 from msmq.queues.leaving.deadlines import due_time
-from msmq.queues.leaving.departure_kinds import Departure, by_queue, gone_with_queue
+from msmq.queues.leaving.departure_kinds import Departure, by_queue, gone_with_queue, removals
 from msmq.queues.leaving.purge import finish_purge
 from msmq.queues.leaving.relocation import Relocation, check_available, check_move, relocate, undo_move
 from msmq.queues.leaving.transaction import (
@@ -35,6 +35,7 @@ from msmq.queues.leaving.transaction import (
     moved_by,
     queues_of,
     received_by,
+    received_from_deleted,
     sent_by,
 )
 from msmq.queues.outgoing import OutgoingQueue
@@ -243,10 +244,12 @@ class QueueTransactions:
         A queue may be deleted before they are submitted to the store: see L{without_deleted}.
 
         @param before: from L{begin_commit}.
-        @raise MQError: MQ_ERROR_QUEUE_DELETED if a queue from which they receive messages was deleted before;
-            the commit cannot succeed then. Nothing has changed.
+        @raise MQError: MQ_ERROR_QUEUE_DELETED if a queue from which they receive messages was deleted before,
+            unless the transaction was prepared, which promised its coordinator to commit; nothing has
+            changed.
         """
-        check_sources(operations)
+        if before is not TransactionState.PREPARED:
+            check_sources(operations)
         changes: list[Change] = []
         lost: list[MessagePosition] = []
         sent: dict[Queue, list[MessagePosition]] = {}
@@ -282,6 +285,8 @@ class QueueTransactions:
         relocate(self._holdings, pairs, relocation)
         changes += removal.changes
         changes += relocation.changes
+        # Their queues are being deleted, but a prepared transaction commits all the same.
+        changes += removals(received_from_deleted(operations))
         # A pending deletion is stored before the result of the commit is returned.
         changes += (RemoveMessages(queue.definition.identifier, ()) for queue in deleted_sources(operations))
         dead_letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)

@@ -72,13 +72,16 @@ class DeletedSourceTests(TransactionTestCase):
         self.check_aborted(self.transaction)
 
     def test_prepared(self) -> None:
-        """A prepared transaction is refused too, and one that would be prepared is not."""
+        """A prepared transaction commits: its coordinator relies on that, and others have committed."""
         transaction = self.work()
         transactions = self.alpha.model.transacting.transactions
         transactions.prepare(transaction.core)
         self.run_to_end(self.service.delete_queue(self.payments))
-        self.refused(transaction.commit(), DELETED)
-        self.check_aborted(transaction)
+        self.run_to_end(transaction.commit())
+        self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED])
+        self.restart(crash=True)
+        self.assertEqual((self.seen(self.refunds), self.seen(self.archive)), ([], [b"result"]))
+        self.assertEqual(self.service.inspection.status().messages, 1)
 
     def test_not_prepared(self) -> None:
         """A transaction whose commit would be refused cannot be prepared."""
