@@ -19,7 +19,6 @@ from msmq.queues.leaving.departure_kinds import (
     by_queue,
     departure,
     gone_with_queue,
-    removals,
 )
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.purge import finish_purge
@@ -44,18 +43,18 @@ class Departures:
         """Request the removal of locked messages, which their readers have confirmed. [MS-MQDMPR] 3.1.7.2.1.
 
         Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are not
-        locked (any more), because their queue was deleted for example, are skipped; but they are removed from
-        the store at once as well, since their reader gets an error. A message whose queue was purged
-        meanwhile was received, as by the commit of a transaction (reading 27).
+        locked (any more) are skipped. Those whose queue was deleted are left to the deletion, which removes
+        them with their events and acknowledgements; their reader gets an error, so that after a crash before
+        that they may be in the queue again, with the queue. A message whose queue was purged meanwhile was
+        received, as by the commit of a transaction (reading 27).
         """
         removing = PositionState.REMOVING
         leaving: list[MessagePosition] = []
         purged: list[MessagePosition] = []
-        gone: list[MessagePosition] = []
         for position in positions:
             if position.queue.is_deleted:
-                gone.append(position)
-            elif position.state is PositionState.LOCKED_READER:
+                continue
+            if position.state is PositionState.LOCKED_READER:
                 position.state = removing
                 leaving.append(position)
             elif position.state is PositionState.PURGE_PENDING:
@@ -63,10 +62,9 @@ class Departures:
                 leaving.append(position)
                 purged.append(position)
         removal = self._copying.receive(leaving)
-        if not gone and not purged:
+        if not purged:
             return removal
-        changes = [*removal.changes, *removals(gone)]
-        return Removal(removal.positions, changes, copies=removal.copies, purged=purged)
+        return Removal(removal.positions, removal.changes, copies=removal.copies, purged=purged)
 
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of a removal are stored: the messages are removed, and the copies become available."""
