@@ -221,6 +221,18 @@ class BesideContract(_Base):
         self.assertEqual((store.log_bounds(ORDERS.identifier), store.log_end()), ((2, 2), 2))
 
 
+class OpeningTests(SynchronousTestCase):
+    """Stores that are not where they are looked for."""
+
+    def test_directory_without_a_store(self) -> None:
+        """The data directory of a server whose store is elsewhere: the error says how to name that one."""
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        error = self.assertRaises(StorageError, open_reader, str(directory))
+        self.assertIn(f"{directory}: there is no store in this directory", str(error))
+        self.assertIn("postgresql://...", str(error))
+
+
 class SqliteTests(BesideContract, SynchronousTestCase):
     """The store in SQLite."""
 

@@ -39,7 +39,14 @@ def open_reader(location: str) -> StoreReader:
     for log in (path, path / LOG_DIRECTORY):
         if is_log(log) and _is_in_log(path / STORE_FILE, log):
             return LogStoreReader(log)
-    return SqliteStoreReader(path / STORE_FILE if path.is_dir() else path)
+    if not path.is_dir():
+        return SqliteStoreReader(path)
+    if not (path / STORE_FILE).exists():
+        raise StorageError(
+            f"{path}: there is no store in this directory; one that is elsewhere is named by its file, its"
+            " directory, or postgresql://..."
+        )
+    return SqliteStoreReader(path / STORE_FILE)
 
 
 def has_store(directory: Path) -> bool:

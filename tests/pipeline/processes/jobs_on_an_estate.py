@@ -171,7 +171,10 @@ class EstateJobTests(SparkTestCase):
     def assert_other_inputs(self) -> None:
         """The same fates from an archive of one server and an export of another."""
         archive, records = self.estate.directory / "archive", self.estate.directory / "records.parquet"
-        self.msmq("GAMMA", "archive", "update", str(archive), "--compact")
+        self.msmq(
+            *("GAMMA", "archive", "update", str(archive), "--compact"),
+            *("--store", self.estate.locations["GAMMA"]),
+        )
         self.msmq("BETA", "export", PAYMENTS, "--log", "--output", str(records))
         self.run_job("sequences", name="exported", inputs={"BETA": str(records)})
         streams = [row for row in self.table("exported", "streams") if row["sequence_id"] is not None]
