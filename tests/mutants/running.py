@@ -23,9 +23,9 @@ CPU_LIMIT: Final = 60
 
 
 def load(names: Iterable[str]) -> unittest.TestSuite:
-    """Load tests by name, and import what they need."""
+    """Load tests by name, those of packages within a package too, and import what they need."""
     loader = TestLoader()
-    return unittest.TestSuite([loader.loadByName(name) for name in names])
+    return unittest.TestSuite([loader.loadByName(name, recurse=True) for name in names])
 
 
 def is_killed(mutation: Mutation, tests: Sequence[str]) -> bool:

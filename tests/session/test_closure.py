@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.errors import LocalProtocolError
+from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.session.effects import (
     Abort,
     Closed,
@@ -44,6 +44,21 @@ class ClosingTests(SynchronousTestCase):
         self.assertEqual(driven.written, b"")
         self.assertEqual(driven.effects, [Closed(CloseReason.STOPPED, ()), Disconnect()])
         self.assertEqual(driven.session.state, SessionState.CLOSED)
+
+    def test_bytes_after_packets_that_wait(self) -> None:
+        """Bytes that are no packet close the session once the packets before them are processed."""
+        error = RemoteProtocolError("2.2.19.1", "BaseHeader", "PacketSize", 8, "too small")
+        for packets, bodies in (
+            ((user_packet(b"1"), user_packet(b"2")), [b"1", b"2"]),
+            ((session_ack(session_header()),), []),
+        ):
+            driven = open_acceptor()
+            driven.session.arrive([(packet, None) for packet in packets])
+            driven.perform(driven.session.malformed(error, driven.now))
+            self.assertIsNone(driven.close_reason)
+            driven.perform(driven.session.take_portion(driven.now))
+            self.assertEqual(driven.bodies, bodies)
+            self.assertEqual(driven.close_reason, CloseReason.MALFORMED_PACKET)
 
     def test_closing_stops_every_timer(self) -> None:
         """No acknowledgement is written after the end (MQQB-3.1.5.9-03, MQQB-3.1.3.2-03)."""

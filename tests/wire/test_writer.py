@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from struct import Struct
 from uuid import UUID
 
 from hypothesis import given
@@ -38,6 +39,19 @@ class WriterTests(SynchronousTestCase):
         for number in (-(1 << 63) - 1, 1 << 63):
             self.assertRaises(LocalProtocolError, writer.i64, number, "SeqID")
         self.assertEqual(writer.getvalue(), b"\xff" * 15)
+
+    def test_several_numbers(self) -> None:
+        """Several numbers at once: the error names the one that does not fit."""
+        writer = Writer()
+        layout = Struct("<BHIQ")
+        fields = ("Priority", "Size", "MessageID", "Sequence")
+        writer.numbers(layout, fields, 1, 2, 3, 4)
+        self.assertEqual(writer.getvalue().hex(), "010200030000000400000000000000")
+        for place, field in enumerate(fields):
+            numbers = [1, 2, 3, 4]
+            numbers[place] = 1 << 64
+            error = self.assertRaises(LocalProtocolError, Writer().numbers, layout, fields, *numbers)
+            self.assertIn(field, str(error))
 
     def test_a_guid_is_written_as_the_documents_have_it(self) -> None:
         """Three fields little-endian, eight bytes as they are."""
