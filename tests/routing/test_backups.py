@@ -8,6 +8,7 @@ import attrs
 from hypothesis import given
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.routing import backups
 from msmq.routing.alternates import Alternates
 from msmq.routing.backups import find_unusable_backups
 from msmq.routing.topology import Topology
@@ -57,6 +58,12 @@ class ExampleTests(SynchronousTestCase):
             "Branch-North 10, Head-North 10, Branch-South 15, Head-South 15",
         ):
             self.assertEqual(problems(links), [])
+
+    def test_work_limit(self) -> None:
+        """Where the work is limited, the problem says how many of the sites were checked."""
+        self.patch(backups, "MOST_WORK", 0)
+        [problem] = problems("A-B 1, B-C 1")
+        self.assertIn("has 3 sites; backups were checked for routes to 1 of them", problem)
 
     def test_bound(self) -> None:
         """Fifty links are reported, and the number of the rest."""

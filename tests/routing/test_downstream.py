@@ -85,6 +85,20 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(hops(topology, "rA", "cB", "gA"), ["hA"])
         self.assertEqual(hops(topology, "rA", "cB", "gA", "hA"), ["gA", "hA"])
 
+    def test_site_without_gates(self) -> None:
+        """A queue manager there takes another routing server of its site if that reaches a gate elsewhere."""
+        estate = Estate("B-C 1", "B C")
+        estate.add_site(guid("A"), "A")
+        estate.machine("mA", "A")
+        for server in ("rA", "sA"):
+            estate.machine(server, "A B", routing_server=True)
+        topology = estate.sound()
+        self.assertEqual(hops(topology, "mA", "cC"), ["rA"])
+        self.assertEqual(hops(topology, "mA", "cC", "rA"), ["sA"])
+        self.assertEqual(hops(topology, "mA", "cC", "rA", "sA"), ["rA", "sA"])
+        # The gate of the other site is down: nothing is gained by the other server.
+        self.assertEqual(hops(topology, "mA", "cC", "rA", "gB"), ["rA"])
+
     def test_listed_servers(self) -> None:
         """Of in- and out-routing servers those that can be reached are used, and no others."""
         estate = Estate("A-B 1")
