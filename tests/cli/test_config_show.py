@@ -8,6 +8,7 @@ from msmq.control.server.server_configuration import ServerConfiguration
 from msmq.service.configuration import ConfigurationSource, Overrides
 from msmq.service.server import Server
 from tests.cli.served import ServedCommandTestCase
+from tests.immediate_threads import ImmediateThreads
 
 
 class ConfigShowTests(ServedCommandTestCase):
@@ -18,7 +19,7 @@ class ConfigShowTests(ServedCommandTestCase):
         self.file = Path(self.mktemp())
         self.file.write_text("[limits]\nquota = 77\n")
         source = ConfigurationSource(self.file, Overrides(name="ALPHA", data="data"))
-        return Server(source.load(), self.clock.reactor, source=source.load)
+        return Server(source.load(), ImmediateThreads(), source=source.load)
 
     def keys(self, *arguments: str) -> dict[str, object]:
         """The keys that are printed, with their values."""
