@@ -52,8 +52,8 @@ def _field(name: str, value: Any) -> bytes:
         return encoded_short_string(name) + _encoded(value)
     except RecursionError:
         raise ValueError(f"the field {name!a:.60}: it is nested too deeply") from None
-    except (ValueError, TypeError, ArithmeticError, struct.error, AMQPError) as error:
-        raise ValueError(f"the field {name!a:.60}: {error or 'it has no encoding'}") from error
+    except (ValueError, TypeError, AttributeError, ArithmeticError, struct.error) as error:
+        raise ValueError(f"the field {name!a:.60}: {str(error) or 'it has no encoding'}") from error
 
 
 _text_field = lru_cache(maxsize=512)(_field)
@@ -75,7 +75,9 @@ def _encoded(value: Any) -> bytes:
         # pika has no encoding for it, though it reads it.
         return struct.pack(">cd", b"d", value)
     if isinstance(value, Mapping):
-        return b"F" + encoded_field_table(value)
+        # An error names the field of the outermost table only, however deep this one is.
+        data = b"".join([encoded_short_string(name) + _encoded(inner) for name, inner in value.items()])
+        return struct.pack(">cI", b"F", len(data)) + data
     if isinstance(value, list | tuple):
         data = b"".join(map(_encoded, value))
         return struct.pack(">cI", b"A", len(data)) + data

@@ -70,9 +70,13 @@ class ConfirmedPublisher:
         @param source: C{None} for a dead letter.
         @raise ValueError: it cannot be encoded; nothing was sent.
         """
-        self._channel.channel.basic_publish(
-            message.exchange, message.routing_key, message.body, to_pika(message.properties), mandatory=True
-        )
+        properties = to_pika(message.properties)
+        try:
+            self._channel.channel.basic_publish(
+                message.exchange, message.routing_key, message.body, properties, mandatory=True
+            )
+        except (UnicodeError, OverflowError, TypeError, ArithmeticError) as error:
+            raise ValueError(str(error)) from error
         self._tag += 1
         self._unconfirmed[self._tag] = _Unconfirmed(
             token, message.exchange, message.routing_key, message.properties.message_id

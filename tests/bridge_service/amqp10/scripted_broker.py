@@ -33,7 +33,7 @@ class ScriptedBroker:
         self.exchange()
 
     def exchange(self) -> None:
-        """Move bytes both ways until nobody has more to say."""
+        """Move bytes both ways until neither side has any to send."""
         while True:
             data = self.wire.value()
             self.wire.clear()
