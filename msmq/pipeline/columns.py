@@ -178,8 +178,12 @@ class Columns:
 
     def _at(self, offsets: Numbers, size: int) -> Numbers:
         """This number of bytes at each of these offsets."""
-        limit = len(self._data) - size
-        return self._data[numpy.minimum(offsets, limit)[:, None] + numpy.arange(size)]
+        # One element of a view for each offset, of which numpy copies this many bytes at once.
+        elements = numpy.ndarray(
+            (len(self._data) - size + 1,), f"V{size}", buffer=self._data, strides=self._data.strides
+        )
+        found = elements[numpy.minimum(offsets, len(elements) - 1)]
+        return found.view(numpy.uint8).reshape(len(found), size)
 
     def _queue_names(
         self, packets: Sequence[bytes], rows: Numbers, starts: Numbers, ends: Numbers

@@ -20,7 +20,9 @@ from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.system import LogWorker
 
 STEP_TABLES: Final = 2
-"""Tables per step, of up to a thousand rows each."""
+"""Minimum number of tables per step, of up to a thousand rows each."""
+LARGEST_STEP: Final = 64
+"""Maximum number of tables per step: a few milliseconds."""
 AHEAD: Final = 4
 """Limit on concurrent writes to the file."""
 
@@ -31,6 +33,7 @@ class Checkpointing:
     A checkpoint is due when the log after the last one has twice its size, and at least two segments. So
     recovery reads little more than a checkpoint and two segments, and checkpoints write at most half of the
     log's volume.
+    A step after a large group writes as much as the group, so that a checkpoint ends under any load.
     On a full disk one is due as soon as it frees a segment.
 
     @param mark: the file of the generation mark.
@@ -52,6 +55,8 @@ class Checkpointing:
         self._under_way = 0
         self._is_finishing = False
         self._began_at = 0
+        # Bytes of the log at the last step.
+        self._stepped_at = 0
         self._marked_segments = 0
         # On a full disk: bytes of log between a failed checkpoint and the next attempt.
         self._retry_after = 0
@@ -94,9 +99,12 @@ class Checkpointing:
         if self._under_way >= AHEAD:
             return False
         some: list[bytes] = []
+        size, pace = 0, self._engine.counters.bytes - self._stepped_at
         for table in self._tables:
             some.append(table)
-            if len(some) == STEP_TABLES:
+            size += len(table)
+            if len(some) >= STEP_TABLES and (size >= pace or len(some) == LARGEST_STEP):
+                self._stepped_at = self._engine.counters.bytes
                 self._do(lambda: self._writer.append(some))
                 return self._under_way < AHEAD
         if some:
@@ -152,7 +160,7 @@ class Checkpointing:
             0,
         )
         self._path = path
-        self._began_at = engine.counters.bytes
+        self._began_at = self._stepped_at = engine.counters.bytes
         self._writer = writer = CheckpointWriter(path, engine.segments.size // 2, self._system)
         self._tables = tables(state)
         self._do(writer.begin)

@@ -162,11 +162,15 @@ class LogStoreReader:
 
     def log_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreReader.log_cuts<msmq.storage.readers.shape.StoreReader.log_cuts>}."""
-        return self._ask(
-            lambda log: _cuts(
-                [LOG_ROW.unpack(row)[0] for row in _entries(log.state.queues.get(queue), begin, end)], rows
-            )
-        )
+
+        def cuts(log: Follower) -> tuple[list[int], int]:
+            if (kept := log.state.queues.get(queue)) is None:
+                return [], 0
+            first, last = kept.log.after(begin - 1), kept.log.after(end - 1)
+            found = range(first, last)[rows::rows]
+            return list(map(kept.log.sequence, found)), last - first - rows * len(found)
+
+        return self._ask(cuts)
 
     def log_bounds(self, queue: UUID) -> tuple[int, int]:
         """See L{StoreReader.log_bounds<msmq.storage.readers.shape.StoreReader.log_bounds>}."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 import sys
 from array import array
+from collections.abc import Iterator
+from itertools import islice
 from struct import Struct, error
 from typing import Final, Protocol
 from uuid import UUID
@@ -62,6 +64,9 @@ EVENT_ONLY_AT: Final = 39
 _MESSAGE_SIZE: Final = MESSAGE_RECORD.size
 _LOG_SIZE: Final = KEY.size + LOG_ROW.size
 _EVENT_SIZE: Final = KEY.size + EVENT_ROW.size
+_PREFIX: Final = 12
+"""Size of the key of a record without its last field."""
+_LOG_RUN: Final = Struct(f"<{_PREFIX}s8x{LOG_ROW.size}s")
 
 
 class RecordTarget(Protocol):
@@ -191,30 +196,72 @@ class TableRecord:
     body: bytes = attrs.field(repr=False)
 
 
+_MESSAGE: Final = int(Kind.MESSAGE)
+_LOG: Final = int(Kind.LOG)
 _KINDS: Final = {int(kind): kind for kind in Kind}
 """A lookup takes a fifth of the time of a call of the enumeration; a replay has one for each record."""
 
 
 def read_records(table: bytes) -> list[TableRecord]:
-    """The records of a table whose checksum was verified.
+    """The records of a table whose checksum was verified, each run of rows of one queue as one record.
+
+    Rows of messages and entries of logs are by far the most frequent, and alternate in a queue with a log.
+    Neither changes what the other does, so a run ends only at a record of another kind.
 
     @raise Malformed: their format is not that of this version.
     """
     records: list[TableRecord] = []
-    offset = 0
+    messages: dict[int, tuple[list[int], list[bytes]]] = {}
+    logs: dict[int, list[bytes]] = {}
+    offset, end, start, unpack = 0, len(table), KEY.size, KEY.unpack_from
     try:
-        while offset < len(table):
-            kind, size, number, key = KEY.unpack_from(table, offset)
-            if size < KEY.size or offset + size > len(table):
-                raise Malformed(f"a record gives a size of {size} bytes")
-            known = _KINDS.get(kind)
-            if known is None:
-                raise Malformed(f"a record has the unknown kind {kind}")
-            records.append(TableRecord(known, number, key, table[offset + KEY.size : offset + size]))
+        while offset < end:
+            kind, size, number, key = unpack(table, offset)
+            if kind == _MESSAGE and size == _MESSAGE_SIZE and offset + size <= end:
+                if (run := messages.get(number)) is None:
+                    run = messages[number] = ([], [])
+                run[0].append(key)
+                run[1].append(table[offset + start : offset + size])
+            elif kind == _LOG and size == _LOG_SIZE and offset + size <= end:
+                if (rows := logs.get(number)) is None:
+                    rows = logs[number] = []
+                rows.append(table[offset + start : offset + size])
+                prefix = table[offset : offset + _PREFIX]
+                if table.startswith(prefix, offset + size):
+                    # Many entries of one log without messages between them, as copied from another store.
+                    whole = (end - offset) // size * size
+                    for found, row in islice(_LOG_RUN.iter_unpack(table[offset : offset + whole]), 1, None):
+                        if found != prefix:
+                            break
+                        rows.append(row)
+                        offset += size
+            else:
+                if size < start or offset + size > end:
+                    raise Malformed(f"a record gives a size of {size} bytes")
+                known = _KINDS.get(kind)
+                if known is None:
+                    raise Malformed(f"a record has the unknown kind {kind}")
+                if messages or logs:
+                    records += _runs(messages, logs)
+                records.append(TableRecord(known, number, key, table[offset + start : offset + size]))
             offset += size
     except (error, ValueError) as problem:
         raise Malformed(f"a record cannot be read: {problem}") from None
+    records += _runs(messages, logs)
     return records
+
+
+def _runs(
+    messages: dict[int, tuple[list[int], list[bytes]]], logs: dict[int, list[bytes]]
+) -> Iterator[TableRecord]:
+    """The collected runs as records, which are removed."""
+    for number, (ids, rows) in messages.items():
+        body = b"".join((_little_endian(array("Q", ids)), *rows))
+        yield TableRecord(Kind.MESSAGES, number, len(ids), body)
+    for number, rows in logs.items():
+        yield TableRecord(Kind.LOGS, number, 0, b"".join(rows))
+    messages.clear()
+    logs.clear()
 
 
 def replay(record: TableRecord, state: RecordTarget) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterator
+from operator import lt
 from struct import Struct
-from typing import Final
+from typing import Final, Literal
 
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW
 
 _SEQUENCE: Final = Struct("<Q")
+_SIZE_WORD: Final = 6
+"""Position of the size of the packet among the 32-bit words of a row."""
 _LAG: Final = 4096
 """Removed rows that may stay in memory, if they are not the larger part."""
 
@@ -79,6 +84,29 @@ class LogRows:
         self.size += LOG_ROW.unpack(row)[3] - (LOG_ROW.unpack(old)[3] if old else 0)
         return old
 
+    def put_all(self, sequences: list[int], rows: bytes) -> None:
+        """Insert many rows; of those with one sequence the last one applies.
+
+        Ordered rows after all others are appended together, and rows that replace consecutive ones too, as in
+        a replay of what a checkpoint already has.
+
+        @param sequences: L{log_sequences} of the rows.
+        """
+        if not sequences:
+            return
+        index, count = self.after(sequences[0] - 1), len(sequences)
+        old = self.chunk(index, count)
+        if log_sequences(old) == sequences:
+            begin = (self._start + index) * LOG_ROW.size
+            self._rows[begin : begin + len(rows)] = rows
+            self.size += _sizes(rows) - _sizes(old)
+        elif not old and all(map(lt, sequences, sequences[1:])):
+            self._rows += rows
+            self.size += _sizes(rows)
+        else:
+            for at in range(0, len(rows), LOG_ROW.size):
+                self.put(rows[at : at + LOG_ROW.size])
+
     def pop_last(self) -> None:
         """Undo the last L{append}."""
         self.size -= LOG_ROW.unpack(self.row(len(self) - 1))[3]
@@ -109,6 +137,24 @@ class LogRows:
         begin = (self._start + index) * LOG_ROW.size
         end = min(begin + count * LOG_ROW.size, len(self._rows))
         return bytes(self._rows[begin:end])
+
+
+def log_sequences(rows: bytes) -> list[int]:
+    """The sequences of rows of a message log."""
+    return _words("Q", rows)[:: LOG_ROW.size // 8].tolist()
+
+
+def _sizes(rows: bytes) -> int:
+    """The sum of the sizes of their packets."""
+    return sum(_words("I", rows)[_SIZE_WORD :: LOG_ROW.size // 4].tolist())
+
+
+def _words(kind: Literal["Q", "I"], rows: bytes) -> memoryview[int] | array[int]:
+    if sys.byteorder == "little":
+        return memoryview(rows).cast(kind)
+    found = array(kind, rows)
+    found.byteswap()
+    return found
 
 
 class EventRows:

@@ -176,6 +176,13 @@ def packets_of(records: list[TableRecord]) -> Iterator[tuple[int, int, int]]:
                 _, _, location, size, checksum, _ = LOG_ROW.unpack(record.body)
             case Kind.EVENT:
                 location, size, checksum, *_ = EVENT_ROW.unpack(record.body)
+            case Kind.MESSAGES:
+                rows = record.body[8 * record.key :]
+                yield from (row[:3] for row in MESSAGE_ROW.iter_unpack(rows))
+                continue
+            case Kind.LOGS:
+                yield from (row[2:5] for row in LOG_ROW.iter_unpack(record.body))
+                continue
             case Kind.EVENTS:
                 # Removals in one batch share the packet of their events.
                 yield from {row[:3]: None for row in EVENT_ROW.iter_unpack(record.body)}

@@ -13,7 +13,7 @@ from msmq.persistence.snapshot import MessageColumns, Snapshot
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW
-from msmq.storage.log.core.rows import EventRows, LogRows
+from msmq.storage.log.core.rows import EventRows, LogRows, log_sequences
 from msmq.storage.records import read_definition
 
 
@@ -167,8 +167,10 @@ class State:
 
     def put_logs(self, number: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
-        for at in range(0, len(rows), LOG_ROW.size):
-            self.put_log(number, rows[at : at + LOG_ROW.size])
+        sequences = log_sequences(rows)
+        self.last_entry = max(self.last_entry, max(sequences, default=0))
+        if (kept := self.by_number.get(number)) is not None:
+            kept.log.put_all(sequences, rows)
 
     def put_events(self, first: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
