@@ -46,7 +46,7 @@ from rig.measuring import Result, compare, table
 COUNT: Final = 1_000_000
 BODY: Final = 300
 ROUNDS: Final = 5
-GROUP: Final = 5_000
+GROUP: Final = 500
 GOALS: Final = {
     "store: headers": 0.45,
     "store: bodies": 0.35,
