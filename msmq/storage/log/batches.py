@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, TypeAlias
 
 import attrs
@@ -28,6 +28,8 @@ from msmq.storage.log.core.plan import GroupPlan
 
 PIECE: Final = 500
 """Changes, or removed messages, per step of a large batch."""
+RECORD_BYTES: Final = 96
+"""Space that the record of a message, of an entry of a log or of an event needs at most."""
 LARGE_STATE: Final = 512 * 1024
 """Size of a state value above which a batch may not use the space reserved for removals."""
 _REMOVING: Final = (
@@ -77,12 +79,23 @@ class WriteBatch:
                 return True
         return False
 
-    def packet_bytes(self) -> int:
-        """The bytes of the packets of messages that it stores; it needs at least that much space."""
-        # Lists, since this looks at each of maybe a hundred thousand changes in one iteration of the reactor.
-        single = sum(map(len, [change.packet for change in self.changes if type(change) is PutMessage]))
-        runs = [change.packets for change in self.changes if type(change) is PutMessages]
-        return single + sum(len(packet) for packets in runs for packet in packets)
+    def space(self) -> int:
+        """The bytes of log that it needs; at least that of its messages and their records.
+
+        Exact enough that a plan of a large batch seldom has to be rolled back, since that takes one iteration
+        of the reactor.
+        """
+        # By kind, since this looks at each of maybe a hundred thousand changes in one iteration.
+        changes = self.changes
+        packets = [
+            change.packet for change in changes if type(change) is PutMessage and not change.is_express
+        ]
+        runs = [change.packets for change in changes if type(change) is PutMessages]
+        values = [len(change.value) for change in changes if type(change) is PutState]
+        events = [change for change in changes if type(change) is AppendEvent]
+        records = len(changes) + sum(map(len, runs)) + len(events)
+        size = sum(map(len, packets)) + sum(map(len, chain.from_iterable(runs))) + sum(values)
+        return size + RECORD_BYTES * records + sum(len(event.reason) + len(event.queue) for event in events)
 
 
 def is_removing(changes: Sequence[Change]) -> bool:

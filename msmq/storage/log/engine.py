@@ -44,8 +44,6 @@ GROUP_BATCHES: Final = 1024
 """Limit on the batches of a group."""
 STEP: Final = 500
 """Changes of small batches that are planned in one iteration of the reactor, and those of one batch more."""
-RECORD_BYTES: Final = 96
-"""Bytes of the table that one change takes, at most for most of them; an estimate for large batches."""
 
 
 class Engine:
@@ -180,10 +178,10 @@ class Engine:
         A plan that does not fit is made in many iterations of the reactor, and rolled back in one.
         """
         segment = self.active
-        packets = batch.packet_bytes()
-        if self.position.offset + self._plan.needed + packets <= segment.header.size:
+        space = batch.space()
+        if self.position.offset + self._plan.needed + space <= segment.header.size:
             return True
-        needed = FIRST + self._plan.needed + packets + RECORD_BYTES * len(batch.changes)
+        needed = FIRST + self._plan.needed + space
         if self._accepted:
             self._waiting.appendleft(batch)
             self._write()

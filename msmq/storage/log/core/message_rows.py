@@ -219,8 +219,7 @@ class MessageRows(dict[int, bytes]):
 
     def forget(self, lookup_ids: Iterable[int]) -> None:
         """Remove existing rows without returning them."""
-        for lookup_id in lookup_ids:
-            self.pop(lookup_id)
+        self.remove(array("Q", lookup_ids))
 
     def pop(self, lookup_id: int, default: Any = None) -> Any:
         """Remove a row and return it, or the default."""
