@@ -47,6 +47,8 @@ COUNT: Final = 1_000_000
 BODY: Final = 300
 ROUNDS: Final = 5
 GROUP: Final = 500
+RATE: Final = 10
+"""Messages a second, so that a file of the archive, which has those of a day, is some 40 MB."""
 GOALS: Final = {
     "store: headers": 0.45,
     "store: bodies": 0.35,
@@ -68,7 +70,8 @@ def packet(number: int) -> bytes:
     body = b"%d " % number * (BODY // 8)
     user = SOURCE.bytes_le + bytes(16)
     user += (
-        struct.pack("<IIII", 0xFFFFFFFF, 1_700_000_000 + number, number, 0x00200000 | 0x20 | 7 << 10) + name
+        struct.pack("<IIII", 0xFFFFFFFF, 1_700_000_000 + number // RATE, number, 0x00200000 | 0x20 | 7 << 10)
+        + name
     )
     properties = struct.pack("<BBH", 0, len(label) // 2, 0) + bytes(20)
     properties += struct.pack("<IIIIIIII", 0, 0, len(body), len(body), 0, 0x800E, 0x6610, 0) + label + body
@@ -88,7 +91,7 @@ def fill(data: Path, first: int, end: int) -> None:
         reactor.outcome(store.commit([PutState("queue_manager", SOURCE.bytes), PutQueue(QUEUE)]))
     for begin in range(first, end, GROUP):
         numbers = range(begin, min(begin + GROUP, end))
-        group = [AppendLog(QUEUE.identifier, 4 << 56 | n, packet(n), 1.7e9 + n) for n in numbers]
+        group = [AppendLog(QUEUE.identifier, 4 << 56 | n, packet(n), 1.7e9 + n / RATE) for n in numbers]
         outcome = reactor.outcome(store.commit(group))
         if isinstance(outcome, Failure):
             outcome.raiseException()
