@@ -87,6 +87,10 @@ class EventClock:
         """Do something after so many calls."""
         self._watches.append((self.events + count, work))
 
+    def unwatch(self) -> None:
+        """Do nothing more of that."""
+        self._watches.clear()
+
     def _watched(self) -> None:
         due = [work for count, work in self._watches if count <= self.events]
         if due:

@@ -201,6 +201,7 @@ class World:
     def _heal(self) -> None:
         """End every fault, and start every host that is down."""
         self.is_healing = True
+        self.clock.unwatch()
         if self.directory is not None:
             self.directory.is_connected = True
         for host in self.hosts:

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import WriteBatch
@@ -42,25 +43,30 @@ class Quarantine:
         self._now = now
         # Owners already handled, with the location: the row may still exist, or exist permanently.
         self._seen: set[tuple[PacketOwner, int]] = set()
+        # Those that could not be removed, on a disk that failed: the next read of them tries again.
+        self._failed: set[tuple[PacketOwner, int]] = set()
 
     def put(self, damage: Damage, location: int, owner: PacketOwner) -> None:
         """Quarantine a packet, unless it was already quarantined or has moved meanwhile.
+
+        If the disk does not take the event, the packet stays, and the next read of it tries again.
 
         @param location: the location that was read.
         """
         if (owner, location) in self._seen or owner.location(self._engine.state) != location:
             return
         self._seen.add((owner, location))
-        self._engine.counters.damaged += 1
         packet = damage.location
         target = self._engine.directory / DIRECTORY / f"{packet.path.name}-{packet.offset}-{location >> 32}"
         where = f"{packet.path}, offset {packet.offset}: {packet.size} bytes are damaged: {damage.problem}"
-        self.log.error("{where}; what is left is in {target}", where=where, target=target)
+        if (owner, location) not in self._failed:
+            self._engine.counters.damaged += 1
+            self.log.error("{where}; what is left is in {target}", where=where, target=target)
         self._upkeep.do(
             lambda: _keep(target, damage.found, self._system), lambda outcome: self._kept(target, outcome)
         )
         done: Deferred[None] = Deferred()
-        done.addErrback(self._failed)
+        done.addErrback(partial(self._not_removed, owner, location))
         work = partial(self._remove, location, owner, where)
         self._engine.put(WriteBatch((), done, work=work, is_removing=True))
 
@@ -68,8 +74,11 @@ class Quarantine:
         if isinstance(outcome, Exception):
             self.log.error("{error}", error=failure(target, "write", outcome))
 
-    def _failed(self, problem: object) -> None:
-        self.log.error("a damaged packet stays in the log: {problem}", problem=problem)
+    def _not_removed(self, owner: PacketOwner, location: int, failed: Failure) -> None:
+        self._seen.discard((owner, location))
+        if (owner, location) not in self._failed:
+            self._failed.add((owner, location))
+            self.log.error("a damaged packet stays in the log for now: {problem}", problem=failed.value)
 
     def _remove(self, location: int, owner: PacketOwner, where: str, plan: GroupPlan) -> None:
         """Remove a message, with an event; of a log entry or an event only the content is lost."""

@@ -17,6 +17,7 @@ from msmq.interfaces.storage import LogEntry, StorageError
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.system import LOCAL, LogSystem
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.testing.contracts.store_history import TurnedReactor
 from tests.patience import DEADLINE
@@ -46,7 +47,9 @@ class LogTestCase(SynchronousTestCase):
         """By which writes are measured: no time passes, so the reactor's thread writes small groups soon."""
         return 0.0
 
-    def make_store(self, home: Path | None = None, *, accepts_loss: bool = False) -> LogMessageStore:
+    def make_store(
+        self, home: Path | None = None, *, accepts_loss: bool = False, system: LogSystem = LOCAL
+    ) -> LogMessageStore:
         """A store that is not open."""
         place = home or self.home
         return LogMessageStore(
@@ -55,6 +58,7 @@ class LogTestCase(SynchronousTestCase):
             clock=self.clock,
             segment_bytes=self.segment_bytes,
             reactor=self.reactor,
+            system=system,
         )
 
     def done(self, asked: Deferred[Result]) -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from msmq.interfaces import StorageError
@@ -11,10 +12,23 @@ from msmq.interfaces.storage import MessageNotStored, StoreIncomplete
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.failures import StoreDamaged, failure
+from msmq.storage.log.system import LocalSystem
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
 from msmq.testing.contracts.store_express import SOURCE
 from msmq.testing.contracts.store_moves import move
 from tests.storage.log.support import LogTestCase
+
+
+class FailingSystem(LocalSystem):
+    """A disk that writes nothing while C{is_failing}."""
+
+    def __init__(self) -> None:
+        self.is_failing = False
+
+    def write(self, descriptor: int, buffers: Sequence[bytes], offset: int, flags: int = 0) -> int:
+        if self.is_failing:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(descriptor, buffers, offset, flags)
 
 
 class BitRotTests(LogTestCase):
@@ -58,6 +72,27 @@ class BitRotTests(LogTestCase):
         store = self.make_store()
         snapshot = self.done(store.open())
         self.assertEqual([entry[0] for entry in snapshot.messages[ORDERS.identifier]], [1, 3])
+        self.done(store.close())
+
+    def test_message_on_a_disk_that_fails(self) -> None:
+        """If its event cannot be written, the message stays, and has its event at the next read of it."""
+        packet = packet_of(SOURCE, 5, b"rotten" * 50)
+        system = FailingSystem()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        for change in (PutQueue(ORDERS), put(1, packet), put(2, b"two")):
+            self.commit(store, change)
+        self.flip(packet)
+        system.is_failing = True
+        for _ in range(3):
+            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            self.refused(store.commit([PutState("after", b"")]), StorageError)
+        system.is_failing = False
+        self.assertEqual(self.damaged(store), [])
+        self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+        [event] = self.damaged(store)
+        self.assertEqual(event.identity, packet[16:32] + packet[56:60])
+        self.assertEqual((store.counters.damaged, len(self.flushLoggedErrors(OSError))), (1, 0))
         self.done(store.close())
 
     def test_message_that_was_moved(self) -> None:

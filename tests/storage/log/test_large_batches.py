@@ -28,5 +28,5 @@ class LargeBatchTests(LogTestCase):
         self.done(store.close())
         again = self.make_store()
         snapshot = self.done(again.open())
-        self.assertEqual(len(snapshot.messages[QUEUE.identifier].lookup_ids), 3000)
+        self.assertEqual(len(snapshot.messages[QUEUE.identifier]), 3000)
         self.done(again.close())
