@@ -194,10 +194,13 @@ class ThreadedMessageStore(ABC):
             if len(self._seen) < REMEMBERED:
                 self._seen.add(key)
             self._damaged += 1
-            self.commit(one.changes(self._policy.now())).addErrback(self._not_removed)
+            self.commit(one.changes(self._policy.now())).addErrback(self._not_removed, key)
 
-    def _not_removed(self, failure: Failure) -> None:
-        self.log.error("what is damaged stays in the store: {error}", error=failure.value)
+    def _not_removed(self, failure: Failure, key: tuple[RowKind, UUID | None, int]) -> None:
+        # The next read of it tries again.
+        self._seen.discard(key)
+        self._damaged -= 1
+        self.log.error("what is damaged stays in the store for now: {error}", error=failure.value)
 
     def _opened(self, done: Deferred[Snapshot], outcome: Snapshot | StorageError) -> None:
         if isinstance(outcome, StorageError):

@@ -93,6 +93,21 @@ class _DamageTestCase(SynchronousTestCase):
 class RottenRowTests(_DamageTestCase):
     """Bits that change in packets and rows."""
 
+    def test_event_that_is_not_written(self) -> None:
+        """If its event cannot be written, a damaged packet stays, and has the event at its next read."""
+        packet = packet_of(SOURCE, 5, b"rotten" * 50)
+        self.filled(PutQueue(ORDERS), put(1, packet))
+        self.flip(packet)
+        store = self.opened()
+        self.sql("CREATE TRIGGER refuse BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'refused'); END")
+        for _ in range(3):
+            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            self.assertEqual(self.damaged(store), [])
+        self.sql("DROP TRIGGER refuse")
+        self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+        [event] = self.damaged(store)
+        self.assertEqual((event.queue, event.identity), (ORDERS.path, packet[16:32] + packet[56:60]))
+
     def test_packet(self) -> None:
         """A packet with a changed bit is never delivered: it is quarantined, and its neighbours are read."""
         packet = packet_of(SOURCE, 5, b"rotten" * 50)
