@@ -200,7 +200,7 @@ class ThreadedMessageStore(ABC):
         # The next read of it tries again.
         self._seen.discard(key)
         self._damaged -= 1
-        self.log.error("what is damaged stays in the store for now: {error}", error=failure.value)
+        self.log.error("what is damaged stays in the store: {error}", error=failure.value)
 
     def _opened(self, done: Deferred[Snapshot], outcome: Snapshot | StorageError) -> None:
         if isinstance(outcome, StorageError):

@@ -195,10 +195,14 @@ class Host:
             self.errors.append(f"{self.name}: {failure.getTraceback()[-1500:]}")
 
     @property
-    def waiting(self) -> int:
-        """Messages that have not left, or wait for their FinalAcks."""
-        awaiting = self.service.model.collection.awaiting.message_count
-        return awaiting + sum(int(queue.messages) for queue in self.service.inspection.outgoing())
+    def leaving(self) -> int:
+        """Messages that have not left."""
+        return sum(int(queue.messages) for queue in self.service.inspection.outgoing())
+
+    @property
+    def awaiting(self) -> int:
+        """Messages that wait for their FinalAcks."""
+        return int(self.service.model.collection.awaiting.message_count)
 
     def rotten_bit(self) -> None:
         """Change one bit of a written part of a segment."""

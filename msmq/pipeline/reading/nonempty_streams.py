@@ -11,28 +11,18 @@ from msmq.pipeline.reading.streams import topics_of
 from msmq.storage.readers import StoreReader
 
 
-def streams_present(location: str, streams: Iterable[str]) -> list[str]:
-    """The non-empty streams among these.
+def streams_present(location: str, streams: Iterable[str]) -> tuple[str, list[str]]:
+    """The GUID of the queue manager that a store belongs to, and the non-empty streams among these.
+
+    The GUID is empty if no queue manager has opened the store yet. Both come from one reader, since the index
+    of a large record log takes a second to read.
 
     @param location: a data directory, a record log, a file of SQLite, or C{postgresql://...}.
     @raise StorageError: there is no store, or it cannot be read.
     """
     store = open_store(location)
     try:
-        return [stream for stream in streams if _has_rows(store, stream)]
-    finally:
-        store.close()
-
-
-def owner_of(location: str) -> str:
-    """The GUID of the queue manager that a store belongs to; empty if none has opened it yet.
-
-    @param location: as of L{streams_present}.
-    @raise StorageError: there is no store, or it cannot be read.
-    """
-    store = open_store(location)
-    try:
-        return store.identifier()
+        return store.identifier(), [stream for stream in streams if _has_rows(store, stream)]
     finally:
         store.close()
 

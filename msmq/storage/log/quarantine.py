@@ -78,7 +78,7 @@ class Quarantine:
         self._seen.discard((owner, location))
         if (owner, location) not in self._failed:
             self._failed.add((owner, location))
-            self.log.error("a damaged packet stays in the log for now: {problem}", problem=failed.value)
+            self.log.error("a damaged packet stays in the log: {problem}", problem=failed.value)
 
     def _remove(self, location: int, owner: PacketOwner, where: str, plan: GroupPlan) -> None:
         """Remove a message, with an event; of a log entry or an event only the content is lost."""

@@ -198,6 +198,10 @@ class TableRecord:
 
 _MESSAGE: Final = int(Kind.MESSAGE)
 _LOG: Final = int(Kind.LOG)
+_APART: Final = frozenset(
+    map(int, (Kind.STATE, Kind.STATE_GONE, Kind.EVENT, Kind.EVENTS, Kind.EVENTS_TRIMMED))
+)
+"""Kinds that change nothing in queues."""
 _KINDS: Final = {int(kind): kind for kind in Kind}
 """A lookup takes a fifth of the time of a call of the enumeration; a replay has one for each record."""
 
@@ -206,7 +210,8 @@ def read_records(table: bytes) -> list[TableRecord]:
     """The records of a table whose checksum was verified, each run of rows of one queue as one record.
 
     Rows of messages and entries of logs are by far the most frequent, and alternate in a queue with a log.
-    Neither changes what the other does, so a run ends only at a record of another kind.
+    Neither changes what the other does, nor do values and events, so a run ends only at a record of a queue,
+    a removal, or a trim.
 
     @raise Malformed: their format is not that of this version.
     """
@@ -241,7 +246,7 @@ def read_records(table: bytes) -> list[TableRecord]:
                 known = _KINDS.get(kind)
                 if known is None:
                     raise Malformed(f"a record has the unknown kind {kind}")
-                if messages or logs:
+                if (messages or logs) and kind not in _APART:
                     records += _runs(messages, logs)
                 records.append(TableRecord(known, number, key, table[offset + start : offset + size]))
             offset += size
