@@ -15,12 +15,15 @@ import attrs
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.datasource import ReadMinRows
+from pyspark.sql.types import StructType
 
 from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState, RemoveQueue, TrimLog
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.spark import reason
 from msmq.pipeline.spark.stream_metrics import StreamMetrics
+from msmq.pipeline.spark.streaming import MsmqStreamReader
 from tests.builders import ALPHA, BETA
 from tests.pipeline.spark_support import SparkTestCase
 from tests.pipeline.stores import ARRIVED, BILLS, ORDERS, event, log, lookup_id, packet, write_log
@@ -131,6 +134,22 @@ class OnceTests(StreamingCase):
         self.assertEqual(self.spark.table("least").count(), 3)
         query.stop()
         self.assertEqual(len(self.labels(minOffsetsPerTrigger="5")), 3)
+
+    def test_least_while_a_row_is_written(self) -> None:
+        """A row that completes a batch while its end is looked up is in that batch."""
+        self.write(log(1), log(2))
+        has_unread = LogProgress.has_unread
+
+        def written_meanwhile(progress: LogProgress, begin: dict[str, Any], least: int) -> bool:
+            self.write(log(3))
+            return has_unread(progress, begin, least)
+
+        self.patch(LogProgress, "has_unread", written_meanwhile)
+        given = {"path": str(self.store), "stream": "log", "startingOffsets": "earliest"}
+        options = read_options({**given, "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1h"})
+        reader = MsmqStreamReader(options, StructType().add("label", "string"))
+        begin = reader.initialOffset()
+        self.assertEqual(reader.latestOffset(begin, ReadMinRows(3))["next"], begin["next"] + 3)
 
     def test_delay(self) -> None:
         """Rows that are too few for a batch wait no longer than C{maxTriggerDelay}."""

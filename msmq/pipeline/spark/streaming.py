@@ -97,24 +97,18 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Without a default limit, or by a trigger that has none, Spark asks for everything.
         is_limited = limit is not None and not isinstance(limit, ReadAllAvailable)
         rows, size = (options.per_trigger, options.bytes_per_trigger) if is_limited else (None, None)
+        is_delayed = is_limited and self._target is None and options.at_least is not None
+        # Counted before the end is looked up: the batch has these rows at least, whatever is written now.
+        has_enough = is_delayed and self._progress.has_unread(begin, options.at_least or 0)
         found = self._progress.latest(begin, rows, size)
         if self._target is not None and found["next"] > self._target:
             found["next"] = max(self._target, begin["next"])
-        elif is_limited and self._target is None and self._holds(begin, found):
+        elif is_delayed and self._delay.holds(
+            time.monotonic(), has_rows=bool(found["next"] > begin["next"]), has_enough=has_enough
+        ):
             found = begin
         self._end = found
         return found
-
-    def _holds(self, begin: dict[str, Any], found: dict[str, Any]) -> bool:
-        """Whether the rows up to an offset wait for others."""
-        if self._options.at_least is None:
-            return False
-        has_rows = bool(found["next"] > begin["next"])
-        return self._delay.holds(
-            time.monotonic(),
-            has_rows=has_rows,
-            has_enough=has_rows and self._progress.has_unread(begin, self._options.at_least),
-        )
 
     @plain_errors()
     def reportLatestOffset(self) -> dict[str, Any]:
