@@ -59,7 +59,7 @@ async def _note_fates(world: World, host: Host) -> None:
         label = labels.get(event.identity)
         if event.event == "damaged":
             if ";" in event.queue:
-                # The copy in a journal or a dead-letter queue: it is not the message that came to that.
+                # A copy in a journal or a dead-letter queue was damaged, and not the message itself.
                 continue
             world.recorder.note("fate", label=label, fate="damaged", arrived=True, node=host.name)
         elif label is not None:

@@ -11,7 +11,7 @@ from msmq.pipeline.reading.streams import topics_of
 from msmq.storage.readers import StoreReader
 
 
-def streams_present(location: str, streams: Iterable[str]) -> tuple[str, list[str]]:
+def owner_and_streams(location: str, streams: Iterable[str]) -> tuple[str, list[str]]:
     """The GUID of the queue manager that a store belongs to, and the non-empty streams among these.
 
     The GUID is empty if no queue manager has opened the store yet. Both come from one reader, since the index

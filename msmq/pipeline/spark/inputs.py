@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.archive.manifest import MANIFESTS, Archive
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.nonempty_streams import streams_present
+from msmq.pipeline.reading.nonempty_streams import owner_and_streams
 from msmq.pipeline.reading.opening import is_remote, shown_location
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
@@ -168,7 +168,7 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
         elif one.is_capture:
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
-            owner, streams = streams_present(one.location, wanted.streams)
+            owner, streams = owner_and_streams(one.location, wanted.streams)
             if owner:
                 owners[one.name] = owner
             for stream in streams:
@@ -193,8 +193,9 @@ def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns
             for files in _files_of(one):
                 if not files.are_events:
                     found.append(_read_parquet(spark, one, files, columns).select(*columns))
-        elif one.is_capture or streams_present(one.location, [stream])[1]:
-            place = WIRE if one.is_capture else stream
+            continue
+        present = [WIRE] if one.is_capture else owner_and_streams(one.location, [stream])[1]
+        for place in present:
             reader = spark.read.format("msmq").option("path", one.location).option("stream", place)
             found.append(reader.option("columns", ",".join(columns)).load().select(*columns))
     return _all(found)
