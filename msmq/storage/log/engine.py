@@ -29,13 +29,7 @@ from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.supply import Begun, SegmentSupply
 from msmq.storage.log.system import LogWorker
 from msmq.storage.log.workers import Call
-from msmq.storage.log.writer import (
-    EXPRESS_BYTES,
-    GroupBytes,
-    GroupWriter,
-    express_path,
-    group_bytes,
-)
+from msmq.storage.log.writer import EXPRESS_BYTES, Group, GroupWriter, Written, express_path
 from msmq.storage.reading_thread import Outcome
 
 GROUP_BYTES: Final = 4 * 1024 * 1024
@@ -270,16 +264,16 @@ class Engine:
         plan = self._plan
         header, path = begun
         plan.seal(header.generation)
-        group = self._bytes()
+        group = self._planned()
 
-        def sealed(outcome: float | Exception) -> None:
+        def sealed(outcome: Written | Exception) -> None:
             if isinstance(outcome, Exception):
                 plan.rollback()
                 self.supply.keep(begun)
                 self._refuse(batch, failure(self.active.path, "write", outcome))
                 return
             self.segments.used[header.generation] = Segment(path, header)
-            self.position = Position(header.generation, FIRST, group.next.sequence, group.next.chain)
+            self.position = Position(header.generation, FIRST, outcome.next.sequence, outcome.next.chain)
             self.counters.segments += 1
             self._waiting.appendleft(batch)
             self.supply.prepare()
@@ -293,21 +287,21 @@ class Engine:
         self._group.append((batch, error))
         self._write()
 
-    def _bytes(self) -> GroupBytes:
+    def _planned(self) -> Group:
         active = self.active
-        express = express_path(self.directory, self.express_number), self._express_offset
-        return group_bytes(self._plan, active.header, active.path, self.position, express)
+        express = express_path(self.directory, self.express_number)
+        return Group(self._plan, active.header, active.path, self.position, express, self._express_offset)
 
     def _write(self) -> None:
         """Write the group."""
         if self._plan.is_empty:
             self._end()
             return
-        group = self._bytes()
+        group = self._planned()
         self._is_inline = self._policy.is_inline(group.size, self._accepted) and not self._is_alone
         if self._is_inline:
             try:
-                outcome: float | Exception = self._writer.write(group)
+                outcome: Written | Exception = self._writer.write(group)
             except Exception as error:
                 outcome = error
             self.counters.inline += 1
@@ -315,18 +309,18 @@ class Engine:
         else:
             self._writing.do(lambda: self._writer.write(group), lambda outcome: self._written(group, outcome))
 
-    def _written(self, group: GroupBytes, outcome: float | Exception) -> None:
+    def _written(self, group: Group, outcome: Written | Exception) -> None:
         if isinstance(outcome, Exception):
             self._take_back(failure(group.path, "write", outcome))
             return
-        plan, counters = self._plan, self.counters
-        self._policy.measured(outcome, group.size, is_inline=self._is_inline)
+        plan, counters, size = self._plan, self.counters, group.size
+        self._policy.measured(outcome.seconds, size, is_inline=self._is_inline)
         counters.groups += 1
         counters.batches += self._accepted
-        counters.bytes += group.size
-        counters.seconds += outcome
+        counters.bytes += size
+        counters.seconds += outcome.seconds
         self.segments.gained(self.position.generation, plan.added, plan.added_size)
-        self.position = group.next
+        self.position = outcome.next
         self._express_offset += plan.express_size
         self.express_rows[self.express_number] += plan.added_express
         self.lost(plan.dead)

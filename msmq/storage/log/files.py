@@ -55,25 +55,26 @@ def write_synced(
     flags: int = DSYNC,
     system: LogSystem = LOCAL,
 ) -> int:
-    """Write at an offset; on stable storage when it returns.
+    """Write at an offset; on stable storage when it returns. What takes several calls is synchronised once.
 
     @param flags: L{DSYNC}, or 0 to write first and then synchronise.
     @return: the flags that work here.
     @raise OSError: it failed, perhaps after a partial write.
     """
+    used = flags if len(buffers) <= VECTORS else 0
     for start in range(0, len(buffers), VECTORS):
         piece = buffers[start : start + VECTORS]
         while piece:
             try:
-                written = system.write(descriptor, piece, offset, flags)
+                written = system.write(descriptor, piece, offset, used)
             except OSError as error:
-                if not flags or error.errno not in _UNSUPPORTED:
+                if not used or error.errno not in _UNSUPPORTED:
                     raise
-                flags = 0
+                flags = used = 0
                 continue
             offset += written
             piece = _rest(piece, written)
-    if not flags:
+    if not used:
         system.sync_content(descriptor)
     return flags
 

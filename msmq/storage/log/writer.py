@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from msmq.storage.log.core.format import BLOCK, SegmentHeader, group_buffers, group_header
+from msmq.storage.log.core.format import (
+    BLOCK,
+    GROUP_HEADER,
+    SegmentHeader,
+    encode_group,
+    padded,
+)
 from msmq.storage.log.core.group import GroupContent
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.files import (
@@ -26,48 +32,76 @@ from msmq.storage.log.system import LOCAL, LogSystem
 
 EXPRESS_BYTES: Final = 16 * 1024 * 1024
 """Size at which a new file for express packets begins."""
+JOINED_BYTES: Final = 256 * 1024
+"""Bytes of a table that are joined in one step, which holds the interpreter lock."""
 
 
 @attrs.frozen
-class GroupBytes:
-    """A group that is ready to be written.
+class Group:
+    """A planned group, and where it is to be written. A large one takes milliseconds to encode, which is why
+    the thread that writes it does that.
 
-    @ivar buffers: buffers for the log; empty if only express messages change.
-    @ivar next: position after the group.
+    @ivar content: its content, which does not change before the group is written.
+    @ivar header: header of the segment, whose file is C{path}.
+    @ivar position: position of the group.
+    @ivar express_offset: offset of the next packet in the file of express packets.
     """
 
+    content: GroupContent = attrs.field(repr=False)
+    header: SegmentHeader
     path: Path
-    offset: int
-    buffers: Sequence[bytes] = attrs.field(repr=False)
+    position: Position
     express_path: Path
     express_offset: int
-    express: Sequence[bytes] = attrs.field(repr=False)
-    next: Position
 
     @property
     def size(self) -> int:
         """Number of bytes to write."""
-        return sum(map(len, self.buffers)) + sum(map(len, self.express))
+        content = self.content
+        needed = padded(GROUP_HEADER + content.size + content.table_size) if content.table else 0
+        return needed + content.express_size
 
-
-def group_bytes(
-    content: GroupContent, header: SegmentHeader, path: Path, position: Position, express: tuple[Path, int]
-) -> GroupBytes:
-    """Encode a group at a position.
-
-    @param express: the file of express packets, and the offset of the next one.
-    """
-    buffers: list[bytes] = []
-    after = position
-    if content.table:
-        table = b"".join(content.table)
-        head, checksum = group_header(
-            header.seed, header.generation, position.sequence, position.chain, content.size, table
+    def encode(self) -> tuple[list[bytes], Position]:
+        """Buffers for the log, none if only express messages change, and the position after the group."""
+        content, position, header = self.content, self.position, self.header
+        if not content.table:
+            return [], position
+        table = list(_joined(content.table, content.table_size))
+        buffers, checksum = encode_group(
+            header.seed,
+            header.generation,
+            position.sequence,
+            position.chain,
+            content.packets,
+            content.size,
+            table,
         )
-        buffers = group_buffers(head, content.packets, table)
-        end = position.offset + sum(map(len, buffers))
-        after = Position(position.generation, end, position.sequence + 1, checksum)
-    return GroupBytes(path, position.offset, buffers, *express, content.express, after)
+        end = position.offset + padded(GROUP_HEADER + content.size + content.table_size)
+        return buffers, Position(position.generation, end, position.sequence + 1, checksum)
+
+
+@attrs.frozen
+class Written:
+    """A group that is on stable storage.
+
+    @ivar seconds: duration of the write.
+    @ivar next: position after the group.
+    """
+
+    seconds: float
+    next: Position
+
+
+def _joined(pieces: Sequence[bytes], size: int) -> Iterator[bytes]:
+    """Join consecutive pieces to buffers, each in a step that is short for the other threads."""
+    start = joined = 0
+    if size > JOINED_BYTES:
+        for end, piece in enumerate(pieces, 1):
+            joined += len(piece)
+            if joined >= JOINED_BYTES:
+                yield b"".join(pieces[start:end])
+                start, joined = end, 0
+    yield b"".join(pieces[start:])
 
 
 class GroupWriter:
@@ -84,27 +118,31 @@ class GroupWriter:
         self._express = FileDescriptors(os.O_RDWR | os.O_CREAT, system)
         self.flags = DSYNC
 
-    def write(self, group: GroupBytes) -> float:
-        """Write a group; on stable storage when it returns.
+    def write(self, group: Group) -> Written:
+        """Encode and write a group; on stable storage when it returns.
 
-        @return: duration in seconds.
         @raise OSError: it failed; a partial write is invalidated if the disk permits.
         """
+        buffers, after = group.encode()
         began = self._clock()
-        if group.express:
+        if group.content.express:
             write_unsynced(
-                self._express.of(group.express_path), group.express, group.express_offset, self._system
+                self._express.of(group.express_path),
+                group.content.express,
+                group.express_offset,
+                self._system,
             )
-        if group.buffers:
+        if buffers:
             descriptor = self._files.of(group.path)
+            offset = group.position.offset
             try:
-                self.flags = write_synced(descriptor, group.buffers, group.offset, self.flags, self._system)
+                self.flags = write_synced(descriptor, buffers, offset, self.flags, self._system)
             except OSError:
                 # A batch that was reported as failed must not reappear at the next start.
                 with suppress(OSError):
-                    write_synced(descriptor, [bytes(BLOCK)], group.offset, self.flags, self._system)
+                    write_synced(descriptor, [bytes(BLOCK)], offset, self.flags, self._system)
                 raise
-        return self._clock() - began
+        return Written(self._clock() - began, after)
 
     def close(self) -> None:
         """Close the files."""

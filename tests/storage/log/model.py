@@ -15,8 +15,7 @@ from msmq.storage.log.core.format import (
     FIRST,
     GROUP_HEADER,
     SegmentHeader,
-    group_buffers,
-    group_header,
+    encode_group,
 )
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.recovery import RecoveredSegment, recover
@@ -118,11 +117,16 @@ class Machine:
         plan.add(changes)
         if sealed is not None:
             plan.seal(sealed)
-        table = b"".join(plan.table)
-        head, checksum = group_header(
-            header.seed, header.generation, position.sequence, position.chain, plan.size, table
+        buffers, checksum = encode_group(
+            header.seed,
+            header.generation,
+            position.sequence,
+            position.chain,
+            plan.packets,
+            plan.size,
+            plan.table,
         )
-        data = b"".join(group_buffers(head, plan.packets, table))
+        data = b"".join(buffers)
         after = Position(position.generation, position.offset + len(data), position.sequence + 1, checksum)
         if sealed is not None:
             after = Position(sealed, FIRST, position.sequence + 1, checksum)

@@ -117,14 +117,28 @@ class GroupHeader:
         return self.size - self.table_size
 
 
-def group_header(
-    seed: int, generation: int, sequence: int, previous: int, packets_size: int, table: bytes
-) -> tuple[bytes, int]:
-    """Build the header of a group with this table, and the group's checksum."""
-    size = GROUP_HEADER + packets_size + len(table)
-    head = _GROUP.pack(GROUP_MAGIC, size, generation, sequence, len(table), previous)
-    checksum = crc32(table, crc32(head, seed))
-    return head + _CRC.pack(checksum), checksum
+def encode_group(
+    seed: int,
+    generation: int,
+    sequence: int,
+    previous: int,
+    packets: Sequence[bytes],
+    packets_size: int,
+    table: Sequence[bytes],
+) -> tuple[list[bytes], int]:
+    """Encode a group, padded to the next block.
+
+    @param packets_size: bytes of all packets.
+    @param table: the table, in pieces.
+    @return: buffers to write, and the group's checksum.
+    """
+    table_size = sum(map(len, table))
+    size = GROUP_HEADER + packets_size + table_size
+    head = _GROUP.pack(GROUP_MAGIC, size, generation, sequence, table_size, previous)
+    checksum = crc32(head, seed)
+    for piece in table:
+        checksum = crc32(piece, checksum)
+    return [head + _CRC.pack(checksum), *packets, *table, bytes(padded(size) - size)], checksum
 
 
 def read_group_header(head: bytes, offset: int = 0) -> GroupHeader | None:
@@ -159,9 +173,3 @@ def is_intact(header: GroupHeader, seed: int, table: bytes) -> bool:
 def padded(size: int) -> int:
     """Size of a group with its padding."""
     return -(-size // BLOCK) * BLOCK
-
-
-def group_buffers(header: bytes, packets: Sequence[bytes], table: bytes) -> list[bytes]:
-    """Buffers to write for a group, padded to the next block."""
-    size = len(header) + sum(map(len, packets)) + len(table)
-    return [header, *packets, table, bytes(padded(size) - size)]
