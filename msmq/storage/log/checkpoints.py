@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
@@ -25,6 +25,8 @@ LARGEST_STEP: Final = 64
 """Maximum number of tables per step: a few milliseconds."""
 AHEAD: Final = 4
 """Limit on concurrent writes to the file."""
+QUIET_BYTES: Final = 1024 * 1024
+"""Minimum bytes of log for a checkpoint in a quiet log."""
 
 
 class Checkpointing:
@@ -33,18 +35,29 @@ class Checkpointing:
     A checkpoint is due when the log after the last one has twice its size, and at least two segments. So
     recovery reads little more than a checkpoint and two segments, and checkpoints write at most half of the
     log's volume.
+    In a quiet log one is due when the log after the last one has its size, so that restarts and readers of
+    a store, which replay that log, begin quickly.
     A step after a large group writes as much as the group, so that a checkpoint ends under any load.
     On a full disk one is due as soon as it frees a segment.
 
     @param mark: the file of the generation mark.
+    @param resume: called when L{step} can do more, without a group in between.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, engine: Engine, opened: OpenedLog, upkeep: LogWorker, mark: Path) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        opened: OpenedLog,
+        upkeep: LogWorker,
+        mark: Path,
+        resume: Callable[[], object],
+    ) -> None:
         self._engine = engine
         self._upkeep = upkeep
         self._mark = mark
+        self._resume = resume
         self._system = opened.system
         self._last = opened.checkpoint
         self._path = opened.checkpoint_path
@@ -54,7 +67,8 @@ class Checkpointing:
         self._writer: CheckpointWriter
         self._under_way = 0
         self._is_finishing = False
-        self._began_at = 0
+        # Bytes of the log when the last checkpoint began; negative if it began before the log was opened.
+        self._began_at = -_replayed(opened)
         # Bytes of the log at the last step.
         self._stepped_at = 0
         self._marked_segments = 0
@@ -111,6 +125,14 @@ class Checkpointing:
             self._do(lambda: self._writer.append(some))
         self._finish()
         return False
+
+    def begin_in_quiet_log(self) -> None:
+        """Begin a checkpoint, if it spares a restart more than it costs; called when no group has been
+        written for some time.
+        """
+        written = self._engine.counters.bytes - self._began_at
+        if not self.is_running and written > max(QUIET_BYTES, self._last.size):
+            self._begin()
 
     def complete(self) -> None:
         """Complete a requested checkpoint before the log is closed."""
@@ -172,6 +194,8 @@ class Checkpointing:
 
     def _done(self, _: object) -> None:
         self._under_way -= 1
+        if self._under_way == AHEAD - 1:
+            self._resume()
 
     def _finish(self) -> None:
         self._tables = None
@@ -198,3 +222,15 @@ class Checkpointing:
         engine.segments.advance_horizon(self._last.position.generation)
         self._last = attrs.evolve(self._next, size=outcome)
         self.write_mark()
+        self._resume()
+
+
+def _replayed(opened: OpenedLog) -> int:
+    """Bytes of the log after the checkpoint, as far as they were read."""
+    began, end = opened.checkpoint.position, opened.position
+    sealed = sum(
+        segment.header.size
+        for generation, segment in opened.segments.used.items()
+        if began.generation <= generation < end.generation
+    )
+    return sealed + end.offset - began.offset

@@ -63,7 +63,7 @@ class RunningLog:
         self.lookups = Lookups(
             engine, soon, (self._reading, self._fetcher), (self._searching, self._searcher), quarantine
         )
-        self._checkpointing = Checkpointing(engine, opened, upkeep, policy.mark)
+        self._checkpointing = Checkpointing(engine, opened, upkeep, policy.mark, self._resume)
         compaction = Compaction(engine, self._reading, self._fetcher, quarantine.put)
         self._scrubber = Scrubber(
             engine,
@@ -78,7 +78,15 @@ class RunningLog:
         )
         workers = self._writing, self._reading, upkeep
         self._upkeep = Upkeep(
-            engine, self._checkpointing, compaction, soon, workers, self._writer, self._fetcher, system
+            engine,
+            self._checkpointing,
+            compaction,
+            soon,
+            workers,
+            self._writer,
+            self._fetcher,
+            system,
+            reactor,
         )
         self._checkpointing.write_mark()
         supply.prepare()
@@ -88,7 +96,7 @@ class RunningLog:
         self.engine.stop()
         self._scrubber.stop()
         self._checkpointing.complete()
-        self._upkeep.is_stopped = True
+        self._upkeep.stop()
         self._checkpointing.write_mark()
         waiting = [self._writing, self._reading, self._searching, self._upkeep_thread]
         left = len(waiting)
@@ -104,6 +112,9 @@ class RunningLog:
 
     def _rest(self) -> None:
         self._upkeep.rest()
+
+    def _resume(self) -> None:
+        self._upkeep.resume()
 
     def _stop(self, stopped: Callable[[], object]) -> None:
         for worker in (self._writing, self._reading, self._searching):

@@ -7,6 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
 from msmq.storage.log.checkpoints import Checkpointing
 from msmq.storage.log.compaction import Compaction
 from msmq.storage.log.core.records import LOG_ROW, PLACE
@@ -19,10 +21,15 @@ from msmq.storage.log.writer import GroupWriter, express_path
 
 STEP_ROWS: Final = 1000
 """Rows of a removed queue processed per step."""
+QUIET_SECONDS: Final = 5.0
+"""Seconds without a group after which a log is quiet."""
 
 
 class Upkeep:
-    """Does one background step after each group, and continues while the log is idle."""
+    """Does one background step after each group, and continues while the log is idle.
+
+    @param reactor: for the time after which a log is quiet.
+    """
 
     def __init__(
         self,
@@ -34,8 +41,10 @@ class Upkeep:
         writer: GroupWriter,
         fetcher: PacketFetcher,
         system: LogSystem,
+        reactor: IReactorTime,
     ) -> None:
         self._system = system
+        self._reactor = reactor
         self._engine = engine
         self._checkpointing = checkpointing
         self._compaction = compaction
@@ -45,7 +54,16 @@ class Upkeep:
         self._fetcher = fetcher
         self._places: Iterator[tuple[int, int]] | None = None
         self._is_scheduled = False
+        self._quiet: IDelayedCall | None = None
         self.is_stopped = False
+        self._await_quiet()
+
+    def stop(self) -> None:
+        """Do no further step."""
+        self.is_stopped = True
+        if self._quiet is not None:
+            self._quiet.cancel()
+            self._quiet = None
 
     def rest(self) -> None:
         """Do a step; called when the state has nothing that may be rolled back."""
@@ -55,9 +73,29 @@ class Upkeep:
         is_more = self._checkpointing.step() or is_more
         is_more = self._compaction.step() or is_more
         self._reclaim()
-        if is_more and not self._is_scheduled:
+        if is_more:
+            self.resume()
+        if self._quiet is None and self._engine.counters.groups != self._groups:
+            self._await_quiet()
+
+    def resume(self) -> None:
+        """Do a step in the next iteration of the reactor, unless a group is being written then."""
+        if not self._is_scheduled:
             self._is_scheduled = True
             self._soon(self._scheduled)
+
+    def _await_quiet(self) -> None:
+        # Groups so far.
+        self._groups = self._engine.counters.groups
+        self._quiet = self._reactor.callLater(QUIET_SECONDS, self._waited)
+
+    def _waited(self) -> None:
+        self._quiet = None
+        if self._engine.counters.groups != self._groups or not self._engine.is_idle:
+            self._await_quiet()
+            return
+        self._checkpointing.begin_in_quiet_log()
+        self.rest()
 
     def _scheduled(self) -> None:
         self._is_scheduled = False
