@@ -16,7 +16,7 @@ from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
-from msmq.pipeline.spark.inputs import parse_input
+from msmq.pipeline.spark.inputs import LITTLE_DATA, are_small, parse_input
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
@@ -112,6 +112,21 @@ class CommandTests(SynchronousTestCase):
             self.assertIn(text, report)
             self.assertIn(text, page)
         return report
+
+    def test_small_inputs(self) -> None:
+        """Inputs are small if they are files of 256 MiB together at most; what is elsewhere has no known
+        size.
+        """
+        first, second = Path(self.mktemp()), Path(self.mktemp())
+        first.mkdir()
+        with open(first / "segment-000001", "wb") as file:
+            file.truncate(LITTLE_DATA - 100_000)
+        second.write_bytes(b"x")
+        inputs = [parse_input(str(first)), parse_input(str(second))]
+        self.assertTrue(are_small(inputs))
+        self.assertFalse(are_small([*inputs, parse_input("postgresql://host/base")]))
+        second.write_bytes(bytes(100_001))
+        self.assertFalse(are_small(inputs))
 
     def test_every_job(self) -> None:
         """Each job reads exported files of two queue managers, and writes its tables and its report."""

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from msmq.directory.enterprise_file import EnterpriseFileError, load_enterprise
 from msmq.errors import MsmqError
@@ -18,7 +19,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reports import html_page, text_page
 from msmq.pipeline.reports.model import plain
 from msmq.pipeline.spark.failures import reason
-from msmq.pipeline.spark.inputs import check_inputs, parse_input, read_estate
+from msmq.pipeline.spark.inputs import are_small, check_inputs, parse_input, read_estate
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
 from msmq.pipeline.spark.lineage import LineageRun
 from msmq.pipeline.spark.running import (
@@ -36,7 +37,7 @@ from msmq.pipeline.spark.running import (
 )
 from msmq.pipeline.spark.running.inputs_section import inputs_section
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
-from msmq.pipeline.spark.session import make_session
+from msmq.pipeline.spark.session import FOR_LITTLE_DATA, make_session
 from msmq.routing.topology import Topology
 
 JOBS: Final = (
@@ -168,7 +169,10 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
     inputs = [parse_input(text) for text in options.input] if job.wanted is not None else []
     check_inputs(inputs)
     enterprise = None if options.enterprise is None else _enterprise(options.enterprise)
-    spark = make_session(f"msmq {job.name}", master=options.master)
+    # A session that exists keeps its settings.
+    is_quick = SparkSession.getActiveSession() is None and are_small(inputs)
+    settings = FOR_LITTLE_DATA if is_quick else {}
+    spark = make_session(f"msmq {job.name}", master=options.master, settings=settings)
     spark.sparkContext.setLogLevel("OFF")
     if (spark.sparkContext.master or "").startswith("local") and spark.conf.get(_PARTITIONS) == _OF_A_CLUSTER:
         spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism * _SHARES)

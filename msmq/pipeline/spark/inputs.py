@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,9 @@ from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, WIRE, Estate, events, messages
 
 EVENTS_STREAM: Final = "events"
+
+LITTLE_DATA: Final = 256 * 1024 * 1024
+"""Bytes of the files of L{are_small} inputs: some hundred thousand messages."""
 
 ALWAYS: Final = (
     *("topic", "offset", "timestamp", "timestampType", "id", "class", "class_name", "priority"),
@@ -136,6 +140,20 @@ def check_inputs(inputs: Iterable[Input]) -> None:
         if one.path is not None and not one.path.exists():
             raise ReadingError(f"the input {one.location} is not there")
         names[one.name] = one
+
+
+def are_small(inputs: Iterable[Input]) -> bool:
+    """Whether all inputs are local, and have at most L{LITTLE_DATA} bytes together."""
+    size = 0
+    for one in inputs:
+        if one.path is None:
+            return False
+        for file in (one.path, *one.path.rglob("*")):
+            with suppress(OSError):
+                size += file.stat().st_size
+            if size > LITTLE_DATA:
+                return False
+    return True
 
 
 def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) -> Estate:

@@ -37,6 +37,14 @@ LOCAL: Final = {
 }
 """Additional defaults of a local session, so that it listens on loopback only."""
 
+FOR_LITTLE_DATA: Final = {
+    # Prepended to the user's own options, which take precedence.
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1",
+}
+"""Settings with which little data is processed sooner: Java compiles quickly instead of well. The JVM of a
+job on 50,000 messages needs 55 seconds of processor time instead of 91.
+"""
+
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
