@@ -33,7 +33,7 @@ from msmq.storage.log.failures import failure
 from msmq.storage.log.files import DSYNC, begin_segment, lock_directory, make_segment, slot_number
 from msmq.storage.log.quarantine import DIRECTORY
 from msmq.storage.log.store import SEGMENT_BYTES
-from msmq.storage.log.writer import Group, GroupWriter
+from msmq.storage.log.writer import GroupWriter, PlannedGroup
 
 REPAIRED: Final = "repaired"
 """Event name of a repair."""
@@ -151,7 +151,7 @@ class _Repair:
             0,
             0,
         )
-        GroupWriter(time.perf_counter).write(Group(plan, segment, path, header.position, path, 0))
+        GroupWriter(time.perf_counter).write(PlannedGroup(plan, segment, path, header.position, path, 0))
         writer = CheckpointWriter(self.directory / _NEW, 0)
         writer.begin()
         writer.append(list(tables(state)))

@@ -29,7 +29,7 @@ from msmq.storage.log.opened_log import OpenedLog
 from msmq.storage.log.supply import Begun, SegmentSupply
 from msmq.storage.log.system import LogWorker
 from msmq.storage.log.workers import Call
-from msmq.storage.log.writer import EXPRESS_BYTES, Group, GroupWriter, Written, express_path
+from msmq.storage.log.writer import EXPRESS_BYTES, GroupWriter, PlannedGroup, WrittenGroup, express_path
 from msmq.storage.reading_thread import Outcome
 
 GROUP_BYTES: Final = 4 * 1024 * 1024
@@ -266,7 +266,7 @@ class Engine:
         plan.seal(header.generation)
         group = self._planned()
 
-        def sealed(outcome: Written | Exception) -> None:
+        def sealed(outcome: WrittenGroup | Exception) -> None:
             if isinstance(outcome, Exception):
                 plan.rollback()
                 self.supply.keep(begun)
@@ -287,10 +287,12 @@ class Engine:
         self._group.append((batch, error))
         self._write()
 
-    def _planned(self) -> Group:
+    def _planned(self) -> PlannedGroup:
         active = self.active
         express = express_path(self.directory, self.express_number)
-        return Group(self._plan, active.header, active.path, self.position, express, self._express_offset)
+        return PlannedGroup(
+            self._plan, active.header, active.path, self.position, express, self._express_offset
+        )
 
     def _write(self) -> None:
         """Write the group."""
@@ -301,7 +303,7 @@ class Engine:
         self._is_inline = self._policy.is_inline(group.size, self._accepted) and not self._is_alone
         if self._is_inline:
             try:
-                outcome: Written | Exception = self._writer.write(group)
+                outcome: WrittenGroup | Exception = self._writer.write(group)
             except Exception as error:
                 outcome = error
             self.counters.inline += 1
@@ -309,7 +311,7 @@ class Engine:
         else:
             self._writing.do(lambda: self._writer.write(group), lambda outcome: self._written(group, outcome))
 
-    def _written(self, group: Group, outcome: Written | Exception) -> None:
+    def _written(self, group: PlannedGroup, outcome: WrittenGroup | Exception) -> None:
         if isinstance(outcome, Exception):
             self._take_back(failure(group.path, "write", outcome))
             return

@@ -37,7 +37,7 @@ JOINED_BYTES: Final = 256 * 1024
 
 
 @attrs.frozen
-class Group:
+class PlannedGroup:
     """A planned group, and where it is to be written. A large one takes milliseconds to encode, which is why
     the thread that writes it does that.
 
@@ -81,7 +81,7 @@ class Group:
 
 
 @attrs.frozen
-class Written:
+class WrittenGroup:
     """A group that is on stable storage.
 
     @ivar seconds: duration of the write.
@@ -118,7 +118,7 @@ class GroupWriter:
         self._express = FileDescriptors(os.O_RDWR | os.O_CREAT, system)
         self.flags = DSYNC
 
-    def write(self, group: Group) -> Written:
+    def write(self, group: PlannedGroup) -> WrittenGroup:
         """Encode and write a group; on stable storage when it returns.
 
         @raise OSError: it failed; a partial write is invalidated if the disk permits.
@@ -142,7 +142,7 @@ class GroupWriter:
                 with suppress(OSError):
                     write_synced(descriptor, [bytes(BLOCK)], offset, self.flags, self._system)
                 raise
-        return Written(self._clock() - began, after)
+        return WrittenGroup(self._clock() - began, after)
 
     def close(self) -> None:
         """Close the files."""
