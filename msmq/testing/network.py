@@ -311,7 +311,7 @@ class MemoryHost:
 
     def client_endpoint(self, address: str, port: int) -> IStreamClientEndpoint:
         """Connects from this host to a port of another."""
-        return _ClientEndpoint(self._network, self.address, ip_address(address).compressed, port)
+        return _ClientEndpoint(self._network, self, ip_address(address).compressed, port)
 
     def listenUDP(
         self, port: int, protocol: DatagramProtocol, interface: str = "", maxPacketSize: int = 8192
@@ -486,9 +486,12 @@ class _ServerEndpoint:
 @attrs.frozen
 class _ClientEndpoint:
     _network: Network
-    _source: str
+    _source: MemoryHost
     _target: str
     _port: int
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
-        return self._network.dial(self._source, self._target, self._port, protocolFactory)
+        if self._source.is_dead:
+            # Another host may have its address by now.
+            return Deferred()
+        return self._network.dial(self._source.address, self._target, self._port, protocolFactory)

@@ -325,6 +325,17 @@ class ConnectionTests(NetworkTestCase):
         self.assertNoResult(answer)
         self.assertEqual(self.network.links, [])
 
+    def test_dead_host_dials(self) -> None:
+        """Code of a host that goes on after its crash gets no connection, not that of a later host either."""
+        self.accept()
+        endpoint = self.alpha.client_endpoint(BETA, 1801)
+        self.network.crash(ALPHA)
+        self.network.host(ALPHA)
+        answer = endpoint.connect(Recorders(self.clock))
+        self.clock.advance(CONNECT_TIMEOUT)
+        self.assertNoResult(answer)
+        self.assertEqual(self.network.links, [])
+
     def test_host_comes_back_after_a_crash(self) -> None:
         """The same address can listen again."""
         self.connect()
