@@ -144,7 +144,13 @@ def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]
         yield f"received, and {arrived[0]} in its queue"
     # One that expires or is purged on its way may have arrived, since the answer may have been lost.
     if "reach" not in message.limits and None not in removals:
-        if len(set(fates)) + received > 1:
+        # Nor is a copy on its way the message itself: it may be damaged while the answer is on its way back.
+        settled = [
+            fate
+            for fate, _, node in message.fates
+            if fate != EARLY_DAMAGE or node == message.queue.split()[0]
+        ]
+        if len(set(settled)) + received > 1:
             yield f"{', '.join(['received'] * received + fates)}: more than one"
         if received:
             refused = {kind for kind, _ in message.acknowledgements} - {REACHED, RECEIVED}

@@ -256,6 +256,17 @@ class CheckerTests(SynchronousTestCase):
             "received, and a dead letter: purged",
         )
 
+    def test_damaged_copy(self) -> None:
+        """A copy of a message that was refused elsewhere may be damaged at its sender; the one in its queue
+        may not have been refused too.
+        """
+        history = self.history
+        for label, node in (("1", "ALPHA"), ("2", "BETA")):
+            history.send(label)
+            history.fate(label, "nack_bad_dst_q", arrived=False)
+            history.fate(label, "damaged", node=node)
+        self.assert_found("2: nack_bad_dst_q, damaged: more than one")
+
     def test_fates_without_a_reason(self) -> None:
         """A message expires without a limit, or is purged where nobody purged, or twice."""
         history = self.history
