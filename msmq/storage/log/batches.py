@@ -30,6 +30,8 @@ PIECE: Final = 500
 """Changes, or removed messages, per step of a large batch."""
 RECORD_BYTES: Final = 96
 """Space that the record of a message, of an entry of a log or of an event needs at most."""
+ID_BYTES: Final = 8
+"""Space of the LookupIdentifier of a removed message."""
 LARGE_STATE: Final = 512 * 1024
 """Size of a state value above which a batch may not use the space reserved for removals."""
 _REMOVING: Final = (
@@ -80,7 +82,7 @@ class WriteBatch:
         return False
 
     def space(self) -> int:
-        """The bytes of log that it needs; at least that of its messages and their records.
+        """The bytes of log that it needs; at least that of its messages, their records, and removals.
 
         Exact enough that a plan of a large batch seldom has to be rolled back, since that takes one iteration
         of the reactor.
@@ -93,8 +95,14 @@ class WriteBatch:
         runs = [change.packets for change in changes if type(change) is PutMessages]
         values = [len(change.value) for change in changes if type(change) is PutState]
         events = [change for change in changes if type(change) is AppendEvent]
+        removed = sum([len(change.lookup_ids) for change in changes if type(change) is RemoveMessages])
         records = len(changes) + sum(map(len, runs)) + len(events)
-        size = sum(map(len, packets)) + sum(map(len, chain.from_iterable(runs))) + sum(values)
+        size = (
+            sum(map(len, packets))
+            + sum(map(len, chain.from_iterable(runs)))
+            + sum(values)
+            + ID_BYTES * removed
+        )
         return size + RECORD_BYTES * records + sum(len(event.reason) + len(event.queue) for event in events)
 
 

@@ -4,12 +4,44 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from msmq.persistence.changes import PutMessages, PutQueue
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.persistence.changes import Change, PutMessage, PutMessages, PutQueue, RemoveMessages
 from msmq.persistence.definition import QueueDefinition
+from msmq.storage.log.batches import WriteBatch
+from msmq.storage.log.core.plan import GroupPlan
+from msmq.storage.log.core.state import State
 from tests.storage.log.support import SEGMENT, LogTestCase
 
 QUEUE = QueueDefinition(identifier=UUID(int=1), path="private$\\orders", number=1)
 RUN = 100
+
+
+class SpaceTests(SynchronousTestCase):
+    """The space of a large batch, which is obtained before it is planned."""
+
+    def test_enough(self) -> None:
+        """It is at least what the plan needs, and seldom more than twice of it."""
+        state = State()
+        state.put_queue(1, QUEUE.identifier, b"")
+        packets = [b"%060d" % number for number in range(5000)]
+        puts = [PutMessage(QUEUE.identifier, number, packets[number], 1.0) for number in range(2500)]
+        runs = [
+            PutMessages(QUEUE.identifier, first, packets[first : first + RUN], 1.0)
+            for first in range(2500, 5000, RUN)
+        ]
+        removals = [RemoveMessages(QUEUE.identifier, tuple(range(0, 5000, 2)))]
+        kinds: dict[str, list[Change]] = {"puts": [*puts], "runs": [*runs], "removals": [*removals]}
+        for name, changes in kinds.items():
+            with self.subTest(name):
+                plan = GroupPlan(state, 1 << 32, 0)
+                plan.add(changes)
+                space = WriteBatch(changes, Deferred()).space()
+                written = plan.size + plan.table_size
+                self.assertLessEqual(written, space)
+                self.assertLess(space, 2 * written)
+                plan.settle()
 
 
 class LargeBatchTests(LogTestCase):
