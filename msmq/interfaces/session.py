@@ -68,7 +68,7 @@ class ISession(Interface):
         """The broker refuses a message that arrived on this session; this calls its hook."""
 
     def close(reason: CloseReason = CloseReason.STOPPED) -> None:
-        """End the session, or stop waiting to dial again."""
+        """End the session; one that has ended stops waiting to dial again, if the reason is C{STOPPED}."""
 
 
 class IConnector(Interface):

@@ -341,8 +341,13 @@ class Session:
         return self._take_effects()
 
     def close(self, reason: CloseReason, now: Moment) -> list[Effect]:
-        """End the session from this side ([MS-MQQB] 3.1.5.9); an ended one stops waiting to reconnect."""
-        self._machine.fail(reason, None, now)
+        """End the session from this side ([MS-MQQB] 3.1.5.9).
+
+        One that has ended stays as it is, except that it stops waiting to reconnect with C{STOPPED}: several
+        batches of its messages may fail one after the other, and its own messages still wait.
+        """
+        if self.state is not SessionState.WAITING_RECONNECT or reason is CloseReason.STOPPED:
+            self._machine.fail(reason, None, now)
         return self._take_effects()
 
     def connection_lost(self, now: Moment) -> list[Effect]:

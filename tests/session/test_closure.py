@@ -146,6 +146,17 @@ class ClosingTests(SynchronousTestCase):
         driven.advance(60)
         self.assertEqual(driven.take(Reconnect), [])
 
+    def test_ended_session_is_closed_again(self) -> None:
+        """A later failure of what the session has brought does not end the wait for a new connection
+        (MQQB-3.1.6.1-01).
+        """
+        driven = open_initiator(backlog=True)
+        for _ in range(3):
+            driven.perform(driven.session.close(CloseReason.NO_RESOURCES, driven.now))
+        self.assertEqual(driven.session.state, SessionState.WAITING_RECONNECT)
+        driven.advance(5)
+        self.assertEqual(driven.take(Reconnect), [Reconnect()])
+
     def test_a_peer_that_does_not_read_is_cut(self) -> None:
         """A closing connection has five seconds to write its last bytes."""
         driven = open_acceptor()

@@ -13,7 +13,7 @@ from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MQError
+from msmq.structures.status import MQError, Status
 from tests.history_checker.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -216,7 +216,14 @@ async def drain(host: Host, path: str) -> list[UserMessageView]:
     """
     views: list[UserMessageView] = []
     while host.service.inspection.queue(path).messages:
-        reservation = await host.service.reserve(path, count=200, timeout=0)
+        try:
+            reservation = await host.service.reserve(path, count=200, timeout=0)
+        except MQError as error:
+            if error.status != Status.MQ_ERROR_IO_TIMEOUT:
+                raise
+            # What was left was damaged, and is being removed.
+            await pause(host, 1.0)
+            continue
         await reservation.confirm()
         views += [message.view for message in reservation.messages]
     return views
