@@ -211,6 +211,10 @@ class World:
             host.clock.correct()
             for other in self.hosts[: host.number]:
                 self.network.heal(host.address, other.address)
+                if self.network.conditions(host.address, other.address) != self.conditions:
+                    # A connection keeps the conditions under which it was made. Through a slow one less may
+                    # leave than short timers send again.
+                    self.network.cut(host.address, other.address)
                 self.network.set_conditions(host.address, other.address, self.conditions)
         for link in self.network.links:
             for end in (link.initiator, link.acceptor):
