@@ -80,7 +80,7 @@ class Upkeep:
 
     def resume(self) -> None:
         """Do a step in the next iteration of the reactor, unless a group is being written then."""
-        if not self._is_scheduled:
+        if not self._is_scheduled and not self.is_stopped:
             self._is_scheduled = True
             self._soon(self._scheduled)
 
