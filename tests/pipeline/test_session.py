@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark import reason
-from msmq.pipeline.spark.session import ALWAYS, SparkUnavailable, find_java
+from msmq.pipeline.spark.session import ALWAYS, SparkUnavailable, find_java, settings_for_little_data
 from tests.pipeline.spark_support import SparkTestCase
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -66,6 +66,23 @@ class JavaTests(SynchronousTestCase):
                 self.assertEqual(self.refused(), f"{program} is Java {number}: Spark needs Java 17 or newer")
                 program.unlink()
                 program.parent.rmdir()
+
+
+class LittleDataTests(SynchronousTestCase):
+    """The settings for jobs with small inputs."""
+
+    def test_defaults_of_the_installation(self) -> None:
+        """Default options of Java in C{spark-defaults.conf} are not replaced; others do not matter."""
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        self.patch(os, "environ", {**os.environ, "SPARK_CONF_DIR": str(directory)})
+        quick = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+        self.assertEqual(settings_for_little_data(), quick)
+        file = directory / "spark-defaults.conf"
+        file.write_text("spark.driver.extraJavaOptions -Dsome=option\n")
+        self.assertEqual(settings_for_little_data(), quick)
+        file.write_text("spark.driver.defaultJavaOptions -Djavax.net.ssl.trustStore=/etc/trust\n")
+        self.assertEqual(settings_for_little_data(), {})
 
 
 class SessionTests(SparkTestCase):

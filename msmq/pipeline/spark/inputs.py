@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import reduce
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -148,7 +149,7 @@ def are_small(inputs: Iterable[Input]) -> bool:
     for one in inputs:
         if one.path is None:
             return False
-        for file in (one.path, *one.path.rglob("*")):
+        for file in chain([one.path], one.path.rglob("*")):
             with suppress(OSError):
                 size += file.stat().st_size
             if size > LITTLE_DATA:

@@ -85,7 +85,7 @@ class Upkeep:
             self._soon(self._scheduled)
 
     def _await_quiet(self) -> None:
-        # Groups so far.
+        # Groups when the time begins.
         self._groups = self._engine.counters.groups
         self._quiet = self._reactor.callLater(QUIET_SECONDS, self._waited)
 
