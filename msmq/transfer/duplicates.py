@@ -175,11 +175,11 @@ class DuplicateHistory:
         identities = dict.fromkeys([source + view.packet[MESSAGE_ID] for view in views])
         if len(identities) < len(views):
             return None
-        names = identities.keys()
-        is_fresh = (
-            names.isdisjoint(self._entries) and names.isdisjoint(self._accepted) and names.isdisjoint(in_turn)
-        )
-        return identities if is_fresh else None
+        # isdisjoint would iterate over all of a history that is no set.
+        known = map(self._entries.__contains__, identities)
+        pending = map(self._accepted.__contains__, identities)
+        being_stored = map(in_turn.__contains__, identities)
+        return None if any(known) or any(pending) or any(being_stored) else identities
 
     def knows(self, view: UserMessageView) -> bool:
         """Whether this recoverable message would be a duplicate now."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from hypothesis import given
@@ -13,7 +14,8 @@ from msmq.errors import LocalProtocolError
 from msmq.moment import Moment
 from msmq.persistence.state_records import StateChange, StateError
 from msmq.settings import SessionSettings
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, views_of
+from msmq.transfer import duplicates
 from msmq.transfer.duplicates import PREFIX, DuplicateHistory
 from tests.builders import ALPHA, GAMMA, user_packet
 from tests.transfer.support import SETTINGS, START, transactional_packet
@@ -21,6 +23,11 @@ from tests.transfer.support import SETTINGS, START, transactional_packet
 
 def recoverable(message_id: int, source: UUID = ALPHA) -> UserMessageView:
     return UserMessageView(user_packet(recoverable=True, message_id=message_id, source=source))
+
+
+def run(message_ids: Iterable[int]) -> list[UserMessageView]:
+    """Messages that arrived together."""
+    return views_of([recoverable(message_id).packet for message_id in message_ids])
 
 
 class History:
@@ -62,7 +69,28 @@ class History:
         self.core.load(self.state, self.now)
 
 
+class Iterated(OrderedDict[bytes, object]):
+    """A dictionary that counts how many of its keys were iterated over."""
+
+    steps = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for key in super().__iter__():
+            type(self).steps += 1
+            yield key
+
+
 class DuplicateTests(SynchronousTestCase):
+    def test_a_batch_costs_what_it_has_and_not_what_is_known(self) -> None:
+        """A thousand messages are known, and a batch of two looks up its own only."""
+        self.patch(duplicates, "OrderedDict", Iterated)
+        history = History()
+        history.take(*run(range(1_000)))
+        steps = Iterated.steps
+        self.assertEqual(history.take(*run([2_000, 2_001])), [False, False])
+        self.assertEqual(history.take(*run([3_000, 7])), [False, True])
+        self.assertLess(Iterated.steps - steps, 10)
+
     def test_a_second_copy_is_a_duplicate(self) -> None:
         """MQQB-3.1.5.8.1-02: in another batch or in the same."""
         history = History()
