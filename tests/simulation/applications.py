@@ -117,7 +117,7 @@ class Applications:
         try:
             identifiers = await sender.service.send(destination, messages)
         except MQError:
-            if life == sender.life:
+            if life == sender.life and not sender.system.is_unclear:
                 self._record.end(operation, "refused")
             return
         if life == sender.life:
@@ -140,6 +140,7 @@ class Applications:
     ) -> None:
         life = host.life
         result = "refused"
+        is_unclear = False
         try:
             reservation = await host.service.reserve(path_of(queue), count=count, timeout=timeout)
             if life != host.life:
@@ -153,8 +154,8 @@ class Applications:
             else:
                 reservation.release()
         except MQError:
-            pass
-        if life == host.life:
+            is_unclear = result == "returned" and host.system.is_unclear
+        if life == host.life and not is_unclear:
             self._record.end(operation, result)
 
     async def _transact(
@@ -162,6 +163,7 @@ class Applications:
     ) -> None:
         life = host.life
         result = "refused"
+        is_unclear = False
         try:
             async with host.service.begin() as transaction:
                 reservation = await host.service.reserve(
@@ -178,8 +180,8 @@ class Applications:
         except _Aborted:
             pass
         except MQError:
-            pass
-        if life == host.life:
+            is_unclear = result == "returned" and host.system.is_unclear
+        if life == host.life and not is_unclear:
             self._record.end(operation, result)
 
     def _shown(self, operation: int, reservation: Reservation) -> None:

@@ -70,7 +70,7 @@ class SimulatedDisk:
 
     @ivar names: files by their path; C{renames} has the entries that are not synchronised, with what they
         replaced.
-    @ivar capacity: the space for content in bytes.
+    @ivar last_group: where the last synchronised write is: its file, start and end.
     """
 
     def __init__(self, chance: Random) -> None:
@@ -78,6 +78,7 @@ class SimulatedDisk:
         self.names: dict[Path, SimulatedFile] = {}
         self.renames: list[tuple[Path, SimulatedFile | None]] = []
         self.is_full = False
+        self.last_group: tuple[SimulatedFile, int, int] | None = None
 
     def name(self, path: Path, file: SimulatedFile | None) -> None:
         """Give a file a name, or take it away."""

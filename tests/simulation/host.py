@@ -205,13 +205,20 @@ class Host:
         return int(self.service.model.collection.awaiting.message_count)
 
     def rotten_bit(self) -> None:
-        """Change one bit of a written part of a segment."""
+        """Change one bit of a written part of a segment, but for the last group of the log.
+
+        Without a group after it a damaged one is no different from one that was written in part.
+        """
         files = [file for _, file in self.disk.files("segment-0") if any(file.content[:4096])]
         if not files or self.rot:
             return
         file = self.disk.chance.choice(files)
         used = len(bytes(file.content).rstrip(b"\0"))
         offset, bit = self.disk.chance.randrange(used), 1 << self.disk.chance.randrange(8)
+        if self.disk.last_group is not None:
+            last, start, end = self.disk.last_group
+            if file is last and start <= offset < end:
+                return
         file.content[offset] ^= bit
         self.rot.append((file, offset, bit))
         self.is_rotten = True

@@ -30,6 +30,8 @@ class SimulatedSystem:
     @ivar delay: seconds that a task of a worker takes.
     @ivar cut_after: after how many more calls that change something the power is cut; C{None} for never.
     @ivar calls: how many calls changed something.
+    @ivar is_unclear: what a failed write left could not be overwritten, so that a group that was reported as
+        failed may be on the disk until another one is written over it.
     """
 
     def __init__(self, disk: SimulatedDisk, host: MemoryHost, power_cut: Callable[[], object]) -> None:
@@ -43,6 +45,7 @@ class SimulatedSystem:
         self.delay = QUICK
         self.cut_after: int | None = None
         self.calls = 0
+        self.is_unclear = False
 
     # Faults
 
@@ -106,6 +109,7 @@ class SimulatedSystem:
             raise
         except OSError:
             self._tear(file, offset, data)
+            self.is_unclear = not any(data)
             raise
         if self._disk.is_full and offset + len(data) > len(file.content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -113,6 +117,9 @@ class SimulatedSystem:
             self._tear(file, offset, data)
             self._cut()
         file.write(offset, data, is_synced=bool(flags))
+        if flags:
+            self.is_unclear = False
+            self._disk.last_group = file, offset, offset + len(data)
         self._spent += self.delay / 10
         return len(data)
 

@@ -310,8 +310,13 @@ class NextHops:
             return positions, []
         hop = self.of(queue)
         parts: tuple[list[MessagePosition], list[MessagePosition]] = [], []
+        # Most of them have one addressee.
+        known: dict[UUID | None, bool] = {}
         for position in positions:
-            parts[not self._reaches_addressee(session, hop, position)].append(position)
+            addressee = self._acks.source(position)
+            if (is_reached := known.get(addressee)) is None:
+                is_reached = known[addressee] = self._reaches_addressee(session, hop, position, addressee)
+            parts[not is_reached].append(position)
         return parts
 
     def has_part(self, session: ISession, queue: OutgoingQueue) -> bool:
@@ -319,12 +324,18 @@ class NextHops:
         if queue not in self._divided:
             return True
         hop = self.of(queue)
-        return any(
-            self._reaches_addressee(session, hop, position) for position in queue.peek(EXAMINED_MESSAGES)
-        )
+        examined: set[UUID | None] = set()
+        for position in queue.peek(EXAMINED_MESSAGES):
+            addressee = self._acks.source(position)
+            if addressee not in examined:
+                if self._reaches_addressee(session, hop, position, addressee):
+                    return True
+                examined.add(addressee)
+        return False
 
-    def _reaches_addressee(self, session: ISession, hop: NextHop, position: MessagePosition) -> bool:
-        addressee = self._acks.source(position)
+    def _reaches_addressee(
+        self, session: ISession, hop: NextHop, position: MessagePosition, addressee: UUID | None
+    ) -> bool:
         facts = CarriedFacts(
             addressee=addressee,
             router=None if addressee is None else self._peers.brought_by(addressee),
