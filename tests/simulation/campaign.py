@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import attrs
+from twisted.logger import globalLogBeginner
 
 from tests.simulation.plan import draw_plan
 from tests.simulation.shrinking import shrink
@@ -62,11 +63,17 @@ def run_seed(seed: int) -> Outcome:
     )
 
 
+def _discard_log() -> None:
+    """Twisted keeps the first 65,536 events for observers to come, and with them the hosts of past runs."""
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
+
+
 def _outcomes(seeds: range, jobs: int) -> Iterator[Outcome]:
     if jobs == 1:
+        _discard_log()
         yield from map(run_seed, seeds)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(jobs, _discard_log) as pool:
         yield from pool.imap_unordered(run_seed, seeds, chunksize=10)
 
 

@@ -235,7 +235,9 @@ class World:
         while self.clock.seconds() < end and self.clock.events < EVENTS:
             for host in self.hosts:
                 for queue in QUEUES:
-                    while host.service.inspection.queue(path_of(queue)).messages:
+                    while (
+                        host.service.inspection.queue(path_of(queue)).messages and self.clock.seconds() < end
+                    ):
                         before = len(self.history)
                         self.applications.receive(host, queue, 200, 0.0, "confirm", 0.0)
                         self.clock.advance(1.0)
@@ -299,8 +301,9 @@ class World:
 def run_plan(plan: Plan) -> Result:
     """One run; afterwards nothing of it is left, and what nobody handled is a violation."""
     hook, sys.unraisablehook = sys.unraisablehook, _ignore
-    # What was there before is not looked at, and the run's own cycles once, at its end.
-    gc.freeze()
+    # What was there before the first run is not looked at, and the run's own cycles once, at its end.
+    if not gc.get_freeze_count():
+        gc.freeze()
     gc.disable()
     try:
         world = World(plan)
@@ -308,10 +311,12 @@ def run_plan(plan: Plan) -> Result:
         with world.observed():
             world.forget()
             gc.collect()
+        late = [each for each in world.violations if each not in result.violations]
+        del world
+        gc.collect()
     finally:
         sys.unraisablehook = hook
         gc.enable()
-    late = [each for each in world.violations if each not in result.violations]
     return attrs.evolve(result, violations=[*result.violations, *late])
 
 
