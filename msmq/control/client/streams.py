@@ -20,6 +20,17 @@ from msmq.structures.status import MQError
 
 _READ: Final = 0x40000
 _LONGEST_HEADER: Final = 0x1000000
+_LARGEST_MESSAGE: Final = 0x400000
+
+
+def _keep_heap() -> None:
+    """Have the allocator keep memory between large messages.
+
+    glibc returns what is free at the end of its heap beyond twice the largest block that was freed so far, so
+    that each message of 64 KiB would get pages from the system, and return them. One block of the largest
+    size of a message ends that; its pages are not touched. Other allocators are not affected.
+    """
+    bytes(_LARGEST_MESSAGE)
 
 
 @attrs.frozen
@@ -85,6 +96,10 @@ class ReceiveStream:
         self._response = asking.upgrade(connection, target)
         self._decoder = RecordDecoder(RecordLimits(header=_LONGEST_HEADER))
         self._waiting: deque[StreamRecord] = deque()
+        # One for all reads: a new one for each costs as much as what is read, in pages that are zeroed.
+        self._buffer = memoryview(bytearray(_READ))
+        self._has_begun = False
+        _keep_heap()
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +145,7 @@ class ReceiveStream:
         records: list[StreamRecord] = []
         while not records:
             with self._asking.losing():
-                data = self._response.fp.read1(_READ)
+                data = self._receive()
             if not data:
                 raise self._asking.lost("the stream ended early")
             try:
@@ -138,6 +153,13 @@ class ReceiveStream:
             except RemoteProtocolError as error:
                 raise self._asking.lost(str(error)) from error
         return records
+
+    def _receive(self) -> bytes | memoryview:
+        if self._has_begun:
+            return self._buffer[: self._response.fp.readinto1(self._buffer)]
+        # What came with the header of the response is buffered, and readinto1 would wait for more.
+        self._has_begun = True
+        return self._response.fp.read1(_READ)
 
     def _item(self, record: StreamRecord) -> Delivered | Receipt:
         header = record.header

@@ -88,7 +88,7 @@ class RecordDecoder:
         """The number of buffered bytes of an incomplete record."""
         return len(self._buffer)
 
-    def feed(self, data: bytes) -> list[StreamRecord]:
+    def feed(self, data: bytes | memoryview) -> list[StreamRecord]:
         """Return the records that C{data} completes; an error is raised after the records before it were
         returned.
 
