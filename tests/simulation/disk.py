@@ -93,8 +93,13 @@ class SimulatedDisk:
         self.renames = [entry for entry in self.renames if entry[0].parent != directory]
 
     def lose_power(self, likelihood: float) -> None:
-        """Lose what is not synchronised: sectors each by chance, and the last of the changed names."""
-        lost = self.chance.randint(0, len(self.renames)) if likelihood else 0
+        """Lose what is not synchronised: sectors each by chance, and the last of the changed names.
+
+        With a likelihood of 0 a process is killed: nothing is lost, and nothing more is synchronised.
+        """
+        if not likelihood:
+            return
+        lost = self.chance.randint(0, len(self.renames))
         for _ in range(lost):
             path, before = self.renames.pop()
             if before is None:

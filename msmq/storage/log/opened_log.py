@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter, FoundCheckpoint, find_checkpoints
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
 from msmq.storage.log.core.format import Malformed, SegmentHeader
-from msmq.storage.log.core.recovery import RecoveredSegment, missing, recover
+from msmq.storage.log.core.recovery import LastGroup, RecoveredSegment, missing, recover
 from msmq.storage.log.core.scan import Position, Read, later_group
 from msmq.storage.log.core.segments import Segment, Segments
 from msmq.storage.log.core.state import LivePackets, State
@@ -26,11 +27,14 @@ from msmq.storage.log.files import (
     make_segment,
     read_exactly,
     slot_number,
+    write_unsynced,
 )
 from msmq.storage.log.system import LOCAL, LogSystem
 from msmq.storage.loss_check import LossCheck
 
 _OTHER: Final = f"use the version of msmq that has written it, move it away, or {REMEDY}"
+_PIECE: Final = 1 << 20
+"""Bytes of a group that are read at once."""
 EXPRESS_PREFIX: Final = "express-"
 
 
@@ -41,6 +45,7 @@ class OpenedLog:
     @ivar position: position of the next group.
     @ivar checkpoint: the newest; C{checkpoint_path} is its file.
     @ivar is_cut: whether an unconfirmed write was cut off.
+    @ivar last: the last group, unless it is known to be on stable storage.
     @ivar system: of its files.
     """
 
@@ -51,6 +56,7 @@ class OpenedLog:
     checkpoint: CheckpointHeader
     checkpoint_path: Path
     is_cut: bool
+    last: LastGroup | None
     system: LogSystem
 
 
@@ -70,6 +76,7 @@ def open_log(directory: Path, loss: LossCheck, segment_size: int, system: LogSys
             _make(directory, found, segment_size, system)
             found, checkpoints = _find(directory, system)
         opened, extra = _read(directory, found, checkpoints, loss, segment_size, system)
+        _make_durable(opened, system)
         for path in extra:
             system.unlink(path)
         return opened
@@ -169,7 +176,8 @@ def _read(
             for generation, one in by_generation.items()
             if one.header is not None
         }
-        position, is_cut = recover(directory, sources, checkpoint.position, state)
+        recovered = recover(directory, sources, checkpoint.position, state)
+        position = recovered.position
         horizon = min(one.header.position.generation for one in checkpoints if one.header is not None)
         segments, extra = _live(directory, found, by_generation, position, state, horizon, segment_size)
     except StoreIncomplete as error:
@@ -181,7 +189,52 @@ def _read(
     finally:
         descriptors.close()
     loss.check(checkpoint.store, position.sequence - 1, "its segments")
-    return OpenedLog(directory, state, segments, position, checkpoint, newest.path, is_cut, system), extra
+    opened = OpenedLog(
+        directory,
+        state,
+        segments,
+        position,
+        checkpoint,
+        newest.path,
+        recovered.is_cut,
+        recovered.last,
+        system,
+    )
+    return opened, extra
+
+
+def _make_durable(opened: OpenedLog, system: LogSystem) -> None:
+    """Have on stable storage what was read, before anything is written that depends on it.
+
+    The process before may have been killed, or its disk may have failed, when something was in the page cache
+    and not synchronised.
+
+    @raise OSError: the disk fails.
+    """
+    descriptor = system.open(opened.checkpoint_path, os.O_RDWR)
+    try:
+        system.sync_content(descriptor)
+    finally:
+        system.close(descriptor)
+    if opened.last is not None:
+        _write_again(opened.last, system)
+    system.sync(opened.directory)
+
+
+def _write_again(last: LastGroup, system: LogSystem) -> None:
+    """Write the last group once more, synchronised.
+
+    Synchronising the file is not enough: after a failed write the system takes its pages for written.
+    """
+    descriptor = system.open(last.path, os.O_RDWR)
+    try:
+        end = last.offset + last.size
+        for offset in range(last.offset, end, _PIECE):
+            piece = read_exactly(descriptor, offset, min(_PIECE, end - offset), system)
+            write_unsynced(descriptor, [piece], offset, system)
+        system.sync_content(descriptor)
+    finally:
+        system.close(descriptor)
 
 
 def _check_segments(

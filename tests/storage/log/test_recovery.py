@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.storage import StoreIncomplete
 from msmq.persistence.changes import AppendEvent, PutMessage, PutQueue, PutState, RemoveUnread
 from msmq.storage.log.core.format import BLOCK, FIRST
-from msmq.storage.log.core.recovery import recover
+from msmq.storage.log.core.recovery import Recovered, recover
 from msmq.storage.log.core.scan import Position, Read
 from msmq.storage.log.core.state import State
 from msmq.storage.log.failures import StoreDamaged
@@ -225,7 +225,8 @@ class DamageTests(SynchronousTestCase):
             source = attrs.evolve(segment.source(), read=_reader(content))
             after = attrs.evolve(position, chain=chain)
             if not is_refused:
-                self.assertEqual(recover(NOWHERE, {2: source}, after, State()), (position, False))
+                found = recover(NOWHERE, {2: source}, after, State())
+                self.assertEqual(found, Recovered(position, False, None))
                 continue
             error = self.assertRaises(StoreDamaged, recover, NOWHERE, {2: source}, after, State())
             self.assertIn("group 4, the last one of the checkpoint, is missing: an older copy", str(error))

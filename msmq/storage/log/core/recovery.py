@@ -40,13 +40,39 @@ class RecoveredSegment:
     read: Read
 
 
+@attrs.frozen
+class LastGroup:
+    """The last group of a log, in a segment's file.
+
+    Its writer may have ended before it was on stable storage, and what was read of it came from the cache.
+    """
+
+    path: Path
+    offset: int
+    size: int
+
+
+@attrs.frozen
+class Recovered:
+    """What L{recover} found.
+
+    @ivar position: the end of the log.
+    @ivar is_cut: whether an unconfirmed write was cut off there.
+    @ivar last: the last group; C{None} if it is known to be on stable storage, since another one was begun
+        after it, or the checkpoint.
+    """
+
+    position: Position
+    is_cut: bool
+    last: LastGroup | None
+
+
 def recover(
     directory: Path, sources: Mapping[int, RecoveredSegment], position: Position, state: RecordTarget
-) -> tuple[Position, bool]:
+) -> Recovered:
     """Replay every group from a position on.
 
     @param sources: by generation.
-    @return: where the log ends, and whether an unconfirmed write was cut off there.
     @raise StoreIncomplete: a segment is missing.
     @raise StoreDamaged: a durable group is damaged.
     @raise Malformed: a group is intact and not of this version.
@@ -74,13 +100,16 @@ def recover(
         # No group continues the chain of the checkpoint.
         problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
         raise StoreDamaged(source.path, position.offset, problem)
-    if pending is not None:
-        source, group, records = pending
-        if torn_packet(source.read, group) is not None:
-            header = group.header
-            return Position(header.generation, group.offset, header.sequence, header.previous), True
-        _apply(records, state)
-    return position, bool(source.read(position.offset, BLOCK).strip(b"\0"))
+    is_cut = bool(source.read(position.offset, BLOCK).strip(b"\0"))
+    if pending is None:
+        return Recovered(position, is_cut, None)
+    source, group, records = pending
+    if torn_packet(source.read, group) is not None:
+        header = group.header
+        before = Position(header.generation, group.offset, header.sequence, header.previous)
+        return Recovered(before, True, None)
+    _apply(records, state)
+    return Recovered(position, is_cut, LastGroup(source.path, group.offset, group.end - group.offset))
 
 
 def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
