@@ -31,12 +31,14 @@ class AwaitingPage:
 
     @ivar change: the change to store with the moves of these messages.
     @ivar evicted: the oldest entries beyond the limit, which are dropped.
-    @ivar left: how many of the entries are still in the table.
+    @ivar left: how many of its messages the store has.
+    @ivar is_closed: the removal of the value is to be stored, or is being stored.
     @ivar early: messages of the page whose FinalAcks came before it was stored.
     """
 
     change: StateChange
     is_stored: bool = False
+    is_closed: bool = False
     left: int = 0
     evicted: list[SettledMessage[int]] = attrs.field(factory=list)
     early: list[SettledMessage[int]] = attrs.field(factory=list)
@@ -57,6 +59,8 @@ class AwaitingFinalAcks:
         # There may be a million, so keys and entries are plain numbers.
         self._entries: dict[int, int] = {}
         self._pages: dict[int, AwaitingPage] = {}
+        # The pages of messages that are settled, by LookupIdentifier, until the store has removed them.
+        self._leaving: dict[int, AwaitingPage] = {}
         self._numbers = count(1)
         self._by_sequence: Counter[int] = Counter()
         self._closed: list[StateChange] = []
@@ -124,8 +128,6 @@ class AwaitingFinalAcks:
     def stored(self, page: AwaitingPage) -> list[SettledMessage[int]]:
         """The page and its moves are stored; returns messages whose FinalAcks came meanwhile."""
         page.is_stored = True
-        if not page.left:
-            self._close(page)
         early, page.early = page.early, []
         return early
 
@@ -141,10 +143,27 @@ class AwaitingFinalAcks:
             return None
         return self._settle(key, ack.message_class)
 
-    def take_changes(self) -> list[StateChange]:
-        """The removal of obsolete values, to be stored with the removal of their last messages."""
+    def take_changes(self, lookup_id: int) -> list[StateChange]:
+        """The removal of obsolete values, to be stored together with the removal of a settled message.
+
+        A value is obsolete with its last message, and not before all others are removed: without it a restart
+        would find none of them.
+
+        @param lookup_id: of the message.
+        """
+        page = self._leaving.get(lookup_id)
+        if page is not None and page.left == 1:
+            self._close(page)
         closed, self._closed = self._closed, []
         return closed
+
+    def removed(self, lookup_id: int) -> None:
+        """The store has removed a settled message."""
+        page = self._leaving.pop(lookup_id, None)
+        if page is not None:
+            page.left -= 1
+            if not page.left and not page.is_closed:
+                self._close(page)
 
     def _put(self, sequence: int, number: int, entry: int, page: AwaitingPage) -> None:
         self._entries[sequence << 32 | number] = entry
@@ -158,17 +177,16 @@ class AwaitingFinalAcks:
         if not self._by_sequence[sequence]:
             del self._by_sequence[sequence]
         page = self._pages[entry >> _PAGE_SHIFT]
-        page.left -= 1
         lookup_id = entry >> _LOOKUP_SHIFT & 0xFFFFFFFFFFFFFFFF
         settlement = SettledMessage(lookup_id, message_class, Disposal.of(message_class, entry & _WANTED))
+        self._leaving[lookup_id] = page
         if not page.is_stored:
             page.early.append(settlement)
             return []
-        if not page.left:
-            self._close(page)
         return [settlement]
 
     def _close(self, page: AwaitingPage) -> None:
+        page.is_closed = True
         name = page.change[0]
         del self._pages[int(name.removeprefix(PREFIX))]
         self._closed.append((name, None))

@@ -231,6 +231,10 @@ class OutgoingStream(Generic[M]):
 
     def removed(self, messages: Iterable[M]) -> None:
         """The removal of messages from this queue is stored, whatever the reason of their removal."""
+        if early := self._shared.early:
+            messages = list(messages)
+            for message in messages:
+                early.removed(message)
         self._leaving.difference_update(messages)
         self._rest()
 
@@ -305,11 +309,11 @@ class OutgoingStream(Generic[M]):
         is_restored = bool(self._restored) and message in self._restored
         transfer = UnorderedMessage(message, sequence, number, view.message_id, wanted_of(view, flags))
         if is_restored:
-            early = self._shared.early.pop((sequence, number), None)
-            if early is not None and early[0] == transfer.message_id:
+            message_class = self._shared.early.take(sequence, number, transfer.message_id, message)
+            if message_class is not None:
                 self._take_from_waiting(message)
                 self._leaving.add(message)
-                leaving.settle(transfer, early[1])
+                leaving.settle(transfer, message_class)
                 return None
         if number <= self._acknowledged:
             self._take_from_waiting(message)

@@ -18,9 +18,6 @@ from msmq.transfer.stream_changes import AckOutcome, M
 from msmq.transfer.stream_context import StreamContext
 from msmq.transfer.transfer_sequence import resend_timer_table
 
-EARLY_FINAL_ACKS = 10_000
-"""Limit on early FinalAcks after a restart, kept until their messages have been read."""
-
 
 class OutgoingStreams(Generic[M]):
     """Keeps a stream for each outgoing queue that has transactional messages.
@@ -40,6 +37,7 @@ class OutgoingStreams(Generic[M]):
             SequenceIdentifiers.resume(state, now),
             resend_timer_table(settings),
         )
+        self._shared.early.load(state)
         self._streams: dict[Hashable, OutgoingStream[M]] = {}
         self._keys: dict[OutgoingStream[M], Hashable] = {}
 
@@ -112,7 +110,8 @@ class OutgoingStreams(Generic[M]):
         """Process a FinalAck that matches no order-acknowledged message. [MS-MQQB] 3.1.5.7.
 
         C{None} if it matches no sent message (reading 59).
-        One that came between a restart and the reading of its message is kept until then.
+        One that came between a restart and the reading of its message is kept until then: it may be
+        acknowledged when L{take_early_changes} is stored.
         """
         shared = self._shared
         sequence, number = ack.tx_sequence_id.value, ack.tx_sequence_number
@@ -125,11 +124,19 @@ class OutgoingStreams(Generic[M]):
             if outcome is not None:
                 return self._keys[stream], outcome
         if shared.restoring and not shared.identifiers.is_ours(sequence):
-            if len(shared.early) < EARLY_FINAL_ACKS:
-                shared.early[sequence, number] = ack.message_id, ack.message_class
+            if shared.early.add(sequence, number, ack.message_id, ack.message_class):
                 return None
         shared.ignored["final acknowledgement of an unknown message"] += 1
         return None
+
+    def restored(self) -> None:
+        """The streams of all stored messages are restored; early FinalAcks without any are obsolete."""
+        if not self._shared.restoring:
+            self._shared.early.clear()
+
+    def take_early_changes(self) -> list[StateChange]:
+        """The changes of early FinalAcks to store."""
+        return self._shared.early.take_changes()
 
     @property
     def deadline(self) -> float | None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import attrs
 
 from msmq.settings import SessionSettings
 from msmq.transfer.deadlines import Deadlines
+from msmq.transfer.early_final_acks import EarlyFinalAcks
 from msmq.transfer.sequence_identifiers import SequenceIdentifiers
+
+EARLY_FINAL_ACKS: Final = 10_000
+"""Limit on early FinalAcks after a restart, kept until their messages have been read."""
 
 S = TypeVar("S")
 """The streams."""
@@ -23,7 +27,7 @@ class StreamContext(Generic[S]):
     @ivar resend_timer_table: ResendTimerTable, in seconds.
     @ivar by_sequence: the streams by their active sequences.
     @ivar restoring: the streams that have not read all of their stored messages.
-    @ivar early: by sequence and number, MessageID and class of FinalAcks that came before those had.
+    @ivar early: FinalAcks that came before those had.
     @ivar ignored: acknowledgements without effect, by reason.
     """
 
@@ -34,7 +38,7 @@ class StreamContext(Generic[S]):
     deadlines: Deadlines[S] = attrs.field(factory=Deadlines)
     by_sequence: dict[int, S] = attrs.field(factory=dict)
     restoring: set[S] = attrs.field(factory=set)
-    early: dict[tuple[int, int], tuple[int, int]] = attrs.field(factory=dict)
+    early: EarlyFinalAcks = attrs.field(factory=lambda: EarlyFinalAcks(EARLY_FINAL_ACKS))
     ignored: Counter[str] = attrs.field(factory=Counter)
 
     def forget_restoring(self, stream: S) -> None:

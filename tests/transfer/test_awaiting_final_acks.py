@@ -82,9 +82,11 @@ class Table:
         return page
 
     def remove(self, settlements: Sequence[SettledMessage[int]]) -> None:
-        """They leave, and that is stored."""
-        self.kept.difference_update(settlement.message for settlement in settlements)
-        self.apply(self.core.take_changes())
+        """They leave one by one, and that is stored."""
+        for settlement in settlements:
+            self.kept.discard(settlement.message)
+            self.apply(self.core.take_changes(settlement.message))
+            self.core.removed(settlement.message)
 
     def restart(self) -> None:
         self.core = AwaitingFinalAcks(ALPHA, self.limit)
@@ -140,7 +142,6 @@ class FinalAckTests(SynchronousTestCase):
         table = Table()
         page = table.begin(transfer(1), transfer(2))
         self.assertEqual(table.core.final_acknowledged(ack(1)), [])
-        self.assertEqual(table.core.take_changes(), [])
         self.assertEqual(table.core.stored(page), [SettledMessage(10, RECEIVED, Disposal.JOURNAL)])
         self.assertEqual(len(table.core), 1)
 
@@ -216,6 +217,34 @@ class RestartTests(SynchronousTestCase):
         self.assertEqual(set(table.state), {f"{PREFIX}2"})
         table.kept.clear()
         table.restart()
+        self.assertEqual(table.state, {})
+
+    def test_a_page_stays_with_its_last_message(self) -> None:
+        """Two are settled at once: a kill between their removals leaves the second with its entry."""
+        for first, second in ((1, 2), (2, 1)):
+            table = Table()
+            table.add(transfer(1), transfer(2))
+            settled = {n: table.core.final_acknowledged(ack(n)) or [] for n in (1, 2)}
+            table.remove(settled[first])
+            table.restart()
+            [again] = table.core.final_acknowledged(ack(second)) or []
+            self.assertEqual(again, SettledMessage(10 * second, RECEIVED, Disposal.JOURNAL))
+            table.remove([again])
+            self.assertEqual(table.state, {})
+
+    def test_removals_that_are_stored_together(self) -> None:
+        """Neither of two has the page removed while the other is not stored; what is next does."""
+        table = Table()
+        table.add(transfer(1), transfer(2))
+        settled = [
+            *(table.core.final_acknowledged(ack(1)) or []),
+            *(table.core.final_acknowledged(ack(2)) or []),
+        ]
+        self.assertEqual([table.core.take_changes(each.message) for each in settled], [[], []])
+        for each in settled:
+            table.core.removed(each.message)
+        table.add(transfer(3))
+        table.remove(table.core.final_acknowledged(ack(3)) or [])
         self.assertEqual(table.state, {})
 
     def test_names_are_not_used_twice(self) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import ClassVar, TypeAlias
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -116,7 +117,9 @@ class Sequences:
                 self._streams.stream(queue).restore(
                     queue.page((PRIORITIES - 1 << 56) - 1, queue.message_count)
                 )
-        self._stale = self._awaiting.load(state, model.collection.awaiting.positions)
+        self._streams.restored()
+        self._stale = self._streams.take_early_changes()
+        self._stale += self._awaiting.load(state, model.collection.awaiting.positions)
         self._stale += self._receivers.load(state, self._awaiting)
 
     def start(self) -> None:
@@ -280,11 +283,17 @@ class Sequences:
                 if not settlements:
                     # Its message is not yet in the queue in which the FinalAck is looked up.
                     await self._moved()
-                await self._settle_awaiting(settlements)
+                with self._moving():
+                    await self._settle_awaiting(settlements)
                 return
             result = self._streams.final_acknowledged(ack)
             if result is not None:
                 self._deliveries.settled(ack, address, now)
+            else:
+                # It is kept for a message that was not read yet, or repeated while its result is stored.
+                if changes := self._streams.take_early_changes():
+                    await self._persist(as_changes(changes))
+                await self._moved()
         self._timer.set(self._streams.deadline)
         if result is not None:
             key, outcome = result
@@ -330,11 +339,15 @@ class Sequences:
         awaiting: Sequence[UnorderedMessage[MessagePosition]],
         settled: Sequence[SettledMessage[MessagePosition]],
     ) -> None:
-        if delivered or awaiting:
-            await self._depart(key, delivered, awaiting)
-        for settlement in settled:
-            await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
-            self._removed(key, [settlement.message])
+        with self._moving():
+            if delivered or awaiting:
+                await self._depart(key, delivered, awaiting)
+            for settlement in settled:
+                await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
+                self._removed(key, [settlement.message])
+        self._performer.commit_later(
+            as_changes(self._streams.take_early_changes()), "the end of early final acknowledgements"
+        )
 
     async def _depart(
         self,
@@ -357,22 +370,26 @@ class Sequences:
             page = self._awaiting.add(awaiting, [place.lookup_id for _, place in relocation.moves])
             sequences = (transfer.sequence for transfer in awaiting)
             changes += as_changes([page.change, *self._receivers.arrived(sequences, self._awaiting)])
+        await self._persist(changes)
+        now = performer.clock.now()
+        performer.perform(model.removed(removal, now))
+        performer.perform(model.moved(relocation, now))
+        self._removed(key, [*delivered, *positions])
+        if page is not None:
+            await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
+
+    @contextmanager
+    def _moving(self) -> Iterator[None]:
         move = object()
         self._moves[move] = []
         try:
-            await self._persist(changes)
-            now = performer.clock.now()
-            performer.perform(model.removed(removal, now))
-            performer.perform(model.moved(relocation, now))
-            self._removed(key, [*delivered, *positions])
-            if page is not None:
-                await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
+            yield
         finally:
             for done in self._moves.pop(move):
                 done.callback(None)
 
     async def _moved(self) -> None:
-        """Messages are stored to wait for their FinalAcks, and early FinalAcks were processed."""
+        """The results of all acknowledgements so far are stored."""
         moves: list[Deferred[None]] = []
         for waiting in self._moves.values():
             moves.append(Deferred())
@@ -396,6 +413,7 @@ class Sequences:
             position = queue.positions.get(settlement.message)
             if position is not None and lock_acknowledged(position):
                 await self._dispose(position, settlement.message_class, settlement.disposal)
+            self._awaiting.removed(settlement.message)
 
     async def _dispose(self, position: MessagePosition, message_class: int, disposal: Disposal) -> None:
         """A message with its final result is journaled, dead-lettered or removed. [MS-MQQB] 3.1.5.7."""
@@ -423,7 +441,8 @@ class Sequences:
         if event is not None:
             changes += self._events.trim([event])
         changes += removals([position])
-        changes += as_changes(self._awaiting.take_changes())
+        if position.queue is model.collection.awaiting:
+            changes += as_changes(self._awaiting.take_changes(position.lookup_id))
         await self._persist(changes)
         model.stored(changes)
         performer.perform(model.disposed(position, copies, performer.clock.now()))

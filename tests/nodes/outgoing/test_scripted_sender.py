@@ -11,6 +11,7 @@ from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.identifiers import SequenceInfo
 from msmq.structures.names.format_name import parse_format_name
+from msmq.transfer.early_final_acks import PREFIX as EARLY
 from msmq.transfer.transfer_info import OutgoingTransferInfo
 from tests.builders import BETA, session_ack, session_header
 from tests.nodes.scripted import (
@@ -464,6 +465,59 @@ class StoreTests(SlowStoreTestCase):
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
         self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
         self.assertEqual(self.waiting(self.alpha), 0)
+
+    def test_a_repeated_final_acknowledgement_waits_for_the_first(self) -> None:
+        """The sender of a FinalAck forgets it when it is acknowledged: that waits for the result of an earlier
+        copy, which came on a session that has ended, and is still being stored.
+        """
+        sending = self.deferred(
+            self.alpha.service.send(TO_GAMMA, [Message(body=b"1", transactional=True, journal=True)])
+        )
+        self.clock.advance(5)
+        self.successResultOf(sending)
+        [wanted] = self.peer.messages
+        assert isinstance(self.alpha.store, SlowStore)
+        self.alpha.store.trouble = StorageError("the disk is on fire")
+        self.tell(final_ack(wanted))
+        self.clock.advance(3)
+        self.peer.hang_up()
+        again = self.dial("ALPHA")
+        again.send(final_ack(wanted))
+        self.clock.advance(3)
+        self.assertTrue(all(flags == 0 for _, _, flags, *_ in again.acks))
+        self.alpha.store.trouble = None
+        self.clock.advance(20)
+        self.assertEqual(again.acks[-1][1:3], (1, 1))
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
+
+
+class EarlyFinalAckTests(SenderTestCase):
+    """A FinalAck comes after a restart, when its message has not been read from the store."""
+
+    def test_it_is_stored_until_its_message_is_read(self) -> None:
+        """The queue is paused then, and another restart comes before it goes on: the message is in the
+        journal once, and is not sent again.
+        """
+        self.put(b"1", journal=True)
+        self.put(b"2")
+        wanted, other = self.peer.messages
+        self.successResultOf(self.alpha.service.pause_outgoing(TO_GAMMA))
+        self.alpha = self.restart(self.alpha)
+        again = self.dial("ALPHA")
+        again.send(final_ack(wanted))
+        self.clock.advance(1)
+        self.assertEqual(again.acks[-1][1:3], (1, 1))
+        self.alpha = self.restart(self.alpha)
+        self.successResultOf(self.alpha.service.resume_outgoing(TO_GAMMA))
+        self.clock.advance(10)
+        self.assertEqual(self.peer.bodies, [b"2"])
+        self.assertEqual(self.bodies(self.alpha, JOURNAL), [b"1"])
+        self.tell(order_ack(self.sequence(), 2), final_ack(other))
+        self.assertEqual(self.remaining(), 0)
+        self.alpha.deaf()
+        self.successResultOf(self.alpha.service.stopService())
+        state = self.successResultOf(self.alpha.store.open()).state
+        self.assertEqual([name for name in state if name.startswith(EARLY)], [])
 
 
 class UnreadablePacketTests(SlowStoreTestCase):
