@@ -313,7 +313,10 @@ def run_plan(plan: Plan) -> Result:
             gc.collect()
         late = [each for each in world.violations if each not in result.violations]
         del world
-        gc.collect()
+        # What is collected closes coroutines, whose ends make garbage of their own.
+        for _ in range(10):
+            if not gc.collect():
+                break
     finally:
         sys.unraisablehook = hook
         gc.enable()
