@@ -191,6 +191,10 @@ class Archive:
                 raise ArchiveError(
                     f"{self.directory}: the archive of {found}, not of {owner}; select another directory"
                 )
+            # A former process may have been killed before the names of its manifests were synchronised. What
+            # these make unnecessary is removed from now on, here and from the store.
+            for directory in (self.directory / MANIFESTS, self.directory):
+                sync(directory)
             if former.get("store", "") != store:
                 write_durably(path, json.dumps(root).encode() + b"\n", 0o666)
             return

@@ -22,7 +22,7 @@ from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState, Remo
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver, ArchiveSelection
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.following import follow
-from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.manifest import FRESH, MANIFESTS, Archive
 from msmq.pipeline.archive.upkeep import compact, erase, problems, rows, summaries
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.exporter import store_at
@@ -337,6 +337,24 @@ class FaultTests(ArchiveTestCase):
                 return
             shutil.rmtree(self.directory)
             shutil.copytree(begun, self.directory)
+
+    def test_a_manifest_is_durable_before_other_files_are_removed(self) -> None:
+        """A killed process may have renamed it without synchronising its directory."""
+        self.update()
+        unnamed = self.directory / FRESH / "left.arrow"
+        unnamed.write_bytes(b"")
+        manifests = (self.directory / MANIFESTS).stat().st_ino
+        was_there: dict[int, bool] = {}
+        fsync = os.fsync
+
+        def observed(descriptor: int) -> None:
+            fsync(descriptor)
+            was_there.setdefault(os.fstat(descriptor).st_ino, unnamed.exists())
+
+        self.patch(os, "fsync", observed)
+        self.update()
+        self.assertFalse(unnamed.exists())
+        self.assertEqual(was_there.get(manifests), True)
 
     def test_a_full_disk_is_an_error_and_nothing_is_lost(self) -> None:
         """The archive stays as it was, and continues when there is room."""
