@@ -69,6 +69,15 @@ class PolicyTests(SynchronousTestCase):
             self.assertEqual(self.until_quick(), expected)
             expected = min(2 * expected, MOST)
 
+    def test_waits_of_the_reactor(self) -> None:
+        """A write that waited for a processor changes nothing; a disk that is slower on average does."""
+        self.until_quick()
+        for _ in range(100):
+            self.write(*[QUICK] * 9, 0.004)
+            self.assertTrue(self.policy.is_inline(SIZE, 1))
+        self.write(*[0.002] * 32)
+        self.assertFalse(self.policy.is_inline(SIZE, 1))
+
     def test_slow_now_and_then(self) -> None:
         """On a disk that stalls in one of a hundred writes, the reactor writes at most one in a thousand of
         these.

@@ -12,7 +12,11 @@ INLINE_BYTES: Final = 64 * 1024
 INLINE_BATCHES: Final = 24
 """Limit on the batches of such a group: with more pending ones a thread has more throughput."""
 INLINE_SECONDS: Final = 0.001
-"""Seconds of a write in the reactor's thread above which the worker thread takes over."""
+"""Seconds of a write in the reactor's thread, on average, above which the worker thread takes over."""
+STALL_SECONDS: Final = 0.005
+"""The same for a single write; shorter ones wait for a processor as often as for the disk."""
+WEIGHT: Final = 1 / 16
+"""Weight of the last write in the average."""
 QUICK_SECONDS: Final = INLINE_SECONDS / 2
 """Seconds of the fastest recent worker write below which the reactor writes again."""
 SWITCH_SECONDS: Final = 0.01
@@ -32,9 +36,9 @@ class WritePolicy:
     The worker thread begins, since the speed of the disk is unknown.
     The fastest of its last writes decides, since the others may have waited for the interpreter lock and not
     for the disk.
-    In the reactor's thread the slowest decides: a single write over the limit passes the next 16 writes to
-    the worker, then 32, up to 1,024, so that on a disk that is occasionally slow at most one write in
-    a thousand blocks the reactor.
+    In the reactor's thread a single write over L{STALL_SECONDS}, or an average over L{INLINE_SECONDS}, passes
+    the next 16 writes to the worker, then 32, up to 1,024, so that on a disk that stalls occasionally at most
+    one write in a thousand stalls the reactor.
 
     @ivar is_quick: whether the reactor's thread writes small groups.
     """
@@ -44,6 +48,7 @@ class WritePolicy:
     _remaining: int = FEWEST
     _pause: int = FEWEST
     _quick: int = 0
+    _average: float = 0.0
 
     def is_inline(self, size: int, batches: int) -> bool:
         """Whether a group of this many bytes is written in the reactor's thread."""
@@ -59,7 +64,8 @@ class WritePolicy:
             self.is_quick = (
                 self._remaining <= 0 and len(self._last) == FEWEST and min(self._last) <= QUICK_SECONDS
             )
-        elif seconds > (INLINE_SECONDS if is_inline else SWITCH_SECONDS):
+            self._average = 0.0
+        elif self._is_slow(seconds, is_inline):
             self.is_quick = False
             self._last.clear()
             self._remaining = self._pause
@@ -69,3 +75,9 @@ class WritePolicy:
             self._quick += 1
             if self._quick >= FORGOTTEN:
                 self._pause = FEWEST
+
+    def _is_slow(self, seconds: float, is_inline: bool) -> bool:
+        if not is_inline:
+            return seconds > SWITCH_SECONDS
+        self._average += WEIGHT * (seconds - self._average)
+        return seconds > STALL_SECONDS or self._average > INLINE_SECONDS
