@@ -27,6 +27,7 @@ class EarlyFinalAcks:
         self._limit = limit
         self._waiting: dict[int, tuple[int, int]] = {}
         self._taken: dict[object, int] = {}
+        self._settling: set[int] = set()
         self._changes: list[StateChange] = []
 
     def __len__(self) -> int:
@@ -44,6 +45,9 @@ class EarlyFinalAcks:
     def add(self, sequence: int, number: int, message_id: int, message_class: int) -> bool:
         """Keep a FinalAck; false beyond the limit. Its change is in L{take_changes}."""
         key = sequence << 32 | number
+        if key in self._settling:
+            # A copy of one that is stored.
+            return True
         if key not in self._waiting:
             if len(self) >= self._limit:
                 return False
@@ -64,12 +68,14 @@ class EarlyFinalAcks:
             return None
         del self._waiting[key]
         self._taken[message] = key
+        self._settling.add(key)
         return found[1]
 
     def removed(self, message: object) -> None:
         """A message is removed from the store: its FinalAck is not needed any more."""
         key = self._taken.pop(message, None)
         if key is not None:
+            self._settling.discard(key)
             self._changes.append((f"{PREFIX}{key}", None))
 
     def clear(self) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeAlias
+from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -91,6 +91,7 @@ class Sequences:
         self._receivers = receivers
         self._stale: list[StateChange] = []
         self._moves: dict[object, list[Deferred[None]]] = {}
+        self._results: dict[tuple[int, int, int, UUID], list[Deferred[None]]] = {}
         self._is_stopped = False
         self._listener = listener
         self._foreign_sites = foreign_sites
@@ -258,10 +259,34 @@ class Sequences:
         @return: false if the queue manager stops before that, so that it has to be sent again.
         """
         try:
-            await self._acknowledged(ack, address, is_verified)
+            if isinstance(ack, OrderAck):
+                await self._acknowledged(ack, address, is_verified)
+            else:
+                await self._once(ack, address, is_verified)
         except CancelledError:
             return False
         return True
+
+    async def _once(self, ack: FinalAck, address: str, is_verified: bool) -> None:
+        """Process a FinalAck; a copy of one whose result is being stored only waits for that.
+
+        Its sender forgets it once it is acknowledged, and may send it again on another session before.
+        """
+        key = ack.tx_sequence_id.value, ack.tx_sequence_number, ack.message_id, ack.source_guid
+        if (waiting := self._results.get(key)) is not None:
+            done: Deferred[None] = Deferred()
+            waiting.append(done)
+            await done
+            if self._is_stopped:
+                raise CancelledError
+            return
+        waiting = self._results[key] = []
+        try:
+            await self._acknowledged(ack, address, is_verified)
+        finally:
+            del self._results[key]
+            for done in waiting:
+                done.callback(None)
 
     async def _acknowledged(self, ack: OrderAck | FinalAck, address: str, is_verified: bool) -> None:
         now = self._performer.clock.now()
@@ -283,17 +308,14 @@ class Sequences:
                 if not settlements:
                     # Its message is not yet in the queue in which the FinalAck is looked up.
                     await self._moved()
-                with self._moving():
-                    await self._settle_awaiting(settlements)
+                await self._settle_awaiting(settlements)
                 return
             result = self._streams.final_acknowledged(ack)
             if result is not None:
                 self._deliveries.settled(ack, address, now)
-            else:
-                # It is kept for a message that was not read yet, or repeated while its result is stored.
-                if changes := self._streams.take_early_changes():
-                    await self._persist(as_changes(changes))
-                await self._moved()
+            elif changes := self._streams.take_early_changes():
+                # It is kept for a message that was not read yet.
+                await self._persist(as_changes(changes))
         self._timer.set(self._streams.deadline)
         if result is not None:
             key, outcome = result
@@ -339,12 +361,11 @@ class Sequences:
         awaiting: Sequence[UnorderedMessage[MessagePosition]],
         settled: Sequence[SettledMessage[MessagePosition]],
     ) -> None:
-        with self._moving():
-            if delivered or awaiting:
-                await self._depart(key, delivered, awaiting)
-            for settlement in settled:
-                await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
-                self._removed(key, [settlement.message])
+        if delivered or awaiting:
+            await self._depart(key, delivered, awaiting)
+        for settlement in settled:
+            await self._dispose(settlement.message, settlement.message_class, settlement.disposal)
+            self._removed(key, [settlement.message])
         self._performer.commit_later(
             as_changes(self._streams.take_early_changes()), "the end of early final acknowledgements"
         )
@@ -370,26 +391,22 @@ class Sequences:
             page = self._awaiting.add(awaiting, [place.lookup_id for _, place in relocation.moves])
             sequences = (transfer.sequence for transfer in awaiting)
             changes += as_changes([page.change, *self._receivers.arrived(sequences, self._awaiting)])
-        await self._persist(changes)
-        now = performer.clock.now()
-        performer.perform(model.removed(removal, now))
-        performer.perform(model.moved(relocation, now))
-        self._removed(key, [*delivered, *positions])
-        if page is not None:
-            await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
-
-    @contextmanager
-    def _moving(self) -> Iterator[None]:
         move = object()
         self._moves[move] = []
         try:
-            yield
+            await self._persist(changes)
+            now = performer.clock.now()
+            performer.perform(model.removed(removal, now))
+            performer.perform(model.moved(relocation, now))
+            self._removed(key, [*delivered, *positions])
+            if page is not None:
+                await self._settle_awaiting([*self._awaiting.stored(page), *page.evicted])
         finally:
             for done in self._moves.pop(move):
                 done.callback(None)
 
     async def _moved(self) -> None:
-        """The results of all acknowledgements so far are stored."""
+        """Messages are stored to wait for their FinalAcks, and early FinalAcks were processed."""
         moves: list[Deferred[None]] = []
         for waiting in self._moves.values():
             moves.append(Deferred())
