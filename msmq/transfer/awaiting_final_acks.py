@@ -59,8 +59,9 @@ class AwaitingFinalAcks:
         # There may be a million, so keys and entries are plain numbers.
         self._entries: dict[int, int] = {}
         self._pages: dict[int, AwaitingPage] = {}
-        # The pages of messages that are settled, by LookupIdentifier, until the store has removed them.
-        self._leaving: dict[int, AwaitingPage] = {}
+        # The sequence and page of each settled message, by LookupIdentifier, until the store has removed it.
+        self._leaving: dict[int, tuple[int, AwaitingPage]] = {}
+        self._leaving_by_sequence: Counter[int] = Counter()
         self._numbers = count(1)
         self._by_sequence: Counter[int] = Counter()
         self._closed: list[StateChange] = []
@@ -73,8 +74,8 @@ class AwaitingFinalAcks:
         return self._by_sequence.get(sequence, 0)
 
     def __contains__(self, sequence: object) -> bool:
-        """Whether any message of a sequence waits."""
-        return sequence in self._by_sequence
+        """Whether the store has any message of a sequence that waits, or that is settled and not removed."""
+        return sequence in self._by_sequence or sequence in self._leaving_by_sequence
 
     def configure(self, limit: int) -> None:
         """Apply another limit from the next message on."""
@@ -151,16 +152,17 @@ class AwaitingFinalAcks:
 
         @param lookup_id: of the message.
         """
-        page = self._leaving.get(lookup_id)
-        if page is not None and page.left == 1:
-            self._close(page)
+        leaving = self._leaving.get(lookup_id)
+        if leaving is not None and leaving[1].left == 1:
+            self._close(leaving[1])
         closed, self._closed = self._closed, []
         return closed
 
     def removed(self, lookup_id: int) -> None:
         """The store has removed a settled message."""
-        page = self._leaving.pop(lookup_id, None)
-        if page is not None:
+        if lookup_id in self._leaving:
+            sequence, page = self._leaving.pop(lookup_id)
+            _decrement(self._leaving_by_sequence, sequence)
             page.left -= 1
             if not page.left and not page.is_closed:
                 self._close(page)
@@ -173,13 +175,12 @@ class AwaitingFinalAcks:
     def _settle(self, key: int, message_class: int) -> list[SettledMessage[int]]:
         entry = self._entries.pop(key)
         sequence = key >> 32
-        self._by_sequence[sequence] -= 1
-        if not self._by_sequence[sequence]:
-            del self._by_sequence[sequence]
+        _decrement(self._by_sequence, sequence)
         page = self._pages[entry >> _PAGE_SHIFT]
         lookup_id = entry >> _LOOKUP_SHIFT & 0xFFFFFFFFFFFFFFFF
         settlement = SettledMessage(lookup_id, message_class, Disposal.of(message_class, entry & _WANTED))
-        self._leaving[lookup_id] = page
+        self._leaving[lookup_id] = sequence, page
+        self._leaving_by_sequence[sequence] += 1
         if not page.is_stored:
             page.early.append(settlement)
             return []
@@ -200,6 +201,12 @@ _PAGE_SHIFT: Final = _LOOKUP_SHIFT + 64
 
 def _entry(page: int, lookup_id: int, message_id: int, wanted: int) -> int:
     return page << _PAGE_SHIFT | lookup_id << _LOOKUP_SHIFT | message_id << _WANTED_BITS | wanted & _WANTED
+
+
+def _decrement(numbers: Counter[int], key: int) -> None:
+    numbers[key] -= 1
+    if not numbers[key]:
+        del numbers[key]
 
 
 def _message_id(entry: int) -> int:

@@ -232,6 +232,15 @@ class RestartTests(SynchronousTestCase):
             table.remove([again])
             self.assertEqual(table.state, {})
 
+    def test_a_sequence_counts_until_its_last_message_is_removed(self) -> None:
+        """Its receivers are stored as long: a kill before that leaves a message for them to acknowledge."""
+        table = Table()
+        table.add(transfer(1))
+        settled = table.core.final_acknowledged(ack(1)) or []
+        self.assertEqual((X in table.core, table.core.in_sequence(X)), (True, 0))
+        table.remove(settled)
+        self.assertNotIn(X, table.core)
+
     def test_removals_that_are_stored_together(self) -> None:
         """Neither of two has the page removed while the other is not stored; what is next does."""
         table = Table()
