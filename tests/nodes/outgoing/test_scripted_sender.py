@@ -467,8 +467,8 @@ class StoreTests(SlowStoreTestCase):
         self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_a_repeated_final_acknowledgement_waits_for_the_first(self) -> None:
-        """The sender of a FinalAck forgets it when it is acknowledged: that waits for the result of an earlier
-        copy, which came on a session that has ended, and is still being stored.
+        """The sender of a FinalAck forgets it when it is acknowledged: that waits for the result of a copy
+        that came before, on a session that has ended, and is still being stored.
         """
         sending = self.deferred(
             self.alpha.service.send(TO_GAMMA, [Message(body=b"1", transactional=True, journal=True)])
