@@ -11,7 +11,7 @@ import attrs
 
 from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter, FoundCheckpoint, find_checkpoints
-from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
+from msmq.storage.log.core.checkpoint import BODY, CheckpointHeader, tables
 from msmq.storage.log.core.format import Malformed, SegmentHeader
 from msmq.storage.log.core.recovery import LastGroup, RecoveredSegment, missing, recover
 from msmq.storage.log.core.scan import Position, Read, later_group
@@ -207,30 +207,26 @@ def _make_durable(opened: OpenedLog, system: LogSystem) -> None:
     """Have on stable storage what was read, before anything is written that depends on it.
 
     The process before may have been killed, or its disk may have failed, when something was in the page cache
-    and not synchronised.
+    and not synchronised. That can be the last group and the header of the checkpoint, which is written when
+    its body is synchronised.
 
     @raise OSError: the disk fails.
     """
-    descriptor = system.open(opened.checkpoint_path, os.O_RDWR)
-    try:
-        system.sync_content(descriptor)
-    finally:
-        system.close(descriptor)
+    _write_again(opened.checkpoint_path, 0, BODY, system)
     if opened.last is not None:
-        _write_again(opened.last, system)
+        _write_again(opened.last.path, opened.last.offset, opened.last.size, system)
     system.sync(opened.directory)
 
 
-def _write_again(last: LastGroup, system: LogSystem) -> None:
-    """Write the last group once more, synchronised.
+def _write_again(path: Path, start: int, size: int, system: LogSystem) -> None:
+    """Write a part of a file once more as it is, synchronised.
 
     Synchronising the file is not enough: after a failed write the system takes its pages for written.
     """
-    descriptor = system.open(last.path, os.O_RDWR)
+    descriptor = system.open(path, os.O_RDWR)
     try:
-        end = last.offset + last.size
-        for offset in range(last.offset, end, _PIECE):
-            piece = read_exactly(descriptor, offset, min(_PIECE, end - offset), system)
+        for offset in range(start, start + size, _PIECE):
+            piece = read_exactly(descriptor, offset, min(_PIECE, start + size - offset), system)
             write_unsynced(descriptor, [piece], offset, system)
         system.sync_content(descriptor)
     finally:
