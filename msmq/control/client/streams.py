@@ -156,7 +156,7 @@ class ReceiveStream:
 
     def _receive(self) -> bytes | memoryview:
         if self._has_begun:
-            return self._buffer[: self._response.fp.readinto1(self._buffer)]
+            return self._buffer[: self._response.fp.readinto1(self._buffer) or 0]
         # What came with the header of the response is buffered, and readinto1 would wait for more.
         self._has_begun = True
         return self._response.fp.read1(_READ)
