@@ -58,7 +58,7 @@ class AckSessions:
         """The addressee of an acknowledgement; C{None} if that is unknown until it is read."""
         view = position.view
         if view is None:
-            return self._read.get(position.lookup_id)
+            return self._read.get(position.lookup_id) or self.requester(position)
         return self.learn(position, view)
 
     def requester(self, position: MessagePosition) -> UUID | None:

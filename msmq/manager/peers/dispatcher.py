@@ -90,7 +90,7 @@ class Dispatcher:
         found = [
             queue
             for queue in queues
-            if queue.has_available and queue.state not in STILL and self._hops.has_part(session, queue)
+            if queue.has_available and queue.state not in STILL and self._hops.carried(session, queue) != []
         ]
         # There may be thousands, so the next one is not searched among all of them each time.
         waiting = [
@@ -107,9 +107,15 @@ class Dispatcher:
             if not is_alone and (present := _order(queue)) != order:
                 heapq.heapreplace(waiting, (present, number, queue))
                 continue
-            is_in_memory = queue.peek(1)[0].view is not None
+            # The first message may be for another session: it would be taken, read and released without end.
+            chosen = self._hops.carried(session, queue)
+            if chosen == []:
+                heapq.heappop(waiting)
+                continue
+            is_in_memory = (chosen or queue.peek(1))[0].view is not None
             count = dispatch_count(room, is_alone=is_alone, is_in_memory=is_in_memory)
-            positions, effects = self._performer.model.take(queue, count, session, now)
+            chosen = None if chosen is None else chosen[:count]
+            positions, effects = self._performer.model.take(queue, count, session, now, chosen)
             is_held = self._send(session, queue, positions, now)
             if effects:
                 self._performer.perform(effects)

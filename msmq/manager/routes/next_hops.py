@@ -319,19 +319,23 @@ class NextHops:
             parts[not is_reached].append(position)
         return parts
 
-    def has_part(self, session: ISession, queue: OutgoingQueue) -> bool:
-        """Whether a session may carry any pending message of a queue, as far as is known without reading."""
+    def carried(self, session: ISession, queue: OutgoingQueue) -> list[MessagePosition] | None:
+        """The messages at the head of a queue that a session may carry; C{None} if it may carry all of them.
+
+        What has to be read to be known is among them, and may turn out to be for another session.
+        """
         if queue not in self._divided:
-            return True
+            return None
         hop = self.of(queue)
-        examined: set[UUID | None] = set()
+        known: dict[UUID | None, bool] = {}
+        found: list[MessagePosition] = []
         for position in queue.peek(EXAMINED_MESSAGES):
             addressee = self._acks.source(position)
-            if addressee not in examined:
-                if self._reaches_addressee(session, hop, position, addressee):
-                    return True
-                examined.add(addressee)
-        return False
+            if (is_reached := known.get(addressee)) is None:
+                is_reached = known[addressee] = self._reaches_addressee(session, hop, position, addressee)
+            if is_reached:
+                found.append(position)
+        return found
 
     def _reaches_addressee(
         self, session: ISession, hop: NextHop, position: MessagePosition, addressee: UUID | None

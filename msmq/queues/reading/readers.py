@@ -180,13 +180,25 @@ class Readers:
         return [*effects, ReadFailed(reader.tag, status)]
 
     def take(
-        self, queue: Queue, count: int, owner: Hashable, now: Moment
+        self,
+        queue: Queue,
+        count: int,
+        owner: Hashable,
+        now: Moment,
+        chosen: Sequence[MessagePosition] | None = None,
     ) -> tuple[list[MessagePosition], list[Effect]]:
         """Lock up to C{count} available messages, without waiting.
 
         Expired messages are excluded; the effects remove them.
+
+        @param chosen: available messages, of which these are locked; C{None} for the first ones.
         """
-        found, departures = self._expiry.find(lambda: queue.take(count, owner), now)
+        if chosen is None:
+            found, departures = self._expiry.find(lambda: queue.take(count, owner), now)
+        else:
+            for position in chosen[:count]:
+                queue.take_one(position, owner)
+            found, departures = self._expiry.schedule_expiry(list(chosen[:count]), now)
         return found, [*departures]
 
     # New messages
