@@ -114,7 +114,6 @@ class Dispatcher:
                 continue
             is_in_memory = (chosen or queue.peek(1))[0].view is not None
             count = dispatch_count(room, is_alone=is_alone, is_in_memory=is_in_memory)
-            chosen = None if chosen is None else chosen[:count]
             positions, effects = self._performer.model.take(queue, count, session, now, chosen)
             is_held = self._send(session, queue, positions, now)
             if effects:

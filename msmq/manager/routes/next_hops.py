@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from uuid import UUID
 
 from msmq.interfaces.session import ISession, RoutedHop
@@ -310,13 +310,9 @@ class NextHops:
             return positions, []
         hop = self.of(queue)
         parts: tuple[list[MessagePosition], list[MessagePosition]] = [], []
-        # Most of them have one addressee.
-        known: dict[UUID | None, bool] = {}
+        reaches = self._reaches(session, hop)
         for position in positions:
-            addressee = self._acks.source(position)
-            if (is_reached := known.get(addressee)) is None:
-                is_reached = known[addressee] = self._reaches_addressee(session, hop, position, addressee)
-            parts[not is_reached].append(position)
+            parts[not reaches(position)].append(position)
         return parts
 
     def carried(self, session: ISession, queue: OutgoingQueue) -> list[MessagePosition] | None:
@@ -327,15 +323,19 @@ class NextHops:
         if queue not in self._divided:
             return None
         hop = self.of(queue)
+        return list(filter(self._reaches(session, hop), queue.peek(EXAMINED_MESSAGES)))
+
+    def _reaches(self, session: ISession, hop: NextHop) -> Callable[[MessagePosition], bool]:
+        """Whether a session may carry messages of one queue; each addressee is examined once."""
         known: dict[UUID | None, bool] = {}
-        found: list[MessagePosition] = []
-        for position in queue.peek(EXAMINED_MESSAGES):
+
+        def reaches(position: MessagePosition) -> bool:
             addressee = self._acks.source(position)
-            if (is_reached := known.get(addressee)) is None:
-                is_reached = known[addressee] = self._reaches_addressee(session, hop, position, addressee)
-            if is_reached:
-                found.append(position)
-        return found
+            if addressee not in known:
+                known[addressee] = self._reaches_addressee(session, hop, position, addressee)
+            return known[addressee]
+
+        return reaches
 
     def _reaches_addressee(
         self, session: ISession, hop: NextHop, position: MessagePosition, addressee: UUID | None
