@@ -29,10 +29,11 @@ from msmq.structures.status import MQError, Status
 OVERFLOW_BACKLOG = 32 * 1024 * 1024
 """Limit on express messages that wait for the store, in bytes; beyond it senders wait."""
 
+RETRY: Final = 60.0
+"""Longest time between two attempts when the store fails, in seconds."""
 
-RETRY = 60.0
-"""Seconds between attempts when the store fails."""
-
+FIRST_RETRY: Final = 1.0
+"""Seconds from a failure of the store to the second attempt; each further wait is twice as long."""
 
 LINES: Final = 5
 """Limit on log lines of one kind in a minute that peers cause; further ones are counted."""
@@ -139,7 +140,7 @@ class Performer:
         """Store these changes, with retries; false if the queue manager stopped before that.
 
         @param what: as for L{commit_later}.
-        @param every: seconds between two attempts.
+        @param every: as for L{retry}.
         """
         return await self.retry(lambda attempt: self.commit(changes), what, every=every)
 
@@ -149,9 +150,10 @@ class Performer:
 
         @param work: takes the number of the attempt, from 1 on; raises L{MQError} if the store failed.
         @param what: as for L{commit_later}.
-        @param every: seconds between two attempts.
+        @param every: the longest time between two attempts, in seconds; the first waits are shorter, since
+            many errors of a disk pass in a moment.
         """
-        attempt = 0
+        attempt, wait = 0, min(FIRST_RETRY, every)
         while not self.is_stopped:
             attempt += 1
             try:
@@ -159,7 +161,12 @@ class Performer:
                 return True
             except MQError as error:
                 self.log.error("{what} not stored, retrying: {error}", what=what, error=error)
-            await self.pause(every)
+            await self.pause(wait)
+            # A commit that succeeds just before the store is known to have space goes without the copies and
+            # acknowledgements that are not made for a full one.
+            while self.model.storage.throttled and not self.is_stopped:
+                await self.pause(every)
+            wait = min(every, 2 * wait)
         return False
 
     def insist_later(self, changes: Sequence[Change], what: str) -> None:

@@ -76,6 +76,17 @@ class DeletionTests(ManagerTestCase):
             [queue.path for queue in self.service.inspection.queues()], [self.payments, self.admin]
         )
 
+    def test_an_error_that_passes(self) -> None:
+        """The removal is tried again after a second, not after a minute, in which a name would be taken by a
+        queue that is not there, and damage would be found in its messages.
+        """
+        self.fill()
+        self.store.fail_commit(1, of=AppendEvent)
+        self.refused(self.service.delete_queue(self.orders), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.clock.advance(1)
+        self.assertEqual(len(self.events()), MANY)
+        self.queue(self.alpha)
+
     def test_a_full_store(self) -> None:
         """The caller gets that the deletion is pending; no dead letter or acknowledgement is counted that is
         not stored, and the deletion completes within seconds once there is space, not after a minute.
