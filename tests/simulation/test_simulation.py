@@ -6,6 +6,7 @@ first.
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -26,6 +27,10 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 
 class RunTestCase(SynchronousTestCase):
     """Runs plans."""
+
+    def setUp(self) -> None:
+        """A run excludes from collections what was there before it."""
+        self.addCleanup(gc.unfreeze)
 
     def tearDown(self) -> None:
         """The coroutines of hosts that have no power are closed when they are collected, after the run; one

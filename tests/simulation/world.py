@@ -301,9 +301,8 @@ class World:
 def run_plan(plan: Plan) -> Result:
     """One run; afterwards nothing of it is left, and what nobody handled is a violation."""
     hook, sys.unraisablehook = sys.unraisablehook, _ignore
-    # What was there before the first run is not looked at, and the run's own cycles once, at its end.
-    if not gc.get_freeze_count():
-        gc.freeze()
+    # What was there before the run is not looked at, and the run's own cycles at its end.
+    gc.freeze()
     gc.disable()
     try:
         world = World(plan)
