@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any
 
 import attrs
@@ -14,7 +15,10 @@ from msmq.control.protocol.records import PROTOCOL, WITH_RUNS, RecordDecoder, St
 from msmq.control.protocol.runs import LONGEST, MalformedRun, bodies_of, check_run, messages_of, run_header
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.messages.message_records import MessageWriter, record_header
-from msmq.control.server.sending.slices import cost
+from msmq.control.server.sending.slices import SendSlice, SliceBuilder, cost
+from msmq.queues.arriving.message import Delivery
+from msmq.queues.arriving.send_run import SendRun
+from msmq.structures.status import MQError
 from tests.control.support import ORDERS, Caller, ControlTestCase
 from tests.control.test_message_records import PROPERTIES
 from tests.samples import examples
@@ -69,6 +73,49 @@ class RunTests(SynchronousTestCase):
             except MalformedRun:
                 continue
             self.assertLessEqual(len(found), 2)
+
+
+class SliceTests(SynchronousTestCase):
+    """Records that were sent one soon after the other, and are taken together."""
+
+    def cut(self, *records: tuple[dict[str, Any], bytes]) -> list[SendSlice]:
+        """The slices of these records, each with a header of its own."""
+        found: list[SendSlice] = []
+        builder = SliceBuilder(ControlLimits(), True, lambda: None)
+        waiting = deque(StreamRecord({"destination": ORDERS, **header}, body) for header, body in records)
+        while waiting:
+            found.append(builder.cut(waiting))
+        return found
+
+    def test_one_run(self) -> None:
+        """Runs and single messages that differ in their bodies alone are sent as one run, without an object
+        for each message.
+        """
+        same = {"label": "L", "dead_letter": True}
+        [found] = self.cut(
+            ({**same, "run": 2}, b"1122"), (same, b"3"), ({**same, "run": [1, 0]}, b"4"), (same, b"5")
+        )
+        assert isinstance(found.messages, SendRun)
+        self.assertEqual(found.messages.bodies, [b"11", b"22", b"3", b"4", b"", b"5"])
+        self.assertEqual((found.messages.template.label, found.keys), ("L", None))
+
+    def test_other_properties(self) -> None:
+        """Messages with other properties, or with a key, keep theirs."""
+        [found] = self.cut(
+            ({"label": "L"}, b"1"), ({"label": "M", "run": 2}, b"23"), ({"label": "M", "key": "k"}, b"4")
+        )
+        self.assertEqual([message.label for message in found.messages], ["L", "M", "M", "M"])
+        self.assertEqual(
+            [message.delivery for message in found.messages],
+            [*[Delivery.EXPRESS] * 3, Delivery.RECOVERABLE],
+        )
+        self.assertEqual(found.keys, [None, None, None, "k"])
+
+    def test_equal_numbers(self) -> None:
+        """A 1 is no C{true}, also behind a C{true}."""
+        waiting = [({"dead_letter": True}, b"1"), ({"dead_letter": 1, "run": 1}, b"2")]
+        with self.assertRaises(MQError):
+            self.cut(*waiting)
 
 
 class WriterTests(ControlTestCase):

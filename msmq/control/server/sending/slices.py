@@ -40,6 +40,20 @@ class SendSlice:
 
 
 @attrs.frozen
+class _Properties:
+    """Parsed properties, for the headers that share them: those of runs differ in the run alone.
+
+    @ivar text: the properties as text, which tells C{true} from 1.
+    @ivar has_key: whether the header had a key, which may make the messages recoverable.
+    """
+
+    text: str
+    has_key: bool
+    arguments: Mapping[str, Any]
+    template: Message
+
+
+@attrs.frozen
 class _Header:
     """A parsed header, for the records that share it."""
 
@@ -47,8 +61,7 @@ class _Header:
     destination: str | None
     extension_size: int
     run: int | Sequence[int] | None
-    arguments: dict[str, Any]
-    template: Message
+    properties: _Properties
 
 
 class SliceBuilder:
@@ -110,12 +123,12 @@ class SliceBuilder:
             raise invalid("the first record of a stream must have a destination")
         if last.run is not None:
             try:
-                return destination, SendRun(last.template, bodies_of(last.run, record.body))
+                return destination, SendRun(last.properties.template, bodies_of(last.run, record.body))
             except MalformedRun as error:
                 raise invalid(str(error)) from error
         if not last.extension_size:
-            return destination, SendRun(last.template, [record.body])
-        return destination, [_message(record, last.extension_size, last.arguments)]
+            return destination, SendRun(last.properties.template, [record.body])
+        return destination, [_message(record, last.extension_size, last.properties.arguments)]
 
     def _read(self, header: Mapping[str, Any]) -> _Header:
         properties = dict(header)
@@ -131,10 +144,15 @@ class SliceBuilder:
             raise invalid("a run has neither an extension nor a key")
         self._key = read_key(properties.pop("key", None))
         destination = None if named is None else text("destination", named)
-        arguments = read_properties(
-            properties, is_recoverable=self._key is not None and self._keeps_recoverable
-        )
-        return _Header(header, destination, extension_size, run, arguments, Message(**arguments))
+        return _Header(header, destination, extension_size, run, self._properties(properties))
+
+    def _properties(self, properties: Mapping[str, Any]) -> _Properties:
+        last = None if self._last is None else self._last.properties
+        found, has_key = repr(properties), self._key is not None
+        if last is not None and last.has_key == has_key and last.text == found:
+            return last
+        arguments = read_properties(properties, is_recoverable=has_key and self._keeps_recoverable)
+        return _Properties(found, has_key, arguments, Message(**arguments))
 
 
 def _joined(parts: Sequence[Sequence[Message]]) -> Sequence[Message]:
