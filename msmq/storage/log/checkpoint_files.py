@@ -20,7 +20,7 @@ from msmq.storage.log.core.checkpoint import (
 )
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.state import State
-from msmq.storage.log.files import read_exactly, write_unsynced
+from msmq.storage.log.files import SYNCED, read_exactly, write_unsynced
 from msmq.storage.log.system import LOCAL, LogSystem
 
 NAMES: Final = ("checkpoint-a", "checkpoint-b")
@@ -102,6 +102,8 @@ class CheckpointWriter:
         self._spare = spare
         self._size = 0
         self._checksum = 0
+        # Bytes that were written and not synchronised.
+        self._unsynced = 0
         self._descriptor = -1
         self._problem: OSError | None = None
 
@@ -129,11 +131,21 @@ class CheckpointWriter:
             self._system.sync(self._path.parent)
 
     def _append(self, tables: list[bytes]) -> None:
-        chunks = [chunk(table) for table in tables]
-        write_unsynced(self._descriptor, chunks, BODY + self._size, self._system)
-        for one in chunks:
+        pending: list[bytes] = []
+        for one in map(chunk, tables):
+            pending.append(one)
             self._checksum = crc32(one, self._checksum)
-            self._size += len(one)
+            self._unsynced += len(one)
+            if self._unsynced >= SYNCED:
+                self._write(pending)
+                pending = []
+                self._system.sync_content(self._descriptor)
+                self._unsynced = 0
+        self._write(pending)
+
+    def _write(self, chunks: list[bytes]) -> None:
+        write_unsynced(self._descriptor, chunks, BODY + self._size, self._system)
+        self._size += sum(map(len, chunks))
 
     def finish(self, header: CheckpointHeader) -> int:
         """Sync the body to disk, then write and sync the header.

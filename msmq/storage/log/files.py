@@ -27,7 +27,10 @@ OPEN_FILES: Final = 32
 
 _NAME: Final = re.compile(r"segment-(\d{6,})")
 _UNSUPPORTED: Final = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
-_ZEROS: Final = bytes(1 << 20)
+SYNCED: Final = 256 * 1024
+"""Bytes of a new file that are synchronised at once: a group that is written meanwhile waits for them, a
+millisecond instead of the 30 that a whole segment takes."""
+_ZEROS: Final = bytes(SYNCED)
 
 
 def lock_directory(directory: Path, system: LogSystem = LOCAL) -> int:
@@ -201,8 +204,10 @@ def make_segment(directory: Path, number: int, size: int, system: LogSystem = LO
     try:
         # Fails at once if there is no space.
         system.allocate(descriptor, size)
+        flags = DSYNC
         for offset in range(0, size, len(_ZEROS)):
-            write_unsynced(descriptor, [_ZEROS[: min(len(_ZEROS), size - offset)]], offset, system)
+            piece = _ZEROS[: min(len(_ZEROS), size - offset)]
+            flags = write_synced(descriptor, [piece], offset, flags, system)
         system.sync_file(descriptor)
         # One large write or read-ahead may be cached as one large page, which Linux writes whole when a part
         # changes: up
