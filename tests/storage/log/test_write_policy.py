@@ -73,9 +73,9 @@ class PolicyTests(SynchronousTestCase):
         """A write that waited for a processor changes nothing; a disk that is slower on average does."""
         self.until_quick()
         for _ in range(100):
-            self.write(*[QUICK] * 9, 0.004)
+            self.write(*[QUICK] * 9, 0.008)
             self.assertTrue(self.policy.is_inline(SIZE, 1))
-        self.write(*[0.002] * 32)
+        self.write(*[0.003] * 32)
         self.assertFalse(self.policy.is_inline(SIZE, 1))
 
     def test_slow_now_and_then(self) -> None:

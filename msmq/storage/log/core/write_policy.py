@@ -11,9 +11,9 @@ INLINE_BYTES: Final = 64 * 1024
 """The largest group that is written in the reactor's thread."""
 INLINE_BATCHES: Final = 24
 """Limit on the batches of such a group: with more pending ones a thread has more throughput."""
-INLINE_SECONDS: Final = 0.001
+INLINE_SECONDS: Final = 0.002
 """Seconds of a write in the reactor's thread, on average, above which the worker thread takes over."""
-STALL_SECONDS: Final = 0.005
+STALL_SECONDS: Final = 0.01
 """The same for a single write; shorter ones wait for a processor as often as for the disk."""
 WEIGHT: Final = 1 / 16
 """Weight of the last write in the average."""
