@@ -113,7 +113,10 @@ class SliceTests(SynchronousTestCase):
 
     def test_equal_numbers(self) -> None:
         """A 1 is no C{true}, also behind a C{true}."""
-        waiting = [({"dead_letter": True}, b"1"), ({"dead_letter": 1, "run": 1}, b"2")]
+        waiting: list[tuple[dict[str, Any], bytes]] = [
+            ({"dead_letter": True}, b"1"),
+            ({"dead_letter": 1, "run": 1}, b"2"),
+        ]
         with self.assertRaises(MQError):
             self.cut(*waiting)
 
