@@ -213,7 +213,11 @@ class Inspector:
         return self._replies.silenced(message)
 
     def _is_guarded(self, session: ISession, queue: Queue) -> bool:
-        return any(step.guards(session, queue) for step in self.steps)
+        # Asked for each batch of messages: a generator takes as long as the steps.
+        for step in self.steps:
+            if step.guards(session, queue):
+                return True
+        return False
 
     async def _ask(self, session: ISession, queue: Queue, message: Accepted, deadline: float) -> Outcome:
         for step in self.steps:

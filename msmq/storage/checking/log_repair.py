@@ -151,7 +151,7 @@ class _Repair:
             0,
             0,
         )
-        GroupWriter(time.perf_counter).write(PlannedGroup(plan, segment, path, header.position, path, 0))
+        GroupWriter(time.perf_counter).write(PlannedGroup(plan, segment, path, header.position))
         writer = CheckpointWriter(self.directory / _NEW, 0)
         writer.begin()
         writer.append(list(tables(state)))

@@ -288,11 +288,10 @@ class Engine:
         self._write()
 
     def _planned(self) -> PlannedGroup:
-        active = self.active
-        express = express_path(self.directory, self.express_number)
-        return PlannedGroup(
-            self._plan, active.header, active.path, self.position, express, self._express_offset
-        )
+        plan, active = self._plan, self.active
+        # A path takes longer to make than a small group to encode.
+        express = express_path(self.directory, self.express_number) if plan.express else None
+        return PlannedGroup(plan, active.header, active.path, self.position, express, self._express_offset)
 
     def _write(self) -> None:
         """Write the group."""

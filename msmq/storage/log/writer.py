@@ -44,6 +44,7 @@ class PlannedGroup:
     @ivar content: its content, which does not change before the group is written.
     @ivar header: header of the segment, whose file is C{path}.
     @ivar position: position of the group.
+    @ivar express_path: the file of its express packets, if it has some.
     @ivar express_offset: offset of the next packet in the file of express packets.
     """
 
@@ -51,8 +52,8 @@ class PlannedGroup:
     header: SegmentHeader
     path: Path
     position: Position
-    express_path: Path
-    express_offset: int
+    express_path: Path | None = None
+    express_offset: int = 0
 
     @property
     def size(self) -> int:
@@ -126,6 +127,7 @@ class GroupWriter:
         buffers, after = group.encode()
         began = self._clock()
         if group.content.express:
+            assert group.express_path is not None
             write_unsynced(
                 self._express.of(group.express_path),
                 group.content.express,
