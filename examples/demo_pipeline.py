@@ -19,7 +19,6 @@ they found all faults, and nothing else.
 
 from __future__ import annotations
 
-import io
 import shutil
 import signal
 import subprocess
@@ -28,8 +27,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stdout
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +35,20 @@ import attrs
 import pyarrow
 from demo_meddler import Meddler, Mischief, identifier
 from demo_servers import QueueManager, ServerFailed, queue_manager
+from py4j.protocol import Py4JError
 from pyarrow import compute, parquet
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
 
 from msmq.control.client.client import Receipt
 from msmq.control.protocol.records import StreamRecord
 from msmq.errors import MsmqError
+from msmq.pipeline.reports import text_page
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import MESSAGE_COLUMNS, names_of
-from msmq.pipeline.spark.command import main as run_job
-from msmq.pipeline.spark.session import find_java, find_spark
+from msmq.pipeline.spark.command import parser
+from msmq.pipeline.spark.command import run as run_job
+from msmq.pipeline.spark.session import find_java, find_spark, make_session, settings_for_little_data
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.structures.packet.user_message_view import UserMessageView
 
@@ -58,6 +61,8 @@ RECEIPTS = r".\private$\receipts"
 EXPRESS, TRANSACTIONAL, RECOVERABLE, LATE, NOWHERE = 20_000, 20_000, 8_000, 1_000, 1_000
 TOGETHER = 200
 """Messages in one transaction."""
+AT_ONCE = 2
+"""Jobs that run at the same time."""
 PATIENCE = 120.0
 LIMIT = 3
 """Seconds in which the late messages are not received, and the dead host does not answer."""
@@ -205,33 +210,57 @@ def exchange(
 
 
 class Jobs:
-    """Runs jobs, as C{python -m msmq.pipeline} does, in one Spark session."""
+    """Runs jobs, as C{python -m msmq.pipeline} does, several at once in one Spark session.
+
+    The session starts while the messages travel.  A job plans its queries in one thread, so that one job
+    alone leaves a second core idle.
+
+    @ivar pages: the reports, in the order in which the jobs were started.
+    """
 
     def __init__(self, reports: Path, verdict: Verdict) -> None:
         self._reports = reports
         self._verdict = verdict
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="job")
+        self._started = self._threads.submit(start_spark)
         self.pages: list[Path] = []
 
-    def run(self, job: str, name: str, inputs: Mapping[str, Path]) -> Path:
-        """Run a job; return the directory with its tables.
+    def __enter__(self) -> Jobs:
+        return self
 
-        @raise ServerFailed: it fails.
-        """
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if kind is not None and not self._started.exception():
+            self._started.result().cancelAllJobs()
+        self._threads.shutdown()
+
+    def start(self, job: str, name: str, inputs: Mapping[str, Path]) -> Future[Path]:
+        """Start a job; the result is the directory with its tables, or L{ServerFailed}."""
         output = self._reports / name
         given = [f"--input={store}={path}" for store, path in inputs.items()]
-        print(f"\n$ python -m msmq.pipeline {job} {' '.join(given)} --output {output}", flush=True)
-        report = io.StringIO()
-        with redirect_stdout(report):
-            status = run_job([job, *given, "--output", str(output)])
-        if status:
-            raise ServerFailed(f"the job {job} failed")
-        title, _, _, told, *_ = report.getvalue().splitlines()
-        print(f"{title}: {told}", flush=True)
-        page = output / "report.html"
-        self.pages.append(page)
-        if "<svg" not in page.read_text(encoding="utf-8"):
-            self._verdict.wrong.append(f"{page} has no plots")
+        self.pages.append(output / "report.html")
+        return self._threads.submit(self._run, [job, *given, "--output", str(output)], output)
+
+    def _run(self, arguments: Sequence[str], output: Path) -> Path:
+        self._started.result()
+        options = parser().parse_args(arguments)
+        try:
+            outcome = run_job(options.job, options)
+        except (PySparkException, Py4JError) as error:
+            raise ServerFailed(f"the job {options.job.name} failed: {error}") from error
+        title, _, _, told, *_ = text_page(outcome.report).splitlines()
+        # One write, since the other jobs write too.
+        print(f"\n$ python -m msmq.pipeline {' '.join(arguments)}\n{title}: {told}\n", end="", flush=True)
+        if "<svg" not in (output / "report.html").read_text(encoding="utf-8"):
+            self._verdict.wrong.append(f"{output / 'report.html'} has no plots")
         return output
+
+
+def start_spark() -> SparkContext:
+    """Start the session that the jobs use."""
+    context = make_session("msmq demo", settings=settings_for_little_data()).sparkContext
+    context.setLogLevel("OFF")
+    return context
 
 
 def table(output: Path, name: str, **wanted: object) -> list[dict[str, object]]:
@@ -245,15 +274,28 @@ def ids(rows: Iterable[Mapping[str, object]]) -> list[object]:
     return [row["id"] for row in rows]
 
 
-def judge_stores(
-    jobs: Jobs, verdict: Verdict, sent: Estate, mischief: Mischief, stores: Mapping[str, Path]
-) -> None:
+@attrs.frozen
+class Findings:
+    """Directories with the tables of the jobs on both stores, once they are done."""
+
+    loss: Future[Path]
+    sequences: Future[Path]
+    deadletters: Future[Path]
+    latency: Future[Path]
+    quota: Future[Path]
+
+
+def examine_stores(jobs: Jobs, stores: Mapping[str, Path]) -> Findings:
+    """Start the jobs on both stores."""
+    both = {name: stores[name] for name in ("ALPHA", "BETA")}
+    others = ("sequences", "deadletters", "latency", "quota")
+    return Findings(jobs.start("loss", "loss", stores), *(jobs.start(job, job, both) for job in others))
+
+
+def judge_stores(found: Findings, verdict: Verdict, sent: Estate, mischief: Mischief) -> None:
     """Check the findings of the jobs in both stores."""
-    loss = jobs.run("loss", "loss", stores)
-    streams = jobs.run("sequences", "sequences", {name: stores[name] for name in ("ALPHA", "BETA")})
-    letters = jobs.run("deadletters", "deadletters", {name: stores[name] for name in ("ALPHA", "BETA")})
-    latency = jobs.run("latency", "latency", {name: stores[name] for name in ("ALPHA", "BETA")})
-    jobs.run("quota", "quota", {name: stores[name] for name in ("ALPHA", "BETA")})
+    loss, streams, letters = found.loss.result(), found.sequences.result(), found.deadletters.result()
+    latency, _ = found.latency.result(), found.quota.result()
     print("\nInjected by the proxy, by time limits and by a dead host: injected, found")
     own = {*sent.express, *sent.transactional, *sent.recoverable, *sent.late, *sent.nowhere}
     fates = [row for row in table(loss, "fates") if row["id"] in own]
@@ -348,14 +390,30 @@ def export(store: Path, records: Path) -> None:
         raise ServerFailed(f"msmq export failed: {done.stderr.strip()}")
 
 
-def judge_edited(jobs: Jobs, verdict: Verdict, sent: Estate, stores: Mapping[str, Path], place: Path) -> None:
-    """Check the findings of the jobs in edited records."""
+@attrs.frozen
+class EditedFindings:
+    """Changes of exported records, and directories with what the jobs find in them, once they are done."""
+
+    done: Edited
+    sequences: Future[Path]
+    loss: Future[Path]
+
+
+def examine_edited(jobs: Jobs, stores: Mapping[str, Path], place: Path) -> EditedFindings:
+    """Export the transactional messages, edit them, and start the jobs on the result."""
     records, edited = place / "records", place / "BETA.parquet"
     export(stores["BETA"], records)
     done = edit(records, edited)
-    inputs = {"ALPHA": stores["ALPHA"], "BETA": edited}
-    streams = jobs.run("sequences", "sequences-edited", {"BETA": edited})
-    loss = jobs.run("loss", "loss-edited", inputs)
+    return EditedFindings(
+        done,
+        jobs.start("sequences", "sequences-edited", {"BETA": edited}),
+        jobs.start("loss", "loss-edited", {"ALPHA": stores["ALPHA"], "BETA": edited}),
+    )
+
+
+def judge_edited(found: EditedFindings, verdict: Verdict, sent: Estate) -> None:
+    """Check the findings of the jobs in edited records."""
+    done, streams, loss = found.done, found.sequences.result(), found.loss.result()
     print("\nInjected by editing the exported records of the transactional messages: injected, found")
     findings = table(streams, "findings")
     by_kind = Counter(row["kind"] for row in findings)
@@ -377,8 +435,8 @@ def run(directory: Path, reports: Path) -> Verdict:
     """Run all steps."""
     verdict = Verdict()
     mischief = Mischief(lose=251, swap=173)
-    jobs = Jobs(reports, verdict)
     with (
+        Jobs(reports, verdict) as jobs,
         Meddler(mischief, is_express) as meddler,
         ThreadPoolExecutor() as threads,
         queue_manager("ALPHA", ALPHA, {BETA: meddler.tap(ALPHA, BETA)}, directory) as alpha,
@@ -405,8 +463,10 @@ def run(directory: Path, reports: Path) -> Verdict:
         parquet.write_table(pyarrow.Table.from_batches([batch]), seen)
         verdict.compare("the proxy saw what ALPHA sent", sent.express, map(identifier, mischief.packets))
         stores = {"ALPHA": directory / "ALPHA", "BETA": directory / "BETA", "WIRE": seen}
-        judge_stores(jobs, verdict, sent, mischief, stores)
-        judge_edited(jobs, verdict, sent, stores, directory)
+        found = examine_stores(jobs, stores)
+        found_in_edited = examine_edited(jobs, stores, directory)
+        judge_stores(found, verdict, sent, mischief)
+        judge_edited(found_in_edited, verdict, sent)
     print("\nReports with plots:")
     for page in jobs.pages:
         print(f"  {page}")
