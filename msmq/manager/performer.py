@@ -155,17 +155,16 @@ class Performer:
         """
         attempt, wait = 0, min(FIRST_RETRY, every)
         while not self.is_stopped:
-            attempt += 1
-            try:
-                await work(attempt)
-                return True
-            except MQError as error:
-                self.log.error("{what} not stored, retrying: {error}", what=what, error=error)
-            await self.pause(wait)
             # A commit that succeeds just before the store is known to have space goes without the copies and
             # acknowledgements that are not made for a full one.
-            while self.model.storage.throttled and not self.is_stopped:
-                await self.pause(every)
+            if not attempt or not self.model.storage.throttled:
+                attempt += 1
+                try:
+                    await work(attempt)
+                    return True
+                except MQError as error:
+                    self.log.error("{what} not stored, retrying: {error}", what=what, error=error)
+            await self.pause(wait)
             wait = min(every, 2 * wait)
         return False
 
