@@ -74,8 +74,8 @@ class Broker(Service):
         are processed; what was read before is stored.
     @param name: ComputerName; by default that of the host.
     @param address: the IP address at which it listens; by default 127.0.0.1.
-    @param configuration: everything else, as L{load<msmq.service.configuration.load>} reads it; its data
-        directory, name and addresses apply then.
+    @param configuration: everything else, as L{load<msmq.service.configuration.loading.load>} reads it; its
+        data directory, name and addresses apply then.
     @param reactor: by default the global one.
     @raise LocalProtocolError: an argument cannot be used; the error names it.
     @ivar started: fires when it listens, or with the reason why it cannot start; each start makes a new one.

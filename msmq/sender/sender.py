@@ -88,8 +88,8 @@ class Sender:
     @param hosts: addresses by computer name, as in C{[hosts]} of the configuration.
     @param outstanding: limit on the messages whose results are not known, 1 to 100,000; beyond it L{send}
         waits.
-    @param configuration: everything else, as L{load<msmq.service.configuration.load>} reads it; its storage
-        and its endpoints are not used.
+    @param configuration: everything else, as L{load<msmq.service.configuration.loading.load>} reads it; its
+        storage and its endpoints are not used.
     @param reactor: by default the global one.
     @raise LocalProtocolError: an argument cannot be used; the error names it.
     """

@@ -11,7 +11,7 @@ from msmq.quoting import kind_of
 
 
 def check_load_arguments(path: object, overrides: object, kind: type) -> None:
-    """Check the arguments of L{load<msmq.service.configuration.load>} by their names.
+    """Check the arguments of L{load<msmq.service.configuration.loading.load>} by their names.
 
     @param kind: the class of the overrides.
     @raise LocalProtocolError: one has another type; the error names it.

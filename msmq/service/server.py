@@ -116,7 +116,8 @@ class Server(StagedService):
     @param program: works with the queue manager and stops with it, as a broker does; its C{session_protocol}
         has to be given as well.
     @param source: reads the configuration again, for L{reload}; raises L{ConfigurationError
-        <msmq.service.configuration.ConfigurationError>} if it cannot be used. C{None} refuses reloads.
+        <msmq.service.configuration.problems.ConfigurationError>} if it cannot be used.
+        C{None} refuses reloads.
     @param log_output: writes the log of the process and is configured by a reload; C{None} if another
     observer does.
     @param announce: receives what a standby waits for, as text for a service manager.
