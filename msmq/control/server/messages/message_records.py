@@ -13,14 +13,16 @@ from typing import Any, Final
 from msmq.control.protocol.runs import LONGEST
 from msmq.control.server.http.responses import to_json
 from msmq.control.server.messages.queued_messages_json import properties_of
-from msmq.decoding.message_json import transaction_json
 from msmq.decoding.values import unix_time
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.structures.packet.base_header import INFINITE
 from msmq.structures.packet.packet_shape import PacketShape
+from msmq.structures.packet.user_message_view import UserMessageView
 
 _LENGTHS: Final = Struct("<II").pack
 _MESSAGE_ID: Final[Callable[[bytes, int], Any]] = Struct("<I").unpack_from
+_SEQUENCE: Final[Callable[[bytes, int], Any]] = Struct("<QII").unpack_from
+"""TxSequenceID, TxSequenceNumber and PreviousTxSequenceNumber of a TransactionHeader, behind its flags."""
 _KEPT: Final = 64
 _RUN_BYTES: Final = 0x40000
 """Total size of bodies, in bytes, after which a run ends."""
@@ -149,13 +151,25 @@ _DIFFERING: Final[dict[str, Callable[[MessageWriter, ReceivedMessage], bytes]]] 
     "body_size": lambda writer, message: b"%d" % message.view.body_size,
     "sent_time": lambda writer, message: writer._time(message.view.sent_time),
     "arrived_time": lambda writer, message: writer._time(message.arrived),
-    "transaction": lambda writer, message: (
-        to_json(transaction_json(message.view)) if message.view.is_transactional else b"null"
-    ),
+    "transaction": lambda writer, message: _transaction(message.view),
     "abort_count": lambda writer, message: b"%d" % message.aborts,
     "move_count": lambda writer, message: b"%d" % message.moves,
 }
 """The keys that differ between messages with the same properties, in order."""
+
+
+def _transaction(view: UserMessageView) -> bytes:
+    """L{transaction_json<msmq.decoding.message_json.transaction_json>} as bytes, for each message anew."""
+    if not view.is_transactional:
+        return b"null"
+    sequence, number, previous = _SEQUENCE(view.packet, view.transaction_offset + 4)
+    return b'{"sequence_id":%d,"sequence_number":%d,"previous":%d,"first":%b,"last":%b}' % (
+        sequence,
+        number,
+        previous,
+        b"true" if view.is_first else b"false",
+        b"true" if view.is_last else b"false",
+    )
 
 
 def _numbers(values: list[int]) -> bytes:
@@ -182,7 +196,7 @@ _COLUMNS: Final[dict[str, Callable[[MessageWriter, Sequence[ReceivedMessage]], b
     ),
     "arrived_time": lambda writer, messages: writer._many_times([message.arrived for message in messages]),
     "transaction": lambda writer, messages: (
-        _texts([to_json(transaction_json(message.view)) for message in messages])
+        _texts([_transaction(message.view) for message in messages])
         if messages[0].view.is_transactional
         else b"null"
     ),
