@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.wire.addresses import AddressSet, counted_host, is_loopback, parse_network, read_address
+from msmq.wire.addresses import (
+    AddressSet,
+    can_be_answered,
+    counted_host,
+    is_loopback,
+    parse_network,
+    read_address,
+)
 
 
 class AddressSetTests(SynchronousTestCase):
@@ -59,6 +66,40 @@ class AddressSetTests(SynchronousTestCase):
             ("", ""),
         ):
             self.assertEqual(counted_host(address), host, address)
+
+    def test_sources_that_are_answered(self) -> None:
+        """A datagram from a port of one host is answered: of either family, and of this machine too."""
+        for host in (
+            "192.0.2.7",
+            "127.0.0.1",
+            "223.255.255.255",
+            "::ffff:192.0.2.7",
+            "2001:db8::7",
+            "fe80::7%eth0",
+            "::1",
+        ):
+            self.assertTrue(can_be_answered(host, 1), host)
+            self.assertTrue(can_be_answered(host, 65535), host)
+            self.assertFalse(can_be_answered(host, 0), host)
+
+    def test_sources_that_are_never_answered(self) -> None:
+        """A multicast, broadcast or unspecified address is not one host, and a name is not an address."""
+        for host in (
+            "224.0.0.0",
+            "239.255.255.255",
+            "ff02::1",
+            "ff02::1%eth0",
+            "255.255.255.255",
+            "0.0.0.0",
+            "::",
+            "::ffff:224.0.0.1",
+            "::ffff:255.255.255.255",
+            "::ffff:0.0.0.0",
+            "neighbour",
+            "",
+        ):
+            for port in (0, 1, 3527):
+                self.assertFalse(can_be_answered(host, port), host)
 
     @given(st.text(max_size=40))
     def test_any_text(self, text: str) -> None:
