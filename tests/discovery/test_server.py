@@ -136,6 +136,28 @@ class AnswerTests(SynchronousTestCase):
         told = [each.name for each in TopologyServerReply.from_bytes(answer).servers]
         self.assertEqual(told, names[: len(told)])
 
+    def test_the_last_server_that_fits(self) -> None:
+        """A server is listed if the reply with it is at most as long as a datagram.
+
+        Its entry takes two bytes for each UTF-16 unit of its name, of which characters beyond U+FFFF have
+        two, four bytes for its flags, and two for a separator.
+        """
+        for networks in (1, 2, 32):
+            for text in ("D", "\u0100", "\ud800", "\U0001f642"):
+                serving = server()
+                serving.connected_networks = tuple(UUID(int=number) for number in range(networks))
+                # 65,507 is odd, and all that is listed has an even size.
+                left = LARGEST_REPLY - 1 - 32 - 16 * (networks + 1) - 2 * len("10A,10\0")
+                name = text * (left // len(text.encode("utf-16-le", "surrogatepass")))
+                serving.directory_servers = ("A", name, "B")
+                answer = serving.answer(REQUEST.to_bytes())
+                assert isinstance(answer, bytes)
+                self.assertEqual(len(answer), LARGEST_REPLY - 1)
+                told = TopologyServerReply.from_bytes(answer).servers
+                self.assertEqual([each.name for each in told], ["A", name])
+                serving.directory_servers = ("A", f"{name}D", "B")
+                self.assertEqual([each.name for each in self.reply(serving).servers], ["A"])
+
 
 class SilenceTests(SynchronousTestCase):
     """Datagrams without an answer."""
@@ -183,3 +205,43 @@ class SilenceTests(SynchronousTestCase):
             assert isinstance(answer, bytes)
             self.assertEqual(TopologyServerReply.from_bytes(answer).correlation_id, UUID(int=number))
             self.assertEqual(answer[4:20], request.to_bytes()[20:36])
+
+    def test_own_request(self) -> None:
+        """The requests of this queue manager's own client are not answered, and those of all others are."""
+        serving = server("DS1")
+        self.assertIsInstance(serving.answer(REQUEST.to_bytes()), bytes)
+        serving.own_request = REQUEST.request_id
+        self.assertEqual(serving.answer(REQUEST.to_bytes()), Unanswered.OWN)
+        other = attrs.evolve(REQUEST, request_id=UUID(int=REQUEST.request_id.int ^ 1))
+        self.assertIsInstance(serving.answer(other.to_bytes()), bytes)
+        serving.own_request = None
+        self.assertIsInstance(serving.answer(REQUEST.to_bytes()), bytes)
+        self.assertEqual((serving.answered, dict(serving.unanswered)), (3, {Unanswered.OWN: 1}))
+
+    def test_no_return_address(self) -> None:
+        """A request is answered only if its source, where that is known, can be one host."""
+        serving = server("DS1")
+        answer = serving.answer(REQUEST.to_bytes())
+        self.assertEqual(serving.answer(REQUEST.to_bytes(), ("192.0.2.7", 3527)), answer)
+        for source in (("192.0.2.7", 0), ("255.255.255.255", 3527), ("224.0.0.1", 3527), ("", 3527)):
+            self.assertEqual(serving.answer(REQUEST.to_bytes(), source), Unanswered.NO_RETURN_ADDRESS)
+        self.assertEqual((serving.answered, dict(serving.unanswered)), (2, {Unanswered.NO_RETURN_ADDRESS: 4}))
+
+    def test_the_reason_that_is_counted(self) -> None:
+        """A datagram is dropped for one reason: what it is comes before what is configured and its source."""
+        serving = server("DS1", checks_enterprise=True)
+        serving.own_request = UUID(int=77)
+        serving.connected_networks = ()
+        own = attrs.evolve(REQUEST, request_id=UUID(int=77), enterprise_id=UUID(int=3))
+        stranger = attrs.evolve(REQUEST, enterprise_id=UUID(int=3))
+        nowhere = ("0.0.0.0", 0)
+        for datagram, reason in (
+            (REQUEST.to_bytes()[:-1], Unanswered.MALFORMED),
+            (own.to_bytes(), Unanswered.OWN),
+            (stranger.to_bytes(), Unanswered.OTHER_ENTERPRISE),
+            (REQUEST.to_bytes(), Unanswered.NO_NETWORK),
+        ):
+            self.assertEqual(serving.answer(datagram, nowhere), reason)
+            self.assertEqual(serving.unanswered[reason], 1)
+        self.assertEqual(serving.unanswered.total(), 4)
+        self.assertEqual(serving.answered, 0)
