@@ -113,6 +113,85 @@ class StreamFramerTests(SynchronousTestCase):
                 framer.feed(piece)
             self.assertIn("SRMP is a transport that is not offered", str(framer.error))
 
+        for head, is_http in (
+            (b"HTTP/1.1 400 Bad", True),
+            (b"POST / HTTP/1.1\r", True),
+            (b"POSTS / HTTP/1.1", False),
+        ):
+            _, framer = cut([PACKETS[1], head])
+            self.assertEqual("an HTTP message" in str(framer.error), is_http)
+
+    def test_refusals_say_what_is_wrong(self) -> None:
+        """The error names the field, where it is, what it is and what it ought to be.
+
+        Of two wrong fields it names the first.
+        """
+        good = base_header(0x0003, 120)
+        for data, field, offset, rule in (
+            (b"\x0f" + good[1:], "VersionNumber", 0, "0x0f is not 0x10"),
+            (b"\x11" + good[1:4] + bytes(12), "VersionNumber", 0, "0x11 is not 0x10"),
+            (good[:4] + b"ROIL" + good[8:], "Signature", 4, "0x4c494f52 is not 0x524f494c"),
+            (good[:4] + bytes(4) + b"\xff" * 8, "Signature", 4, "0x00000000 is not 0x524f494c"),
+            (base_header(0x0003, 0x00400001), "PacketSize", 8, "4194305 is more than 4194304"),
+            (base_header(0x0003, 119), "PacketSize", 8, "119 is less than 120"),
+            (base_header(0x0008, 120), "PacketSize", 8, "120 is not the size of an internal packet"),
+        ):
+            frames, framer = cut([data])
+            self.assertEqual((frames, framer.buffered), ([], 0))
+            assert framer.error is not None
+            self.assertEqual(framer.error.section, "[MS-MQMQ] 2.2.19.1")
+            self.assertEqual(framer.error.header, "BaseHeader")
+            self.assertEqual((framer.error.field, framer.error.offset), (field, offset))
+            self.assertEqual(framer.error.rule, rule)
+
+    def test_sizes_of_packets(self) -> None:
+        """An internal packet has one of three sizes; a user packet has 120 bytes to 4 MiB."""
+        for flags, sizes in ((0x0008, {32, 36, 572}), (0x0003, set(range(120, 1000)))):
+            for size in range(16, 1000):
+                _, framer = cut([base_header(flags, size)])
+                self.assertEqual(framer.error is None, size in sizes, size)
+        for size, is_good in ((0x00400000, True), (0x00400001, False)):
+            _, framer = cut([base_header(0x0003, size)])
+            self.assertEqual((framer.error is None, framer.buffered), (is_good, 16 if is_good else 0))
+        smallest = base_header(0x0003, 120) + bytes(104)
+        self.assertEqual(cut([smallest + PACKETS[1]])[0], [(smallest, None), FRAMES[1]])
+
+    def test_where_the_session_header_is(self) -> None:
+        """A SessionHeader follows the headers that PacketSize counts, or is the last that it counts.
+
+        Elsewhere there is none, and the packet is malformed.
+        """
+        packet = base_header(0x0013, 136) + bytes(range(120))
+        for counted in (0, 119, 121, 135, 137, 152):
+            framer = StreamFramer(lambda _, counted=counted: counted)  # type: ignore[misc]
+            self.assertEqual(framer.feed(PACKETS[1] + packet + HEADER), [FRAMES[1]])
+            self.assertIn(f"136 where the headers end at {counted}", str(framer.error))
+        for counted, kept, header in (
+            (136, base_header(0x0003, 136) + packet[16:], HEADER),
+            (120, base_header(0x0003, 120) + packet[16:120], packet[120:]),
+        ):
+            measured: list[bytes] = []
+
+            def measure(view: memoryview, counted: int = counted, seen: list[bytes] = measured) -> int:
+                seen.append(bytes(view))
+                return counted
+
+            framer = StreamFramer(measure)
+            self.assertEqual(framer.feed(PACKETS[2] + packet + HEADER)[:2], [FRAMES[2], (kept, header)])
+            self.assertEqual(measured, [packet])
+
+    def test_a_packet_whose_headers_are_malformed(self) -> None:
+        """The error of the headers ends the stream."""
+        error = RemoteProtocolError("[MS-MQMQ] 2.2.20.6", "SecurityHeader", "Size", 7, "is wrong")
+
+        def measure(_: memoryview) -> int:
+            raise error
+
+        framer = StreamFramer(measure)
+        self.assertEqual(framer.feed(PACKETS[2] + PACKETS[4]), [FRAMES[2]])
+        self.assertIs(framer.error, error)
+        self.assertEqual((framer.buffered, framer.feed(PACKETS[2])), (0, []))
+
     def test_refuses_a_bad_version(self) -> None:
         """Another VersionNumber ends the stream."""
         self.assert_refuses(b"\x11" + PACKETS[0][1:], "VersionNumber")
@@ -167,6 +246,66 @@ class StreamFramerTests(SynchronousTestCase):
         framer.internal_only = False
         self.assertEqual(framer.feed(PACKETS[2][20:]), [FRAMES[2]])
         self.assertFalse(framer.user_packet_waiting)
+
+    def test_a_new_framer(self) -> None:
+        """It holds nothing, and has seen neither an error nor a user packet."""
+        for is_opening in (False, True):
+            framer = StreamFramer(measure_user_message, internal_only=is_opening)
+            self.assertEqual((framer.buffered, framer.error), (0, None))
+            self.assertEqual((framer.internal_only, framer.user_packet_waiting), (is_opening, False))
+            self.assertEqual(framer.feed(b""), [])
+        self.assertFalse(StreamFramer(measure_user_message).internal_only)
+
+    def test_what_is_buffered(self) -> None:
+        """The bytes behind the last whole packet, whichever chunks they came in."""
+        stream = b"".join(PACKETS)
+        for size in (1, 7, 16, 17, 500):
+            framer = StreamFramer(measure_user_message)
+            taken = 0
+            for place in range(0, len(stream), size):
+                for packet, header in framer.feed(stream[place : place + size]):
+                    taken += len(packet) + len(header or b"")
+                self.assertEqual(framer.buffered, min(place + size, len(stream)) - taken)
+            self.assertEqual(framer.buffered, 0)
+
+    def test_nothing_is_buffered_behind_an_error(self) -> None:
+        """The beginning of the malformed packet is given up, and what follows is not kept."""
+        bad = base_header(0x0003, 119)
+        for place in range(len(bad)):
+            framer = StreamFramer(measure_user_message)
+            self.assertEqual(framer.feed(PACKETS[1] + bad[:place]), [FRAMES[1]])
+            self.assertEqual(framer.buffered, place)
+            framer.feed(bad[place:] + bytes(100))
+            error = framer.error
+            self.assertIsNotNone(error)
+            self.assertEqual(framer.buffered, 0)
+            self.assertEqual((framer.feed(PACKETS[1] + bad), framer.buffered), ([], 0))
+            self.assertIs(framer.error, error)
+
+    @given(st.lists(st.integers(0, len(b"".join(PACKETS))), max_size=20), st.integers(0, 21))
+    def test_packets_that_wait_for_the_session(self, places: list[int], opened_at: int) -> None:
+        """Packets before the first user packet are given at once, all others once the session is open.
+
+        A user packet waits from the chunk with the last byte of its BaseHeader on.
+        """
+        stream = b"".join(PACKETS)
+        before = len(PACKETS[0] + PACKETS[1])
+        edges = [0, *sorted(places), len(stream)]
+        framer = StreamFramer(measure_user_message, internal_only=True)
+        frames: list[Frame] = []
+        for number, (start, end) in enumerate(itertools.pairwise(edges)):
+            if number == opened_at:
+                framer.internal_only = False
+                frames += framer.feed(b"")
+                self.assertFalse(framer.user_packet_waiting)
+            frames += framer.feed(stream[start:end])
+            if number < opened_at:
+                self.assertEqual(framer.user_packet_waiting, end >= before + 16)
+                self.assertEqual(frames, FRAMES[: (end >= len(PACKETS[0])) + (end >= before)])
+                self.assertEqual(framer.buffered, end - sum(len(frame[0]) for frame in frames))
+        framer.internal_only = False
+        frames += framer.feed(b"")
+        self.assertEqual((frames, framer.error, framer.buffered), (FRAMES, None, 0))
 
     @given(st.binary(max_size=200))
     def test_garbage_never_raises(self, data: bytes) -> None:
