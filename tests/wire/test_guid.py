@@ -50,9 +50,15 @@ class GuidTests(SynchronousTestCase):
             "557358D1-9150-9595-4997-B6E611EA26C6}",
             "557358D1-9150-9595-4997-B6E611EA26CG",
             " 557358D1-9150-9595-4997-B6E611EA26C6",
+            "{557358D1-9150-9595-4997-B6E611EA26C6)",
+            "(557358D1-9150-9595-4997-B6E611EA26C6}",
+            "{{557358D1-9150-9595-4997-B6E611EA26C6}}",
+            "557358D1-9150-9595-4997-B6E611EA26C",
+            "557358D1-9150-9595-4997-B6E611EA26C66",
             "urn:uuid:557358D1-9150-9595-4997-B6E611EA26C6",
         ):
-            self.assertRaises(ValueError, parse_guid, text)
+            error = self.assertRaises(ValueError, parse_guid, text)
+            self.assertEqual(str(error), f"not a GUID: '{text}'")
 
     @given(st.binary(min_size=16, max_size=16))
     def test_any_sixteen_bytes_are_a_guid(self, data: bytes) -> None:

@@ -69,6 +69,34 @@ class ReaderTests(SynchronousTestCase):
             reader.skip(2, "start")
             error = self.assertRaises(RemoteProtocolError, read, reader)
             self.assertEqual((error.field, error.offset), ("f", 102))
+            self.assertEqual((error.section, error.header), ("[MS-MQMQ] 2.2", "Packet"))
+            self.assertRegex(error.rule, "^needs [0-9]+ bytes where 0 remain$")
+
+    def test_one_byte_is_missing(self) -> None:
+        """All that is left can be read; with a byte less the error says how many bytes are needed."""
+        for size, read in (
+            (1, lambda reader: reader.u8("f")),
+            (2, lambda reader: reader.u16("f")),
+            (4, lambda reader: reader.u32("f")),
+            (8, lambda reader: reader.u64("f")),
+            (8, lambda reader: reader.i64("f")),
+            (16, lambda reader: reader.guid("f")),
+            (5, lambda reader: reader.bytes(5, "f")),
+            (5, lambda reader: reader.view(5, "f")),
+            (5, lambda reader: reader.skip(5, "f")),
+            (4, lambda reader: reader.utf16(4, "f")),
+            (3, lambda reader: reader.unpack(Struct("<HB"), "f")),
+        ):
+            data = b"\1" * 7 + "a\0".encode("utf-16-le") * 4
+            reader = Reader(data[: 7 + size])
+            reader.skip(7, "start")
+            read(reader)
+            self.assertEqual((reader.position, reader.remaining), (7 + size, 0))
+            reader = Reader(data[: 7 + size - 1])
+            reader.skip(7, "start")
+            error = self.assertRaises(RemoteProtocolError, read, reader)
+            self.assertEqual(error.rule, f"needs {size} bytes where {size - 1} remain")
+            self.assertEqual((error.offset, reader.position), (7, 7))
 
     def test_what_fails_is_not_consumed(self) -> None:
         """The position stays."""
@@ -135,6 +163,45 @@ class ReaderTests(SynchronousTestCase):
                 self.fail("entered")
             self.assertEqual(caught.exception.field, "Inner")
 
+    def test_what_is_wrong_with_a_part(self) -> None:
+        """The error says how long the part is declared to be, and where; the reader goes on behind it."""
+        reader = Reader(b"abcdef", base=10)
+        reader.skip(1, "f")
+        with self.assertRaises(RemoteProtocolError) as caught, reader.confined(6, "Size"):
+            self.fail("entered")
+        self.assertEqual(caught.exception.rule, "declares 6 bytes where 5 remain")
+        self.assertEqual((caught.exception.field, caught.exception.offset), ("Size", 11))
+        for slack, left in ((0, 1), (1, 2), (3, 4)):
+            reader = Reader(b"abcdef")
+            with self.assertRaises(RemoteProtocolError) as caught, reader.confined(4, "Size", slack=slack):
+                reader.skip(4 - left, "f")
+            self.assertEqual(caught.exception.rule, f"declares 4 bytes, of which {left} are unused")
+            self.assertEqual(reader.remaining, 6 - (4 - left))
+        for size in (0, 4, 6):
+            reader = Reader(b"abcdef")
+            with reader.confined(size, "Size"):
+                self.assertEqual(reader.remaining, size)
+                reader.skip(size, "f")
+            self.assertEqual((reader.position, reader.remaining), (size, 6 - size))
+
+    def test_an_error_within_a_part(self) -> None:
+        """It is not covered by the bytes that are left unread, and what follows can be read."""
+        reader = Reader(b"abcdef")
+        with self.assertRaises(RemoteProtocolError) as caught, reader.confined(4, "Size"):
+            reader.bytes(5, "f")
+        self.assertEqual((caught.exception.field, caught.exception.offset), ("f", 0))
+        self.assertEqual((reader.position, reader.remaining), (0, 6))
+
+    def test_where_a_structure_begins(self) -> None:
+        """A named block has its offset in the packet."""
+        reader = Reader(b"abcdef", base=100)
+        reader.skip(3, "f")
+        with reader.header("Header", "[MS-X] 1") as start:
+            self.assertEqual(start, 103)
+            error = reader.malformed("F", "is wrong")
+        self.assertEqual((error.section, error.header, error.offset), ("[MS-X] 1", "Header", 103))
+        self.assertEqual(reader.malformed("F", "is wrong", offset=0).offset, 0)
+
     def test_text_ends_with_its_only_nul(self) -> None:
         """Which is not part of it."""
         self.assertEqual(Reader("aĀ🙂\0".encode("utf-16-le")).utf16(10, "t"), "aĀ🙂")
@@ -142,6 +209,13 @@ class ReaderTests(SynchronousTestCase):
         for data in (b"", b"a", b"a\0", b"\0\0a\0", b"\0\0\0\0", b"a\0\0"):
             error = self.assertRaises(RemoteProtocolError, Reader(data, base=5).utf16, len(data), "t")
             self.assertEqual((error.field, error.offset), ("t", 5))
+            is_cut = len(data) < 2 or len(data) % 2
+            rule = (
+                f"{len(data)} bytes are not NUL-terminated UTF-16 text"
+                if is_cut
+                else "has a NUL before its end"
+            )
+            self.assertEqual(error.rule, rule)
 
     def test_half_a_pair_is_kept(self) -> None:
         """Windows does not forbid it."""

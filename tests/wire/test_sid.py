@@ -37,18 +37,32 @@ class SidTests(SynchronousTestCase):
         self.assertEqual(format_sid(bytes.fromhex("01000000ffffffff")), "S-1-4294967295")
         self.assertEqual(parse_sid("S-1-0x0100000000FF").hex(), "01000100000000ff")
 
+    def test_the_largest_sid(self) -> None:
+        """Fifteen parts of 32 bits and an authority of 48 bits, which may be decimal in text."""
+        data = bytes.fromhex("010fffffffffffff") + b"\xff" * 60
+        parts = "-4294967295" * 15
+        self.assertEqual(format_sid(data), f"S-1-0xFFFFFFFFFFFF{parts}")
+        for authority in ("0xFFFFFFFFFFFF", "0xffffffffffff", "281474976710655"):
+            self.assertEqual(parse_sid(f"S-1-{authority}{parts}"), data)
+        self.assertEqual(parse_sid("S-1-4294967296").hex(), "0100000100000000")
+        self.assertEqual(parse_sid("S-1-0x000000000010").hex(), "0100000000000010")
+
     def test_other_bytes_are_refused(self) -> None:
         """Too few, too many, another revision, more than fifteen parts."""
-        for data in (
-            b"",
-            bytes(7),
-            bytes(8),
-            bytes.fromhex("0101000000000005"),
-            bytes.fromhex("010000000000000500000000"),
-            bytes.fromhex("020100000000000512000000"),
-            bytes.fromhex("0110000000000005") + bytes(64),
+        for data, problem in (
+            (b"", "0 bytes are not a SID"),
+            (b"\1" + bytes(6), "7 bytes are not a SID"),
+            (bytes(8), "8 bytes with revision 0 and 0 parts are not a SID"),
+            (bytes.fromhex("0101000000000005"), "8 bytes with revision 1 and 1 parts are not a SID"),
+            (bytes.fromhex("01010000000000051200"), "10 bytes with revision 1 and 1 parts are not a SID"),
+            (bytes.fromhex("010000000000000500000000"), "12 bytes with revision 1 and 0 parts are not a SID"),
+            (bytes.fromhex("020100000000000512000000"), "12 bytes with revision 2 and 1 parts are not a SID"),
+            (
+                bytes.fromhex("0110000000000005") + bytes(64),
+                "72 bytes with revision 1 and 16 parts are not a SID",
+            ),
         ):
-            self.assertRaises(ValueError, format_sid, data)
+            self.assertEqual(str(self.assertRaises(ValueError, format_sid, data)), problem)
 
     def test_other_text_is_refused(self) -> None:
         """Another revision, parts that are too large or too many, and what is not a SID at all."""
@@ -58,13 +72,15 @@ class SidTests(SynchronousTestCase):
             "S-1",
             "S-1-5-",
             "S-1-5-4294967296",
+            "S-1-5-4294967295-4294967296",
             "S-1-281474976710656",
             "S-1-0x5-18",
             "S-1-5" + "-1" * 16,
             "S-1-5-18 ",
             "S-1-5-\u0661",
         ):
-            self.assertRaises(ValueError, parse_sid, text)
+            error = self.assertRaises(ValueError, parse_sid, text)
+            self.assertTrue(str(error).startswith("not a SID: '"), text)
 
     @given(st.integers(0, (1 << 48) - 1), st.lists(st.integers(0, 0xFFFFFFFF), max_size=15))
     def test_every_sid_comes_back(self, authority: int, parts: list[int]) -> None:

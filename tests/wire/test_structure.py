@@ -61,6 +61,13 @@ class WholeStructureTests(SynchronousTestCase):
         """A caller's mistake is reported as one."""
         self.assertRaises(LocalProtocolError, Counted(bytes(256)).to_bytes)
 
+    def test_a_structure_says_how_it_is_written_and_read(self) -> None:
+        """One that does not is a mistake in the program, which is not hidden."""
+        self.assertRaises(NotImplementedError, Structure().to_bytes)
+        self.assertRaises(NotImplementedError, Structure().write, Writer())
+        self.assertRaises(NotImplementedError, WholeStructure.from_bytes, b"")
+        self.assertRaises(NotImplementedError, WholeStructure.read, Reader(b""))
+
     def test_values_stay_small_and_frozen(self) -> None:
         """A structure brings no dictionary into its values, and leaves them unchangeable."""
         value = Counted(b"abc")

@@ -34,11 +34,27 @@ class WriterTests(SynchronousTestCase):
         for write, bits in ((writer.u8, 8), (writer.u16, 16), (writer.u32, 32), (writer.u64, 64)):
             for number in (-1, 1 << bits):
                 error = self.assertRaises(LocalProtocolError, write, number, "MessageID")
-                self.assertIn("MessageID", str(error))
-            write((1 << bits) - 1, "n")
+                self.assertEqual(str(error), f"MessageID: {number} does not fit {bits} bits")
         for number in (-(1 << 63) - 1, 1 << 63):
-            self.assertRaises(LocalProtocolError, writer.i64, number, "SeqID")
-        self.assertEqual(writer.getvalue(), b"\xff" * 15)
+            error = self.assertRaises(LocalProtocolError, writer.i64, number, "SeqID")
+            self.assertEqual(str(error), f"SeqID: {number} does not fit 64 signed bits")
+        self.assertEqual((writer.getvalue(), writer.position), (b"", 0))
+
+    def test_the_smallest_and_the_largest_numbers(self) -> None:
+        """Every number that a field has room for is written."""
+        for bits in (8, 16, 32, 64):
+            writer = Writer()
+            write = {8: writer.u8, 16: writer.u16, 32: writer.u32, 64: writer.u64}[bits]
+            for number in (0, 1, (1 << bits) - 1):
+                write(number, "n")
+            size = bits // 8
+            zeros = bytes(size - 1)
+            self.assertEqual(writer.getvalue(), b"\0" + zeros + b"\1" + zeros + b"\xff" * size)
+        writer = Writer()
+        for number in (-(1 << 63), -1, 0, (1 << 63) - 1):
+            writer.i64(number, "n")
+        wanted = "0000000000000080" + "ff" * 8 + "00" * 8 + "ffffffffffffff7f"
+        self.assertEqual(writer.getvalue().hex(), wanted)
 
     def test_several_numbers(self) -> None:
         """Several numbers at once: the error names the one that does not fit."""
@@ -51,7 +67,9 @@ class WriterTests(SynchronousTestCase):
             numbers = [1, 2, 3, 4]
             numbers[place] = 1 << 64
             error = self.assertRaises(LocalProtocolError, Writer().numbers, layout, fields, *numbers)
-            self.assertIn(field, str(error))
+            self.assertEqual(str(error), f"{field}: {1 << 64} does not fit {(8, 16, 32, 64)[place]} bits")
+        for numbers in ([1, 2, 3], [1, 2, 3, 4, 5]):
+            self.assertRaises(ValueError, Writer().numbers, layout, fields, *numbers)
 
     def test_a_guid_is_written_as_the_documents_have_it(self) -> None:
         """Three fields little-endian, eight bytes as they are."""
@@ -64,7 +82,10 @@ class WriterTests(SynchronousTestCase):
         writer = Writer()
         writer.utf16("a🙂", "t")
         self.assertEqual(writer.getvalue(), b"a\0\x3d\xd8\x42\xde\0\0")
-        self.assertRaises(LocalProtocolError, writer.utf16, "a\0b", "t")
+        for text in ("a\0b", "\0", "a\0"):
+            error = self.assertRaises(LocalProtocolError, writer.utf16, text, "Label")
+            self.assertEqual(str(error), "Label: the text contains a NUL")
+        self.assertEqual(writer.position, 8)
 
     def test_padding_is_zeros(self) -> None:
         """Up to the next multiple, and none where it is one."""
@@ -74,6 +95,14 @@ class WriterTests(SynchronousTestCase):
         writer.align(4)
         writer.align(4)
         self.assertEqual(writer.getvalue(), b"abc\0")
+        for multiple in (2, 4, 8):
+            for size in range(10):
+                writer = Writer()
+                writer.bytes(b"\xff" * size)
+                writer.align(multiple)
+                self.assertEqual(
+                    writer.getvalue(), (b"\xff" * size).ljust(-(-size // multiple) * multiple, b"\0")
+                )
 
     @given(st.text(st.characters(exclude_characters="\0")))
     def test_text_round_trips(self, text: str) -> None:
