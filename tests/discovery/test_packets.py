@@ -14,6 +14,7 @@ from msmq.discovery.packets import (
 )
 from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.wire.guid import NULL_GUID
+from msmq.wire.reader import Reader
 from tests.vectors import vector
 
 ENTERPRISE = UUID("E6EABA61-D1C6-11DB-BAAC-0003FF4E2D22")
@@ -42,6 +43,102 @@ def array(text: str) -> bytes:
     data = text.encode("utf-16-le", "surrogatepass")
     fixed = TopologyServerReply(REQUEST, (NETWORK,)).to_bytes()
     return fixed[:28] + len(data).to_bytes(4, "little") + fixed[32:] + SERVER_SITE.bytes_le + data
+
+
+class MalformedPacketTests(SynchronousTestCase):
+    """What the error of a malformed packet says."""
+
+    def assert_refuses(self, data: bytes, where: tuple[str, str, int], rule: str) -> None:
+        error = self.assertRaises(RemoteProtocolError, read_topology_packet, data)
+        self.assertEqual((error.header, error.field, error.offset), where)
+        self.assertEqual(error.rule, rule)
+        section = {"TopologyPacketHeader": "2.2.1", "TopologyServerReply": "2.2.3"}[error.header]
+        self.assertEqual(error.section, f"[MS-MQSD] {section}")
+
+    def test_header(self) -> None:
+        """An undefined Type, or no whole header."""
+        for number in (0, 3, 255):
+            where = ("TopologyPacketHeader", "Type", 1)
+            self.assert_refuses(bytes([0, number]) + bytes(200), where, f"{number} is neither 1 nor 2")
+        self.assert_refuses(b"\0\2\0", ("TopologyPacketHeader", "Version", 0), "needs 4 bytes where 3 remain")
+
+    def test_the_other_packet(self) -> None:
+        """The Type of a packet that was expected to be the other one."""
+        request = TopologyClientRequest(ENTERPRISE, REQUEST, NULL_GUID).to_bytes()
+        error = self.assertRaises(RemoteProtocolError, TopologyServerReply.from_bytes, request)
+        self.assertEqual(str(error), "[MS-MQSD] 2.2.1 TopologyPacketHeader.Type at offset 1: should be 2")
+        reader = Reader(REPLY_TO_NEIGHBOUR.to_bytes(), base=40)
+        error = self.assertRaises(RemoteProtocolError, TopologyClientRequest.read, reader)
+        self.assertEqual(str(error), "[MS-MQSD] 2.2.1 TopologyPacketHeader.Type at offset 41: should be 1")
+
+    def test_counts(self) -> None:
+        """A count of networks that is not within 1 to 32, of a request over IPX too."""
+        fixed = REPLY_TO_NEIGHBOUR.to_bytes()
+        for count in (0, 33, 0xFFFFFFFF):
+            number = count.to_bytes(4, "little")
+            data = fixed[:20] + number + fixed[24:] + bytes(600)
+            where = ("TopologyServerReply", "ConnectedNetworkCount", 20)
+            self.assert_refuses(data, where, f"{count} is not within 1 to 32")
+            data = TopologyClientRequest(ENTERPRISE, REQUEST, NULL_GUID).to_bytes() + number + bytes(200)
+            error = self.assertRaises(
+                RemoteProtocolError, TopologyClientRequest.from_bytes, data, is_ipx=True
+            )
+            self.assertEqual((error.header, error.field), ("TopologyClientRequest", "IPXNetworkCount"))
+            self.assertEqual((error.offset, error.rule), (52, f"{count} is not within 1 to 32"))
+
+    def test_sizes_of_the_server_list(self) -> None:
+        """A list has an even number of bytes, at least 8: two flags, a character and a NUL."""
+        fixed = REPLY_TO_NEIGHBOUR.to_bytes()
+        where = ("TopologyServerReply", "DirectoryServiceServerSize", 28)
+        for size in (1, 2, 6, 7, 9, 11, 0xFFFFFFFF):
+            data = fixed[:28] + size.to_bytes(4, "little") + fixed[32:] + bytes(100)
+            self.assert_refuses(data, where, f"{size} bytes hold no server entry")
+        for name in ("a", "ab", "abc", "abcd"):
+            reply = TopologyServerReply.from_bytes(array(f"10{name}\0"))
+            self.assertEqual(reply.servers, (DirectoryServer(name),))
+
+    def test_server_list(self) -> None:
+        """No NUL at its end, or an entry that is not two flags and a name; the list begins at 64 here."""
+        where = ("TopologyServerReply", "DirectoryServiceServerArray", 64)
+        for text in ("10ab", "10a\0b"):
+            self.assert_refuses(array(text), where, "does not end with a NUL")
+        for text in (
+            "20a\0",
+            "12a\0",
+            "/0a\0",
+            "1/a\0",
+            "10a,10\0",
+            "10a,,10b\0",
+            "10\0\0",
+            "0\0\0\0",
+            "\0\0\0\0",
+        ):
+            self.assert_refuses(array(text), where, "an entry is not two flags 0 or 1 and a name")
+
+    def test_what_cannot_be_sent(self) -> None:
+        """The error of a value that the packet cannot express names the field and the value."""
+        one, site = (NETWORK,), SERVER_SITE
+        for packet, problem in (
+            (
+                TopologyClientRequest(ENTERPRISE, REQUEST, NULL_GUID, (1,) * 33),
+                "IPXNetworkCount: 33 exceed 32",
+            ),
+            (TopologyServerReply(REQUEST, ()), "ConnectedNetworkCount: 0 is not within 1 to 32"),
+            (TopologyServerReply(REQUEST, one * 33), "ConnectedNetworkCount: 33 is not within 1 to 32"),
+            (
+                TopologyServerReply(REQUEST, one, connected_network_mask=3),
+                "ConnectedNetworkMask: has not one bit for each network",
+            ),
+            (
+                TopologyServerReply(REQUEST, one, site),
+                "RespondingSiteID: is there exactly when servers are listed",
+            ),
+            (
+                TopologyServerReply(REQUEST, one, site, (DirectoryServer("a"), DirectoryServer("b,c"))),
+                "DirectoryServiceServerArray: 'b,c' is not a server name",
+            ),
+        ):
+            self.assertEqual(str(self.assertRaises(LocalProtocolError, packet.to_bytes)), problem)
 
 
 class TopologyClientRequestTests(SynchronousTestCase):
@@ -90,6 +187,13 @@ class TopologyClientRequestTests(SynchronousTestCase):
             self.assertRaises(RemoteProtocolError, TopologyClientRequest.from_bytes, data, is_ipx=True)
         too_many = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE, (1,) * 33)
         self.assertRaises(LocalProtocolError, too_many.to_bytes)
+
+    def test_thirty_two_ipx_networks(self) -> None:
+        """As many as a request can have, with the least and the greatest number."""
+        request = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE, (0, *range(30), 0xFFFFFFFF))
+        data = request.to_bytes()
+        self.assertEqual(len(data), 52 + 4 + 4 * 32)
+        self.assertEqual(TopologyClientRequest.from_bytes(data, is_ipx=True), request)
 
     def test_less_than_60_bytes_hold_no_ipx_networks(self) -> None:
         """Four bytes behind a request are no IPX part, over IPX neither."""
@@ -155,6 +259,19 @@ class TopologyServerReplyTests(SynchronousTestCase):
         self.assertEqual(good.to_bytes()[24:28].hex(), "07000000")
         bad = TopologyServerReply(REQUEST, three, connected_network_mask=0b11)
         self.assertRaises(LocalProtocolError, bad.to_bytes)
+
+    def test_the_mask_is_carried_as_received(self) -> None:
+        """Also one that has not a bit for each network."""
+        data = REPLY_TO_NEIGHBOUR.to_bytes()
+        for mask in (1, 0xFFFFFFFF, 0x80000001):
+            changed = data[:24] + mask.to_bytes(4, "little") + data[28:]
+            self.assertEqual(TopologyServerReply.from_bytes(changed).connected_network_mask, mask)
+
+    def test_thirty_two_networks(self) -> None:
+        """As many as a reply can have, with a mask of as many bits."""
+        reply = TopologyServerReply(REQUEST, (NETWORK,) * 32, connected_network_mask=0xFFFFFFFF)
+        self.assertEqual(len(reply.to_bytes()), 32 + 16 * 32)
+        self.assertEqual(TopologyServerReply.from_bytes(reply.to_bytes()), reply)
 
     def test_networks_keep_their_order(self) -> None:
         """MQSD-2.2.3-03, MQSD-2.2.3-09: two networks are counted and come back in order."""
@@ -253,6 +370,14 @@ class ReadTopologyPacketTests(SynchronousTestCase):
         for number in (0, 3, 255):
             data = bytes([0, number, 0, 0]) + bytes(200)
             self.assertRaises(RemoteProtocolError, read_topology_packet, data)
+
+    def test_a_packet_is_all_that_is_left(self) -> None:
+        """A packet ends with its datagram: what follows its fields belongs to it, and is not left to read."""
+        request = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE)
+        for packet in (request, REPLY_TO_NEIGHBOUR):
+            reader = Reader(packet.to_bytes() + b"rest")
+            self.assertEqual(type(packet).read(reader), packet)
+            self.assertEqual(reader.remaining, 0)
 
     @given(st.binary(max_size=120), st.sampled_from((1, 2, 3)))
     def test_garbage_is_a_packet_or_malformed(self, data: bytes, number: int) -> None:
