@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -162,23 +163,26 @@ class StreamFramerTests(SynchronousTestCase):
         Elsewhere there is none, and the packet is malformed.
         """
         packet = base_header(0x0013, 136) + bytes(range(120))
-        for counted in (0, 119, 121, 135, 137, 152):
-            framer = StreamFramer(lambda _, counted=counted: counted)  # type: ignore[misc]
-            self.assertEqual(framer.feed(PACKETS[1] + packet + HEADER), [FRAMES[1]])
-            self.assertIn(f"136 where the headers end at {counted}", str(framer.error))
+        measured: list[bytes] = []
+
+        def measuring(counted: int) -> Callable[[memoryview], int]:
+            def measure(view: memoryview) -> int:
+                measured.append(bytes(view))
+                return counted
+
+            return measure
+
         for counted, kept, header in (
             (136, base_header(0x0003, 136) + packet[16:], HEADER),
             (120, base_header(0x0003, 120) + packet[16:120], packet[120:]),
         ):
-            measured: list[bytes] = []
-
-            def measure(view: memoryview, counted: int = counted, seen: list[bytes] = measured) -> int:
-                seen.append(bytes(view))
-                return counted
-
-            framer = StreamFramer(measure)
-            self.assertEqual(framer.feed(PACKETS[2] + packet + HEADER)[:2], [FRAMES[2], (kept, header)])
-            self.assertEqual(measured, [packet])
+            frames = StreamFramer(measuring(counted)).feed(PACKETS[2] + packet + HEADER)
+            self.assertEqual(frames, [FRAMES[2], (kept, header)])
+        for counted in (0, 119, 121, 135, 137, 152):
+            framer = StreamFramer(measuring(counted))
+            self.assertEqual(framer.feed(PACKETS[1] + packet + HEADER), [FRAMES[1]])
+            self.assertIn(f"136 where the headers end at {counted}", str(framer.error))
+        self.assertEqual(measured, [packet] * 8)
 
     def test_a_packet_whose_headers_are_malformed(self) -> None:
         """The error of the headers ends the stream."""
