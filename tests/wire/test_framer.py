@@ -120,7 +120,9 @@ class StreamFramerTests(SynchronousTestCase):
             (b"POSTS / HTTP/1.1", False),
         ):
             _, framer = cut([PACKETS[1], head])
-            self.assertEqual("an HTTP message" in str(framer.error), is_http)
+            assert framer.error is not None
+            self.assertEqual("an HTTP message" in framer.error.rule, is_http)
+            self.assertEqual((framer.error.field, framer.error.offset), ("VersionNumber", 0))
 
     def test_refusals_say_what_is_wrong(self) -> None:
         """The error names the field, where it is, what it is and what it ought to be.
@@ -181,7 +183,9 @@ class StreamFramerTests(SynchronousTestCase):
         for counted in (0, 119, 121, 135, 137, 152):
             framer = StreamFramer(measuring(counted))
             self.assertEqual(framer.feed(PACKETS[1] + packet + HEADER), [FRAMES[1]])
-            self.assertIn(f"136 where the headers end at {counted}", str(framer.error))
+            assert framer.error is not None
+            self.assertEqual(framer.error.rule, f"136 where the headers end at {counted}")
+            self.assertEqual((framer.error.field, framer.error.offset), ("PacketSize", 8))
         self.assertEqual(measured, [packet] * 8)
 
     def test_a_packet_whose_headers_are_malformed(self) -> None:
