@@ -247,12 +247,17 @@ def _read_servers(reader: Reader, size: int) -> tuple[DirectoryServer, ...]:
     return tuple(servers)
 
 
+def is_server_name(name: str) -> bool:
+    """Whether a server list can have this name: commas separate its entries, and a NUL ends it."""
+    return bool(name) and "," not in name and "\0" not in name
+
+
 def _server_text(servers: tuple[DirectoryServer, ...]) -> list[bytes]:
     if not servers:
         return []
     entries = []
     for server in servers:
-        if not server.name or "," in server.name or "\0" in server.name:
+        if not is_server_name(server.name):
             raise LocalProtocolError(
                 f"DirectoryServiceServerArray: {quoted(server.name)} is not a server name"
             )

@@ -18,6 +18,7 @@ from msmq.discovery.packets import (
     DirectoryServer,
     TopologyClientRequest,
     TopologyServerReply,
+    is_server_name,
 )
 from msmq.errors import RemoteProtocolError
 from msmq.wire.addresses import can_be_answered
@@ -46,7 +47,8 @@ class DiscoveryServer:
     @ivar enterprise: Enterprise.Identifier.
     @ivar site: Site.Identifier; replies to clients of this site contain no servers, because these clients
         know them. The null GUID means no site; no client belongs to it.
-    @ivar directory_servers: DirectoryServerList; if empty, the server reports its own name (reading 22).
+    @ivar directory_servers: DirectoryServerList; if it has no name that a reply can have, the server reports
+        its own (reading 22).
     @ivar connected_networks: ConnectedNetworkIdentifierList; replies contain the first 32; if it is empty, no
         request is answered (reading 23).
     @ivar own_request: the RequestID of this queue manager's own client, whose requests are not answered.
@@ -112,17 +114,19 @@ class DiscoveryServer:
         mask = (1 << len(networks)) - 1 if is_ipx else 0
         if request.site_id == self.site != NULL_GUID:
             return TopologyServerReply(request.request_id, networks, connected_network_mask=mask)
-        names = self.directory_servers or (self._computer_name,)
         room = LARGEST_REPLY - TopologyServerReply.SIZE - 16 * (len(networks) + 1)
+        servers = _fitting(self.directory_servers, room) or _fitting((self._computer_name,), room)
         return TopologyServerReply(
-            request.request_id, networks, self.site, _fitting(names, room), connected_network_mask=mask
+            request.request_id, networks, self.site, servers, connected_network_mask=mask
         )
 
 
 def _fitting(names: Iterable[str], room: int) -> tuple[DirectoryServer, ...]:
-    """Truncate the server list to what fits into one datagram, some thousands."""
+    """The server list without names that it cannot have, truncated to what fits into one datagram, some
+    thousands.
+    """
     servers = []
-    for name in names:
+    for name in filter(is_server_name, names):
         # Two flags, the name, and the comma or the NUL after it, two bytes each.
         room -= 2 * (len(name.encode("utf-16-le", "surrogatepass")) // 2 + 3)
         if room < 0:

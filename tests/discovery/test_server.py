@@ -136,6 +136,19 @@ class AnswerTests(SynchronousTestCase):
         told = [each.name for each in TopologyServerReply.from_bytes(answer).servers]
         self.assertEqual(told, names[: len(told)])
 
+    def test_names_that_a_list_cannot_have(self) -> None:
+        """A name of the directory with a comma or a NUL is left out, as is one that is longer than a
+        datagram; the request is answered all the same, with the server's own name if no other is left.
+        """
+        for names, told in (
+            (("A", "B,C", "", "D\0", "E"), ["A", "E"]),
+            (("B,C",), ["GAMMA"]),
+            (("F" * LARGEST_REPLY,), ["GAMMA"]),
+        ):
+            serving = server()
+            serving.directory_servers = names
+            self.assertEqual([each.name for each in self.reply(serving).servers], told)
+
     def test_the_last_server_that_fits(self) -> None:
         """A server is listed if the reply with it is at most as long as a datagram.
 
