@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
 from msmq.routing.next_hops import NoRoute
+from msmq.routing.table import EMPTY_TABLE
 from msmq.routing.topology_refresh import (
     ReadTopology,
     RoutingCore,
@@ -79,7 +81,7 @@ class RoutingCoreTests(SynchronousTestCase):
         core = self.running()
         table = core.snapshot.table
         core.expire(at(3600))
-        self.assertTrue(core.is_reading)
+        self.assertEqual((core.is_reading, core.deadline), (True, None))
         self.assertEqual(core.expire(at(9999)), [])
         self.assertIs(core.snapshot.table, table)
         self.assertEqual(self.hops(core), ["gC"])
@@ -105,6 +107,21 @@ class RoutingCoreTests(SynchronousTestCase):
             self.read(self.running(), DIRECT, 3600), TopologyTaken(snapshot(DIRECT), is_changed=False)
         )
 
+    def test_what_counts_as_a_change(self) -> None:
+        """A new queue manager is a change although no route is another, and so is another table."""
+        core = self.running()
+        estate = Estate(DIRECT)
+        estate.machine("new", "B")
+        more = RoutingSnapshot.of(estate.build(), guid("gA"))
+        self.assertEqual(more.table, core.snapshot.table)
+        core.refresh(at(10))
+        self.assertEqual(core.topology_read(more, at(11)), [TopologyTaken(more, is_changed=True)])
+        other = attrs.evolve(more, table=EMPTY_TABLE)
+        core.refresh(at(20))
+        self.assertEqual(core.topology_read(other, at(21)), [TopologyTaken(other, is_changed=True)])
+        core.refresh(at(30))
+        self.assertEqual(core.topology_read(other, at(31)), [TopologyTaken(other, is_changed=False)])
+
     def test_faults(self) -> None:
         """A reading with faults is refused by name, and the last good table goes on to hold."""
         core = self.running()
@@ -118,9 +135,10 @@ class RoutingCoreTests(SynchronousTestCase):
 
     def test_several_faults(self) -> None:
         """The first of several faults is named, with the number of the others."""
-        refused = self.read(self.running(), "A-B 0, B-C 0, A-A 1", 3600)
-        assert isinstance(refused, TopologyRefused)
-        self.assertTrue(refused.detail.endswith("left out, and 2 more"), refused.detail)
+        for links, expected in (("A-B 0, B-C 0", 1), ("A-B 0, B-C 0, A-A 1", 2)):
+            refused = self.read(self.running(), links, 3600)
+            assert isinstance(refused, TopologyRefused)
+            self.assertTrue(refused.detail.endswith(f"left out, and {expected} more"), refused.detail)
 
     def test_each_kind_of_fault(self) -> None:
         """Each kind of malformed data leaves the last good table in use."""
@@ -204,3 +222,44 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertEqual((core.deadline, core.refresh(at(4000)), core.expire(at(9999))), (None, [], []))
         self.assertEqual(self.hops(core), ["gC"])
         self.assertEqual(core.start(at(5000)), [ReadTopology()])
+
+    def test_stop_between_readings(self) -> None:
+        """After the end no timer is left, and what arrives unasked is ignored."""
+        core = self.running()
+        core.stop()
+        self.assertEqual((core.deadline, core.is_reading, core.expire(at(3600))), (None, False, []))
+        self.assertEqual(core.route_missing(at(9999)), [])
+
+    def test_before_the_start(self) -> None:
+        """Before the start nothing is read, whatever asks for it, and nothing restored is used."""
+        core = RoutingCore(guid("gA"))
+        self.assertEqual(
+            (core.refresh(at(0)), core.route_missing(at(0)), core.expire(at(9999))), ([], [], [])
+        )
+        self.assertEqual(core.restored(snapshot(DIRECT)), [])
+        self.assertEqual(core.topology_read(snapshot(DIRECT), at(1)), [])
+        self.assertRaises(NoRoute, core.next_hops, guid("cC"))
+        self.assertEqual((core.deadline, core.has_read, core.is_reading), (None, False, False))
+        self.assertEqual(core.start(at(1)), [ReadTopology()])
+
+    def test_restored(self) -> None:
+        """[MS-MQOD] 2.7.4: the topology of before a restart is used until the enterprise is read, and
+        messages that wait for a route are tried with it.
+        """
+        core = RoutingCore(guid("gA"))
+        core.start(at(0))
+        before = snapshot(DIRECT)
+        self.assertEqual(core.restored(before), [TopologyTaken(before, is_changed=True)])
+        self.assertIs(core.snapshot, before)
+        self.assertEqual((self.hops(core), core.has_read), (["gC"], False))
+        early = self.assertRaises(NoRoute, core.next_hops, guid("new"))
+        self.assertTrue(early.detail.endswith("; the enterprise was not read yet"), early.detail)
+        self.assertEqual(core.topology_read(before, at(1)), [TopologyTaken(before, is_changed=True)])
+        self.assertTrue(core.has_read)
+
+    def test_restored_too_late(self) -> None:
+        """What was read is newer than what is restored."""
+        core = self.running(AROUND)
+        taken = core.snapshot
+        self.assertEqual(core.restored(snapshot(DIRECT)), [])
+        self.assertIs(core.snapshot, taken)
