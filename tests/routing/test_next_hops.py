@@ -16,7 +16,7 @@ from msmq.routing.next_hops import (
 from msmq.routing.table import EMPTY_TABLE, is_site_gate
 from msmq.routing.topology import Topology
 from msmq.structures.status import Status
-from tests.routing.builders import Estate, guid, name, names
+from tests.routing.builders import Estate, guid, guids, name, names
 
 
 def hops(topology: Topology, source: str, destination: str) -> list[str]:
@@ -270,6 +270,23 @@ class SiteGateTests(SynchronousTestCase):
         self.assertEqual(hops(estate.topology, "gD", "cB"), ["b1"])
         self.assertEqual(get_site_gate_for_site(topology, guid("B")), guid("b1"))
 
+    def test_gate_of_the_cheapest_link(self) -> None:
+        """Of two gates the one of the link counts, and of several links from the own sites the cheapest."""
+        estate = Estate("A-C 1 gA gC, B-C 2 gB aC")
+        estate.machine("aC", "C", routing_server=True)
+        topology = estate.sound()
+        self.assertEqual(names(topology.gates(guid("C"))), ["aC", "gC"])
+        for sources, expected in (
+            ("A", "gC"),
+            ("B", "aC"),
+            ("A B", "gC"),
+            ("B A", "gC"),
+            ("", "aC"),
+            ("X", "aC"),
+        ):
+            found = get_site_gate_for_site(topology, guid("C"), guids(sources))
+            self.assertEqual(found, guid(expected), sources)
+
     def test_gate_of_two_sites(self) -> None:
         """A gate of two sites never sends to itself: its routes begin in all its sites."""
         estate = Estate("A-B 1 both, B-C 5 both gC", with_gates=False)
@@ -296,6 +313,46 @@ class SiteGateTests(SynchronousTestCase):
         estate.machine("other", "C", routing_server=True)
         estate.link("B", "C", 1, "gB other")
         self.assertEqual(names(estate.topology.gates(guid("C"))), ["gC"])
+
+
+class NoRouteTests(SynchronousTestCase):
+    """The error of a message without a next hop."""
+
+    def test_status(self) -> None:
+        """MQ_ERROR_MACHINE_NOT_FOUND is for unknown queue managers alone."""
+        for rule in Rule:
+            is_unknown = rule in (Rule.UNKNOWN_SOURCE, Rule.UNKNOWN_DESTINATION)
+            error = NoRoute(rule)
+            self.assertIs(error.reason, rule)
+            self.assertEqual(
+                error.status,
+                Status.MQ_ERROR_MACHINE_NOT_FOUND
+                if is_unknown
+                else Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE,
+            )
+
+    def test_text(self) -> None:
+        """Without a text of its own an error has that of its reason, which may be of any type."""
+        for reason, detail, expected in (
+            (Rule.NO_ROW, "", "3.1.5.3 no row in the routing table"),
+            (Rule.NO_ROW, "no links", "no links"),
+            ("a wall is in between", "", "a wall is in between"),
+            (7, "", "7"),
+        ):
+            self.assertEqual(NoRoute(reason, detail).detail, expected)
+
+    def test_reason(self) -> None:
+        """The rule that failed is the reason."""
+        lone, apart = Estate("A-B 1 gB", with_gates=True).topology, Estate("A-B 1, C-D 1").topology
+        for topology, own, destination, rule in (
+            (lone, "x", "cB", Rule.UNKNOWN_SOURCE),
+            (lone, "cA", "x", Rule.UNKNOWN_DESTINATION),
+            (lone, "gA", "cB", Rule.NO_SITE_GATE),
+            (lone, "gB", "cA", Rule.NO_GATE_OF_NEXT_SITE),
+            (apart, "gA", "cD", Rule.NO_ROW),
+        ):
+            missing = self.assertRaises(NoRoute, next_hops, topology, guid(own), guid(destination))
+            self.assertIs(missing.reason, rule)
 
 
 class SnapshotTests(SynchronousTestCase):
