@@ -85,10 +85,45 @@ class RouteTests(SynchronousTestCase):
 
     def test_long_route(self) -> None:
         """The text about a long route omits its middle."""
-        letters = "ABCDEFGHIJKLMNOP"
-        chain = ", ".join(f"{one}-{two} 1" for one, two in pairwise(letters))
-        found = self.route(Estate(chain).sound(), "gA", "gP")
-        self.assertIn("A - B - C - D - E - F - 4 more - K - L - M - N - O - P at 15", found.hops[0].reason)
+        for letters, expected in (
+            ("ABCDEFGHIJKL", "A - B - C - D - E - F - G - H - I - J - K - L at 11;"),
+            ("ABCDEFGHIJKLM", "A - B - C - D - E - F - 1 more - H - I - J - K - L - M at 12;"),
+            ("ABCDEFGHIJKLMNOP", "A - B - C - D - E - F - 4 more - K - L - M - N - O - P at 15;"),
+        ):
+            chain = ", ".join(f"{one}-{two} 1" for one, two in pairwise(letters))
+            found = self.route(Estate(chain).sound(), "gA", f"g{letters[-1]}")
+            self.assertIn(f"the cheapest route is {expected}", found.hops[0].reason)
+
+    def test_cost(self) -> None:
+        """A route costs what all its links do, also where the last hop is one of them."""
+        topology = Estate("A-B 3, B-C 4").sound()
+        for source, destination, expected in (
+            ("gA", "gB", 3),
+            ("cA", "gC", 7),
+            ("gB", "cC", 4),
+            ("cB", "gA", 3),
+            ("cA", "gA", 0),
+        ):
+            self.assertEqual(self.route(topology, source, destination).cost, expected)
+
+    def test_site_of_a_hop(self) -> None:
+        """A queue manager of several sites receives a message in the one that led to it, else in one that
+        it shares with the sender, else in its first.
+        """
+        estate = Estate("A-B 1, B-C 1")
+        estate.machine("wide", "B A", routing_server=True)
+        estate.machine("far", "C B", routing_server=True)
+        estate.machine("from", "A", out="wide")
+        estate.machine("past", "A", out="far")
+        estate.machine("to", "C")
+        topology = estate.sound()
+        found = self.route(topology, "from", "to")
+        self.assertEqual(
+            [(hop.name, hop.site_name) for hop in found.hops],
+            [("wide", "A"), ("gA", "A"), ("gB", "B"), ("gC", "C"), ("to", "C")],
+        )
+        found = self.route(topology, "past", "cB")
+        self.assertEqual([(hop.name, hop.site_name) for hop in found.hops], [("far", "C"), ("cB", "B")])
 
     def test_to_oneself(self) -> None:
         """A message to oneself is not routed."""
@@ -191,6 +226,10 @@ class RouteTests(SynchronousTestCase):
         )
         found = self.route(Topology((Site(guid("A"), "A"),), (), machines), "one", "to")
         self.assertEqual([hop.name for hop in found.hops], ["two", "one"])
+        self.assertEqual(found.problem, "the message comes back to one, which had it before")
+        later = (QueueManager(guid("zero"), "zero", guids("A"), out_routing_servers=guids("one")), *machines)
+        found = self.route(Topology((Site(guid("A"), "A"),), (), later), "zero", "to")
+        self.assertEqual([hop.name for hop in found.hops], ["one", "two", "one"])
         self.assertEqual(found.problem, "the message comes back to one, which had it before")
 
     def test_unknown_hop(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.routing.next_hops import next_hops
 from msmq.routing.problems import MAXIMUM_PROBLEMS, ProblemKind
 from msmq.wire.guid import NULL_GUID, braced
-from tests.routing.builders import Estate, guid, names
+from tests.routing.builders import Estate, guid, guids, names
 
 
 def problems(estate: Estate, kind: ProblemKind) -> list[str]:
@@ -85,6 +87,8 @@ class FaultTests(SynchronousTestCase):
             "site blank: has no identifier and is left out",
             f"queue manager {braced(NULL_GUID)}: has no identifier and is left out",
         )
+        self.assertIsNone(estate.topology.site(NULL_GUID))
+        self.assertIsNone(estate.topology.queue_manager(NULL_GUID))
 
     def test_empty_lists(self) -> None:
         """An enterprise without sites, queue managers, or links between several sites, is a fault."""
@@ -114,6 +118,18 @@ class FaultTests(SynchronousTestCase):
             "queue manager self: is its own in-routing server in the end: self - self",
             "queue manager into1: is its own in-routing server in the end: into1 - into2 - into1",
             "queue manager r1: is its own out-routing server in the end: r1 - r2 - r3 - r1",
+        )
+
+    def test_cycle_that_others_lead_to(self) -> None:
+        """A cycle is named once, however many queue managers lead to it and whoever comes first."""
+        estate = Estate(sites="A")
+        for machine, out in (("q", "r"), ("r", "r"), ("s", "r q"), ("t", "s u"), ("u", "t"), ("v", "u")):
+            estate.machine(machine, "A", routing_server=True, out=out)
+        self.assert_fault(
+            estate,
+            ProblemKind.CYCLE,
+            "queue manager r: is its own out-routing server in the end: r - r",
+            "queue manager t: is its own out-routing server in the end: t - u - t",
         )
 
     def test_long_cycle(self) -> None:
@@ -202,6 +218,24 @@ class CheckTests(SynchronousTestCase):
             "site D: has the gate gA, which does not belong to that site",
         )
 
+    def test_gates_of_the_directory(self) -> None:
+        """A gate that the directory lists for a site is a routing server of that site; any other is named."""
+        estate = Estate("A-B 1")
+        estate.machine("rA", "A", routing_server=True)
+        estate.add_site(guid("C"), "C", gates=guids("gC cC gA nobody"), where="estate.toml:7")
+        estate.machine("gC", "C", routing_server=True)
+        estate.machine("cC", "C")
+        estate.link("B", "C", 1, "gB gC")
+        place = "estate.toml:7: site C"
+        self.assertEqual(
+            [str(problem) for problem in estate.build().problems],
+            [
+                f"{place}: has the gate cC, which is not a routing server",
+                f"{place}: has the gate gA, which does not belong to that site",
+                f"{place}: has the gate {braced(guid('nobody'))}, which there is not",
+            ],
+        )
+
     def test_unknown_queue_manager(self) -> None:
         """Missing gates, in- and out-routing servers are named, and no message is sent to them."""
         estate = Estate("A-B 1 gA gB gX")
@@ -255,6 +289,27 @@ class CheckTests(SynchronousTestCase):
             ProblemKind.UNCONNECTED,
             "the enterprise: no route between A and C, D",
         )
+        self.assert_notice(
+            Estate("B-D 1, C-E 1, A-F 1, F-G 1"),
+            ProblemKind.UNCONNECTED,
+            "the enterprise: no route between A and B, D",
+            "the enterprise: no route between A and C, E",
+        )
+
+    def test_many_unconnected(self) -> None:
+        """Ten sites are named, of more the first and the last five."""
+        for last, expected in (
+            ("L", "C, D, E, F, G, H, I, J, K, L"),
+            ("M", "C, D, E, F, G, 1 more, I, J, K, L, M"),
+            ("R", "C, D, E, F, G, 6 more, N, O, P, Q, R"),
+        ):
+            sites = [chr(number) for number in range(ord("C"), ord(last) + 1)]
+            chain = [f"{one}-{two} 1" for one, two in pairwise(sites)]
+            self.assert_notice(
+                Estate(", ".join(["A-B 1", *chain])),
+                ProblemKind.UNCONNECTED,
+                f"the enterprise: no route between A and {expected}",
+            )
 
     def test_parallel_links(self) -> None:
         """Of two links between the same sites the more expensive one is reported."""
