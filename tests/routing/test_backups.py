@@ -21,6 +21,12 @@ def problems(links: str) -> list[str]:
     return [str(problem) for problem in find_unusable_backups(Estate(links).sound())]
 
 
+def ring(count: int) -> str:
+    """Sites in a circle, each linked to the next."""
+    sites = [f"S{number:02}" for number in range(count)]
+    return ", ".join(f"{one}-{two} 1" for one, two in zip(sites, [*sites[1:], sites[0]], strict=True))
+
+
 class ExampleTests(SynchronousTestCase):
     """Small enterprises."""
 
@@ -65,14 +71,45 @@ class ExampleTests(SynchronousTestCase):
         [problem] = problems("A-B 1, B-C 1")
         self.assertIn("has 3 sites; backups were checked for routes to 1 of them", problem)
 
+    def test_work(self) -> None:
+        """Each site costs its steps and links five times, and once more for each site that may fail; the
+        check ends when the limit is exceeded.
+        """
+        # Eight steps and eight links to each site, and five next sites on the way to it.
+        for limit, expected in ((159, 1), (160, 2), (319, 2), (320, 3), (1119, 7), (1120, None)):
+            self.patch(backups, "MOST_WORK", limit)
+            last = problems(ring(8))[-1]
+            if expected is None:
+                self.assertNotIn("backups were checked", last)
+            else:
+                self.assertEqual(
+                    last,
+                    f"the enterprise: has 8 sites; backups were checked for routes to {expected} of them",
+                )
+
     def test_bound(self) -> None:
         """Fifty links are reported, and the number of the rest."""
-        sites = [f"S{number:02}" for number in range(60)]
-        found = problems(
-            ", ".join(f"{one}-{two} 1" for one, two in zip(sites, [*sites[1:], "S00"], strict=True))
-        )
+        self.assertEqual([text for text in problems(ring(25)) if not text.startswith("link")], [])
+        found = problems(ring(26))
         self.assertEqual(len(found), 51)
-        self.assertRegex(found[-1], "the enterprise: has [0-9]+ more links that cannot be used as backups")
+        self.assertEqual(found[-1], "the enterprise: has 2 more links that cannot be used as backups")
+
+    def test_most_pairs_first(self) -> None:
+        """Links come first that would serve the most pairs of sites, whose number is told."""
+        found = problems("A-B 1, B-C 1, C-D 1, D-E 1, E-A 1, A-F 1, F-G 1, D-H 2")
+        self.assertEqual(
+            [
+                (text.split(":")[0], re.findall("and so for ([0-9]+) more pairs of sites;", text))
+                for text in found
+            ],
+            [
+                ("link C - D", ["2"]),
+                ("link A - B", ["1"]),
+                ("link D - E", []),
+                ("link A - E", []),
+                ("link B - C", []),
+            ],
+        )
 
 
 class AnyEnterpriseTests(SynchronousTestCase):
