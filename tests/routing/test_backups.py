@@ -56,6 +56,40 @@ class ExampleTests(SynchronousTestCase):
             " route",
         )
 
+    def test_further_on(self) -> None:
+        """The first link that leads no nearer may be behind others, and is then named for all that wait."""
+        self.assertEqual(
+            problems("S-F 2, F-T 1, C-F 1, D-T 2, C-D 1, S-C 5"),
+            [
+                "link C - D: cannot be used as a backup for messages from C to T while F is down: D is as far"
+                " from T (2) as C (2), so they wait, and so for 1 more pairs of sites; with a cost of 1 for"
+                " the link D - T they would use this route",
+                "link F - T: cannot be used as a backup for messages from F to D while C is down: T is as far"
+                " from D (2) as F (2), so they wait; with a cost of 1 for the link D - T they would use this"
+                " route",
+                "link T - D: cannot be used as a backup for messages from T to S while F is down: D is"
+                " farther from S (4) than T (3), so they wait; with a cost of 1 for the link S - C they would"
+                " use this route",
+            ],
+        )
+
+    def test_no_cost_that_helps(self) -> None:
+        """A cost is named only if messages would take the route with it."""
+        first, *_ = problems("B-A 4, C-A 2, D-C 3, E-B 1, E-C 2, D-E 1")
+        self.assertEqual(
+            first,
+            "link D - C: cannot be used as a backup for messages from D to B while E is down: C is farther"
+            " from B (3) than D (2), so they wait",
+        )
+
+    def test_where(self) -> None:
+        """The place of the link is told, if it is known."""
+        estate = Estate("Branch-North 1, Head-North 1, Branch-South 5")
+        estate.link("Head", "South", 1, "gHead gSouth", where="estate.toml:8")
+        self.assertEqual(
+            [problem.where for problem in find_unusable_backups(estate.sound())], ["estate.toml:8", ""]
+        )
+
     def test_nothing_to_say(self) -> None:
         """Usable backups, and sites that have none, are no problems."""
         for links in (

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.routing.next_hops import next_hops
 from msmq.routing.route_search import table_towards
-from msmq.routing.table import RoutingTable, routing_table
+from msmq.routing.table import EMPTY_TABLE, RoutingTable, routing_table, table_of_site
 from msmq.routing.topology import Topology
 from tests.routing.builders import Estate, guid, name, names
 
@@ -132,6 +132,26 @@ class SearchedRowsTests(SynchronousTestCase):
                 self.assertEqual(found.path(site), table.path(site))
                 self.assertEqual(found.rows, {each: table.rows[each] for each in found.rows})
 
+    def test_out_of_reach(self) -> None:
+        """For a site that no links lead to there are no rows, linked to others or not; nor for no site."""
+        estate = Estate("A-B 1, C-D 1")
+        estate.add_site(guid("E"), "E")
+        topology = estate.topology
+        for site in "CDEX":
+            found = table_towards(topology, guid("gA"), [guid(site)])
+            self.assertEqual((names(found.own_sites), found.rows), (["A"], {}))
+        for own in ("cA", "nobody"):
+            self.assertEqual(table_towards(topology, guid(own), [guid("B")]), EMPTY_TABLE)
+
+    def test_several_sites(self) -> None:
+        """There are rows for each of the sites, and for those on the way to them."""
+        topology = Estate("A-B 1, B-C 1, A-D 1, D-E 1, A-F 1").sound()
+        found = table_towards(topology, guid("gA"), [guid(site) for site in "CXE"])
+        table = routing_table(topology, guid("gA"))
+        self.assertEqual(found.rows, {guid(site): table.rows[guid(site)] for site in "ABCDE"})
+        own = table_towards(topology, guid("gA"), [guid("A")])
+        self.assertEqual(own.rows, {guid("A"): table.rows[guid("A")]})
+
     def test_few_sites_are_settled(self) -> None:
         """Between the ends of a chain with branches the branches are left out."""
         chain = [f"c{one:03}-c{one + 1:03} 1" for one in range(200)]
@@ -139,3 +159,38 @@ class SearchedRowsTests(SynchronousTestCase):
         found = table_towards(estate.sound(), guid("gc000"), [guid("c200")])
         self.assertEqual(len(found.rows), 201)
         self.assertEqual(found.rows[guid("c200")].cost, 200)
+
+
+class RowsTests(SynchronousTestCase):
+    """The rows of a table as a mapping."""
+
+    def test_membership(self) -> None:
+        """A site has a row if it can be reached; other sites, and what is no site, have none."""
+        rows = routing_table(Estate("A-B 1, B-C 1, D-E 1").topology, guid("gA")).rows
+        self.assertEqual([guid(site) in rows for site in "ABCDEX"], [True] * 3 + [False] * 3)
+        self.assertNotIn("A", rows)
+        self.assertEqual((len(rows), names(rows)), (3, ["A", "B", "C"]))
+        for site in "DX":
+            self.assertRaises(KeyError, rows.__getitem__, guid(site))
+            self.assertIsNone(rows.get(guid(site)))
+
+    def test_order(self) -> None:
+        """The rows are in the order of their costs, those of one cost in that of the identifiers."""
+        rows = routing_table(Estate("A-E 1, A-D 2, E-C 1, A-B 9").sound(), guid("gA")).rows
+        self.assertEqual(names(rows), ["A", "E", "C", "D", "B"])
+
+    def test_table_of_a_site(self) -> None:
+        """The table of one site alone begins there, whatever else its gates are gates of."""
+        estate = Estate("A-B 2 both gB, B-C 1, D-E 1", "A B C D E")
+        estate.machine("both", "A C", routing_server=True)
+        estate.link("B", "C", 1, "both")
+        topology = estate.topology
+        table = table_of_site(topology, guid("A"))
+        self.assertEqual(names(table.own_sites), ["A"])
+        self.assertEqual(
+            {name(site): (name(row.next_hop_site_id), row.cost) for site, row in table.rows.items()},
+            {"A": ("A", 0), "B": ("B", 2), "C": ("B", 3)},
+        )
+        self.assertEqual(names(routing_table(topology, guid("both")).own_sites), ["A", "C"])
+        unknown = table_of_site(topology, guid("X"))
+        self.assertEqual((unknown.own_sites, dict(unknown.rows)), ((), {}))
