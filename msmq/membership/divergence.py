@@ -10,16 +10,20 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 
 from msmq.errors import RemoteProtocolError
 from msmq.membership.objects import NO_KEYS, QueueManagerObject, QueueObject
 from msmq.membership.rights import (
-    ALLOWED_BY,
     CONTROL_ACCESS,
     DENYING,
     MESSAGE_RIGHTS,
+    PEEK,
+    RECEIVE,
+    RECEIVE_JOURNAL,
+    SEND,
     from_directory,
     is_untranslated,
     lists_rights,
@@ -27,7 +31,6 @@ from msmq.membership.rights import (
 )
 from msmq.membership.rights_change import message_entries
 from msmq.persistence.definition import QueuePrivacy
-from msmq.windows.access_masks import QUEUE_KIND
 from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.windows.security_descriptor_aces import Ace, AceFlags, Acl
 from msmq.windows.well_known_sids import ADMINISTRATORS, LOCAL_SYSTEM, domain_of, sid_text
@@ -183,6 +186,14 @@ def _shown(name: str, value: Any) -> str:
 
 # Lists
 
+_RIGHTS: Final[Mapping[UUID | None, str]] = {
+    RECEIVE: "receive",
+    PEEK: "peek",
+    SEND: "send",
+    RECEIVE_JOURNAL: "receive-journal",
+}
+"""Control access rights, as C{msmq access} names them."""
+
 
 def list_divergence(own: SecurityDescriptor, found: SecurityDescriptor) -> tuple[str, ...]:
     """Differences between the message rights in a queue's directory object and in the queue's access list.
@@ -216,7 +227,7 @@ def _bare(ace: Ace) -> Ace:
 def _rights_of_entries(entries: set[Ace]) -> list[tuple[str, str, str, bytes]]:
     rights = []
     for ace in sorted(entries, key=lambda each: (each.type in DENYING, each.sid, str(each.object_type))):
-        right = QUEUE_KIND.words_of(ALLOWED_BY[ace.object_type] if ace.object_type is not None else 0)[0]
+        right = _RIGHTS[ace.object_type]
         is_denial = ace.type in DENYING
         rights.append(("denies" if is_denial else "allows", "to", right, ace.sid))
     return rights

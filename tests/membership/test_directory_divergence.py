@@ -18,7 +18,7 @@ from msmq.membership.divergence import (
 )
 from msmq.membership.enumerations import OperatingSystemType
 from msmq.membership.objects import NO_KEYS, QueueManagerObject, QueueObject
-from msmq.membership.rights import SEND
+from msmq.membership.rights import PEEK, RECEIVE, RECEIVE_JOURNAL, SEND
 from msmq.persistence.definition import UNLIMITED, QueuePrivacy
 from msmq.structures.directory.public_key_blob import PublicKeyBlob
 from msmq.structures.directory.public_keys import BASE_PROVIDER, MqdsPublicKey, MqdsPublicKeys, ProviderType
@@ -230,6 +230,21 @@ class ListTests(SynchronousTestCase):
                 "the list of the queue denies peek to anonymous (S-1-5-7), and the directory does not",
             ),
         )
+
+    def test_each_right(self) -> None:
+        """Each right to messages is told by its name, denials after what is allowed, and by account."""
+        rights = ((RECEIVE, "receive"), (PEEK, "peek"), (SEND, "send"), (RECEIVE_JOURNAL, "receive-journal"))
+        unlisted = "and the list of the queue does not"
+        for right, word in rights:
+            found = parse_sddl(f"D:(OD;;CR;{right};;WD)(OA;;CR;{right};;BU)(OA;;CR;{right};;WD)")
+            self.assertEqual(
+                list_divergence(parse_sddl("D:"), found),
+                (
+                    f"the directory allows {word} to everyone (S-1-1-0), {unlisted}",
+                    f"the directory allows {word} to users (S-1-5-32-545), {unlisted}",
+                    f"the directory denies {word} to everyone (S-1-1-0), {unlisted}",
+                ),
+            )
 
     def test_entries_without_a_right(self) -> None:
         """An entry for every right is told unless it is inherited or an administrator's; a denial, and an
