@@ -9,8 +9,8 @@ from uuid import UUID
 import attrs
 
 from msmq.membership.attributes import directory_attributes
-from msmq.membership.enumerations import QueueManagerState
-from msmq.membership.initialization import Provisioning
+from msmq.membership.enumerations import DirectoryOperationResult, QueueManagerState
+from msmq.membership.initialization import Provisioning, initialize
 from msmq.membership.local import QUEUE_MANAGER, HostIdentity, KnownSite
 from msmq.membership.objects import (
     EnterpriseObject,
@@ -20,6 +20,7 @@ from msmq.membership.objects import (
 from msmq.membership.queries import equals
 from msmq.membership.requests import (
     AskDirectory,
+    Outcome,
     Procedure,
     QueueManagerChanged,
     ReadObject,
@@ -29,7 +30,18 @@ from msmq.membership.timers import DirectoryTimer, DirectoryTimes
 from msmq.membership.upkeep import expire
 from msmq.persistence.changes import Change
 from msmq.structures.status import Status
-from tests.membership.directory_builders import ALPHA, ENTERPRISE, SITE
+from tests.membership.directory_builders import (
+    ALPHA,
+    DISCONNECTED,
+    ENTERPRISE,
+    FAILED,
+    NOW,
+    SITE,
+    access,
+    found,
+    play,
+    replies,
+)
 from tests.membership.directory_machine import (
     HOST,
     IN_LONDON,
@@ -225,6 +237,34 @@ class IntegratedTests(MachineTestCase):
         assert reference is not None
         self.assertTrue(reference.non_ldap_capable_queue_manager_notification)
 
+    def test_enterprise_that_cannot_be_read_whole(self) -> None:
+        """Whether others are notified counts also if the rest of the enterprise cannot be read: they are,
+        unless the enterprise says otherwise.
+        """
+        unset = Outcome(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND)
+        silenced = EnterpriseObject(non_ldap_capable_queue_manager_notification=False)
+        for answer, expected in (
+            (unset, True),
+            (found(EnterpriseObject(), [NOTIFICATION]), True),
+            (
+                found(silenced, [NOTIFICATION]),
+                False,
+            ),
+        ):
+            machine = access()
+            play(initialize(machine, HOST, NOW), replies(found(ALPHA), answer, FAILED))
+            reference = machine.local.enterprise_reference
+            assert reference is not None
+            self.assertIs(reference.non_ldap_capable_queue_manager_notification, expected)
+            self.assertIs(machine.local.queue_manager_state, QueueManagerState.READY)
+
+    def test_enterprise_of_before(self) -> None:
+        """While the directory is away the enterprise of before stays."""
+        machine = access()
+        known = machine.local.enterprise_reference = EnterpriseObject(name="ours")
+        play(initialize(machine, HOST, NOW), replies(found(ALPHA), DISCONNECTED))
+        self.assertIs(machine.local.enterprise_reference, known)
+
     def test_no_enterprise(self) -> None:
         """MQDMPR-3.1.3-26: what the directory has to know and does not is an error; nothing runs then."""
         self.directory.add(IN_LONDON)
@@ -350,6 +390,39 @@ class OfflineStartTests(MachineTestCase):
         assert local.enterprise_reference is not None
         self.assertEqual(local.enterprise_reference.identifier, ENTERPRISE)
         self.assertIn(QUEUE_MANAGER, self.machine.state)
+        self.assertFalse(self.machine.access.timers.is_running(DirectoryTimer.DIRECTORY_ONLINE))
+        again = self.machine.start().local
+        self.assertEqual(again.enterprise_reference, local.enterprise_reference)
+        self.assertEqual(again.object, local.object)
+
+    def test_second_start(self) -> None:
+        """A start asks the directory even if it was away before."""
+        self.machine.start(integrated=True)
+        self.furnish()
+        self.directory.is_connected = False
+        self.assertTrue(self.initialize().directory_offline)
+        self.directory.is_connected = True
+        local = self.initialize()
+        self.assertFalse(local.directory_offline)
+        self.assertEqual(set(local.sites), {SITE})
+
+    def test_store_fails_when_it_is_back(self) -> None:
+        """A queue manager whose new identity cannot be stored remains what it was, and offline."""
+        self.machine.start(integrated=True)
+        self.directory.is_connected = False
+        local = self.initialize(provisioning=Provisioning())
+        held = local.object
+        self.directory.is_connected = True
+        self.furnish(attrs.evolve(IN_LONDON, queue_manager_quota=77))
+        self.machine.failing = Store
+        self.machine.clock.advance(60)
+        [procedure] = expire(self.machine.access, HOST, self.machine.clock.now())
+        self.fails(procedure)
+        self.assertEqual((local.directory_offline, local.object), (True, held))
+        self.machine.failing = None
+        self.machine.clock.advance(60)
+        self.expire()
+        self.assertEqual((local.directory_offline, local.object.queue_manager_quota), (False, 77))
 
     def test_provisioning_is_refused(self) -> None:
         """A directory that refuses the queue manager when it is back is asked again; nothing is stored."""

@@ -15,6 +15,7 @@ from msmq.membership.access import DirectoryAccess
 from msmq.membership.names import (
     MOST_ELEMENTS,
     QueuePath,
+    UnresolvedList,
     expand_format_name,
     get_queue_path,
     read_machine_sid,
@@ -213,6 +214,18 @@ class ExpandFormatNameTests(SynchronousTestCase):
         ):
             detail = self.refused(names, dict(members), unsupported)
             self.assertIn("ObjectNotFound", detail)
+
+    def test_why_a_list_is_not_resolved(self) -> None:
+        """The error says what the directory does, and whether it is away."""
+        for outcome, detail, is_away in (
+            (NOT_FOUND, "nowhere (ObjectNotFound)", False),
+            (DISCONNECTED, "cut (DirectoryNotConnected)", True),
+            (attrs.evolve(FAILED, detail=""), "the directory does not say why (GenericError)", False),
+        ):
+            procedure = expand_format_name(access(), [LISTS[0]])
+            error = self.assertRaises(UnresolvedList, play, procedure, replies(outcome))
+            self.assertEqual(error.detail, f"{LISTS[0]} cannot be resolved: {detail}")
+            self.assertIs(error.is_away, is_away)
 
     def test_no_members(self) -> None:
         """A list without members stands for nothing, and that is refused."""

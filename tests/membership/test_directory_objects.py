@@ -23,7 +23,7 @@ from msmq.membership.enumerations import (
     QueueScope,
     status_of,
 )
-from msmq.membership.object_json import from_json, pack_object, to_json, unpack_object
+from msmq.membership.object_json import StateDamaged, from_json, pack_object, to_json, unpack_object
 from msmq.membership.objects import (
     DIRECTORY_OBJECT_TYPES,
     ConnectedNetworkObject,
@@ -370,6 +370,7 @@ class EntryTests(SynchronousTestCase):
         queue = QueueObject(identifier=UUID(int=1), label="orders", quota=7)
         whole = DirectoryEntry.holding(queue)
         self.assertEqual((whole["label"], whole["quota"], whole["type"]), ("orders", 7, NULL_GUID))
+        self.assertIs(whole.only(None), whole)
         part = whole.only(("label",))
         self.assertEqual(part["label"], "orders")
         self.assertRaises(LocalProtocolError, part.__getitem__, "quota")
@@ -391,6 +392,7 @@ class EntryTests(SynchronousTestCase):
             lambda: entry["queue_type"],
             lambda: entry.only(("colour",)),
             lambda: DirectoryEntry.holding(QueueObject(), ("scope",)),
+            lambda: DirectoryEntry.holding(QueueObject(), ("colour",)),
         ):
             self.assertRaises(LocalProtocolError, call)
 
@@ -407,6 +409,14 @@ class KeepingTests(SynchronousTestCase):
         """An object comes back as it was."""
         packed = from_json("x", to_json(pack_object(kept)))
         self.assertEqual(unpack_object(type(kept), packed), kept)
+
+    def test_json(self) -> None:
+        """The same values are the same bytes in any order; what is no JSON is damage with a name."""
+        self.assertEqual(to_json({"b": [1], "a": None}), b'{"a":null,"b":[1]}')
+        for damaged in (b"{", b"", b"\xff"):
+            error = self.assertRaises(StateDamaged, from_json, "the name", damaged)
+            self.assertEqual(error.name, "the name")
+            self.assertIn("the stored value the name is damaged: ", str(error))
 
     def test_missing_attribute(self) -> None:
         """An attribute that an earlier version did not store has its default."""
