@@ -273,6 +273,8 @@ class ListTests(SynchronousTestCase):
             ]
             self.assertEqual(len(told), is_told, entry)
         self.assertEqual(list_divergence(parse_sddl("D:"), SecurityDescriptor()), ())
+        # A right of the queue that no directory has is no difference.
+        self.assertEqual(list_divergence(parse_sddl("D:(A;;0x1;;;WD)"), parse_sddl("D:")), ())
 
     def test_many_differences_are_limited(self) -> None:
         """The first of very many differences are reported."""

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.membership.attribute_kinds import CERTIFICATES, GUID, PUBLIC_KEYS, kind_of
+from msmq.membership.attribute_kinds import BYTES, CERTIFICATES, GUID, PUBLIC_KEYS, kind_of
 from msmq.membership.enumerations import QueueScope
 from msmq.structures.directory.public_keys import MqdsPublicKeys
 from msmq.structures.directory.user_sign_certs import MqUserSignCerts
@@ -69,6 +69,7 @@ class KindTests(SynchronousTestCase):
             (CERTIFICATES, "AAAA"),
             (CERTIFICATES, "?"),
             (GUID, "x"),
+            (BYTES, "?"),
             (kind_of(QueueScope), "Galaxy"),
         ):
             self.assertRaises(ValueError, kind.unpack, packed)

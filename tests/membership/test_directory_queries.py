@@ -112,6 +112,13 @@ class SortTests(SynchronousTestCase):
         self.assertEqual(self.order(SortOrder(2), SortOrder(1, ascending=False)), [4, 2, 1, 3])
         self.assertEqual(self.order(SortOrder(2, ascending=False), SortOrder(0)), [1, 3, 2, 4])
 
+    def test_no_priority(self) -> None:
+        """An attribute without a priority does not sort, not even where nothing else decides."""
+        found = select(self.queues[::-1], (), ("identifier", "quota"), (SortOrder(0), SortOrder(1)))
+        self.assertEqual([entry["identifier"].int for entry in found], [3, 2, 4, 1])
+        found = select(self.queues[::-1], (), ("identifier",), (SortOrder(0),))
+        self.assertEqual([entry["identifier"].int for entry in found], [4, 3, 2, 1])
+
     def test_same_priority(self) -> None:
         """Of two sort keys with the same priority the first one takes precedence."""
         self.assertEqual(self.order(SortOrder(1), SortOrder(1)), [4, 2, 3, 1])
@@ -161,6 +168,12 @@ class MeaninglessQueryTests(SynchronousTestCase):
                 LocalProtocolError, check_query, QueueObject, filters, attributes, order
             )
             self.assertIn(problem, str(error))
+
+    def test_allowed(self) -> None:
+        """Attributes may be read without an order, or with one for each."""
+        check_query(QueueObject, [], ("label", "quota"))
+        check_query(QueueObject, [], ("label", "quota"), (SortOrder(), SortOrder(1)))
+        check_query(QueueObject, [], None)
 
     def test_member_of_a_list(self) -> None:
         """A list is compared with a member, not with a list."""
