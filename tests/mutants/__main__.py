@@ -25,6 +25,7 @@ CORES = {
     "msmq/transfer": "tests.transfer",
     "msmq/routing": "tests.routing",
     "msmq/discovery": "tests.discovery",
+    "msmq/membership": "tests.membership",
 }
 """The cores, and the tests of each."""
 
