@@ -82,6 +82,16 @@ class ExampleTests(SynchronousTestCase):
             " from B (3) than D (2), so they wait",
         )
 
+    def test_cost_that_helps_where_they_wait(self) -> None:
+        """A cost that opens the way from the next site alone is not named."""
+        first, *_ = problems("B-A 5, C-B 1, D-B 1, E-C 1, F-B 2, F-E 9")
+        self.assertEqual(
+            first,
+            "link E - F: cannot be used as a backup for messages from E to A while C is down: F is as far"
+            " from A (7) as E (7), so they wait, and so for 2 more pairs of sites; with a cost of 1 for the"
+            " link F - B they would use this route",
+        )
+
     def test_where(self) -> None:
         """The place of the link is told, if it is known."""
         estate = Estate("Branch-North 1, Head-North 1, Branch-South 5")
