@@ -200,7 +200,11 @@ class ExpandFormatNameTests(SynchronousTestCase):
         self.assertEqual(self.expand(names), "DIRECT=OS:A\\q,DIRECT=OS:b\\q,DIRECT=OS:c\\q")
 
     def test_one_is_left(self) -> None:
-        """MQDMPR-3.1.7.3.8-05: what comes to one queue is the name of that queue."""
+        """MQDMPR-3.1.7.3.8-05: what comes to one queue is the name of that queue, whatever can be done
+        with it.
+        """
+        journal = parse_format_name(f"{QUEUES[0]};JOURNAL")
+        self.assertEqual(self.expand(str(LISTS[0]), {LISTS[0]: (journal, journal)}), str(journal))
         self.assertEqual(self.expand(str(LISTS[0]), {LISTS[0]: (QUEUES[0],)}), str(QUEUES[0]))
         self.assertEqual(self.expand("DIRECT=OS:h\\q,DIRECT=OS:H\\Q"), "DIRECT=OS:h\\q")
 
