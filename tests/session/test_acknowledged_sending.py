@@ -133,6 +133,84 @@ class SendingTests(SynchronousTestCase):
         driven.advance(60)
         self.assertEqual(driven.session.capacity, 10)
 
+    def test_acknowledgements_in_one_chunk_are_one_effect(self) -> None:
+        """What is forgotten by two of them comes together, before one notice of the open window."""
+        driven = open_initiator()
+        driven.send(*(user_packet(b"%d" % number) for number in range(3)))
+        driven.receive(session_ack(session_header(received=1)) + session_ack(session_header(received=2)))
+        forgotten, opened = driven.effects
+        assert isinstance(forgotten, Acknowledged)
+        self.assertEqual(
+            [message.packet for message in forgotten.messages], [user_packet(b"0"), user_packet(b"1")]
+        )
+        self.assertEqual(opened, WindowOpened())
+
+    def test_names_in_one_chunk_are_one_effect(self) -> None:
+        """Messages that were counted before, and are named by two acknowledgements, leave together."""
+        driven = open_initiator()
+        packets = [user_packet(b"%d" % number, recoverable=True) for number in range(3)]
+        driven.send(*packets)
+        driven.receive(session_ack(session_header(received=3)))
+        driven.effects.clear()
+        driven.receive(
+            session_ack(session_header(received=3, recoverable_base=1, recoverable_flags=1))
+            + session_ack(session_header(received=3, recoverable_base=2, recoverable_flags=0b11))
+        )
+        [forgotten] = driven.effects
+        assert isinstance(forgotten, Acknowledged)
+        self.assertEqual([message.packet for message in forgotten.messages], packets)
+
+    def test_an_old_acknowledgement_changes_nothing(self) -> None:
+        """A count below the last one, by as much as half of the range, acknowledges nothing; one above what
+        was sent closes the session, by up to the other half.
+        """
+        for received in (1, 0, 2 + 0x8000):
+            driven = open_initiator()
+            driven.send(*(user_packet(b"%d" % number) for number in range(4)))
+            driven.receive(session_ack(session_header(received=2)))
+            driven.effects.clear()
+            driven.receive(session_ack(session_header(received=received)))
+            self.assertEqual(driven.effects, [], received)
+            self.assertEqual(driven.session.statistics.unacknowledged, 2)
+        for received in (5, 2 + 0x7FFF):
+            driven = open_initiator()
+            driven.send(*(user_packet(b"%d" % number) for number in range(4)))
+            driven.receive(session_ack(session_header(received=2)))
+            driven.receive(session_ack(session_header(received=received)))
+            self.assertEqual(driven.close_reason, CloseReason.BAD_ACKNOWLEDGEMENT, received)
+
+    def test_a_wider_window_is_said_once_it_helps(self) -> None:
+        """Without a count, the window is said to be open if there was no room before and there is now."""
+        for before, after, is_said in ((1, 4, True), (1, 1, False), (2, 2, False), (2, 64, False)):
+            driven = open_initiator(window_size=before)
+            driven.send(user_packet())
+            driven.receive(session_ack(session_header(window_size=after)))
+            self.assertEqual(driven.take(WindowOpened), [WindowOpened()] if is_said else [], (before, after))
+            self.assertEqual(driven.session.capacity, after - 1)
+
+    def test_a_window_grows_by_itself_only_from_one(self) -> None:
+        """Each doubling opens it; when it is whole, or the peer says another one, that ends."""
+        driven = open_initiator()
+        driven.receive(session_ack(session_header(window_size=1)))
+        driven.advance(29.9)
+        self.assertEqual(driven.take(WindowOpened), [])
+        driven.advance(299)
+        self.assertEqual(driven.take(WindowOpened), [WindowOpened()] * 6)
+        driven = open_initiator()
+        driven.receive(session_ack(session_header(window_size=1)))
+        driven.advance(20)
+        driven.receive(session_ack(session_header(window_size=10)))
+        driven.advance(100)
+        self.assertEqual((driven.session.capacity, driven.take(WindowOpened)), (10, []))
+
+    def test_a_whole_window_ends_its_recovery(self) -> None:
+        """No timer runs but that of an idle session, the first expiry of which is not reached yet."""
+        driven = open_initiator(settings=SessionSettings(session_cleanup=1000))
+        driven.receive(session_ack(session_header(window_size=1)))
+        driven.advance(180)
+        self.assertEqual(driven.session.capacity, 64)
+        self.assertEqual(driven.session.deadline, driven.now.monotonic - 180 + 1000)
+
     def test_our_window_when_memory_is_short(self) -> None:
         """It is 1 at once, and doubles every thirty seconds up to the one that was configured.
 
@@ -337,6 +415,18 @@ class AckWaitTests(SynchronousTestCase):
         driven.advance(250)
         self.assertIsNone(driven.close_reason)
         self.assertEqual(driven.written, b"")
+
+    def test_a_complete_acknowledgement_does_not_restart_the_timer(self) -> None:
+        """The period in which it came ends as it would have, and a later message gives one more."""
+        driven = open_initiator(direct=False)
+        driven.send(user_packet())
+        driven.advance(15)
+        driven.receive(session_ack(session_header(received=1)))
+        driven.send(user_packet())
+        driven.advance(24.9)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(0.1)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
 
     def test_only_the_first_message_arms_the_timer(self) -> None:
         """A later message does not move the deadline of an earlier one (MQQB-3.1.7.1.3-09)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
@@ -15,16 +17,26 @@ from msmq.session.effects import (
     Reconnect,
 )
 from msmq.session.outgoing import OutgoingPacket
+from msmq.session.session import Session
 from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
 from tests.session.support import (
+    ALPHA,
+    BETA,
+    START,
     Driven,
+    establish,
     open_acceptor,
     open_initiator,
+    parameters,
     session_ack,
     session_header,
     user_packet,
 )
+
+
+class WeaklyKnown(OutgoingPacket):
+    """A message that can be referred to weakly."""
 
 
 def returned(driven: Driven) -> list[bytes]:
@@ -76,6 +88,44 @@ class ClosingTests(SynchronousTestCase):
         driven.receive(session_ack(session_header(received=2)))
         driven.perform(driven.session.connection_lost(driven.now))
         self.assertEqual(returned(driven), [user_packet(b"2", recoverable=True), user_packet(b"3")])
+
+    def test_a_message_that_was_named_early_does_not_come_back(self) -> None:
+        """Of messages that the peer has not counted, those that it has named as stored are not sent again."""
+        driven = open_initiator()
+        packets = [user_packet(b"%d" % number, recoverable=True) for number in (1, 2)]
+        driven.send(*packets, user_packet(b"3"))
+        driven.receive(session_ack(session_header(received=0, recoverable_base=2, recoverable_flags=1)))
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertEqual(returned(driven), [packets[0], user_packet(b"3")])
+
+    def test_an_ended_session_keeps_nothing(self) -> None:
+        """Its messages and the callback of its owner are free, and none of them counts as unacknowledged."""
+
+        class Owner:
+            """Accepts sessions."""
+
+            def accepts(self) -> bool:
+                """Whether a session may open."""
+                return True
+
+        owner, message = Owner(), WeaklyKnown(user_packet(recoverable=True))
+        session = Session(BETA, SessionSettings(), is_initiator=False, accepts=owner.accepts)
+        session.accepted(START)
+        session.receive([(establish(ALPHA), None), (parameters(), None)], START)
+        session.send([message], START)
+        self.assertEqual(session.statistics.unacknowledged, 1)
+        session.close(CloseReason.STOPPED, START)
+        self.assertEqual(session.statistics.unacknowledged, 0)
+        known = ref(owner), ref(message)
+        del owner, message
+        self.assertEqual([each() for each in known], [None, None])
+
+    def test_unacknowledged_messages_alone_are_reason_to_dial(self) -> None:
+        """They return to their queues, which have no others, while the session closes."""
+        driven = open_initiator()
+        driven.send(user_packet())
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertEqual(driven.session.state, SessionState.WAITING_RECONNECT)
 
     def test_an_initiator_with_messages_dials_again(self) -> None:
         """With messages left it waits five seconds and asks for a new connection.
@@ -143,6 +193,8 @@ class ClosingTests(SynchronousTestCase):
         driven = open_initiator(backlog=True)
         driven.perform(driven.session.connection_lost(driven.now))
         driven.perform(driven.session.close(CloseReason.STOPPED, driven.now))
+        self.assertEqual(driven.session.state, SessionState.CLOSED)
+        self.assertIsNone(driven.session.deadline)
         driven.advance(60)
         self.assertEqual(driven.take(Reconnect), [])
 

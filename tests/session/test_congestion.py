@@ -55,6 +55,17 @@ class CongestionTests(SynchronousTestCase):
         session.advance(10)
         self.assertEqual(acks(session.take_written()), [(1, 0, 0, 0, 0, 64)])
 
+    def test_each_congestion_is_made_up_for_once(self) -> None:
+        """The end of another one, in which nothing became due, sends nothing."""
+        session = open_acceptor(window_size=2)
+        session.session.congested()
+        session.receive(user_packet())
+        session.perform(session.session.congestion_ended(session.now))
+        self.assertEqual(acks(session.take_written()), [(1, 0, 0, 0, 0, 64)])
+        session.session.congested()
+        session.perform(session.session.congestion_ended(session.now))
+        self.assertEqual(session.written, b"")
+
     def test_a_timer_that_expired_meanwhile_is_made_up_for(self) -> None:
         """The acknowledgement that was due after half of AckTimeout follows."""
         session = open_acceptor()

@@ -16,6 +16,7 @@ from msmq.wire.addresses import AddressSet
 
 NOW = Moment(1000.0, 1_700_000_000.0)
 PEER = "192.0.2.7"
+REFUSED = ConnectionRefusal.CONNECTIONS
 
 
 class DoorkeeperTests(SynchronousTestCase):
@@ -99,3 +100,40 @@ class DoorkeeperTests(SynchronousTestCase):
         )
         self.assertLess(PEERS_REMEMBERED, len(hosts))
         self.assertEqual(door.refused_peers()[0].address, hosts[-1])
+
+    def test_the_oldest_host_is_forgotten_first(self) -> None:
+        """The last C{PEERS_REMEMBERED} hosts have their rates and refusals; the one that was not heard of for
+        longest is forgotten for a new one.
+        """
+        door = ConnectionLimits(1, 1000)
+        other = "192.0.2.8"
+        hosts = [
+            PEER,
+            other,
+            *(f"10.1.{number >> 8}.{number & 255}" for number in range(PEERS_REMEMBERED - 2)),
+        ]
+        for host in hosts:
+            self.assertIsNone(door.check(host, 0, NOW))
+            self.assertTrue(door.note(host, ConnectionRefusal.RATE, NOW))
+        self.assertIs(door.check(PEER, 0, NOW), ConnectionRefusal.RATE)
+        self.assertFalse(door.note(PEER, ConnectionRefusal.RATE, NOW))
+        door.check("192.0.2.9", 0, NOW)
+        door.note("192.0.2.9", ConnectionRefusal.RATE, NOW)
+        self.assertIs(door.check(PEER, 0, NOW), ConnectionRefusal.RATE)
+        self.assertFalse(door.note(PEER, ConnectionRefusal.RATE, NOW))
+        self.assertIsNone(door.check(other, 0, NOW))
+        self.assertTrue(door.note(other, ConnectionRefusal.RATE, NOW))
+
+    def test_other_limits(self) -> None:
+        """They apply from the next connection on, and a host has its whole new rate; refusals stay."""
+        door = ConnectionLimits(5, 3)
+        self.assertEqual(self.let_in(door, 10), 5)
+        door.note(PEER, ConnectionRefusal.RATE, NOW)
+        door.configure(2, 4, AddressSet.of([PEER]))
+        self.assertEqual(self.let_in(door, 10), 2)
+        self.assertEqual([door.check(PEER, number, NOW.later(1)) for number in (3, 4)], [None, REFUSED])
+        self.assertIs(door.check("192.0.2.8", 0, NOW), ConnectionRefusal.NOT_ALLOWED)
+        self.assertEqual(len(door.refused_peers()), 1)
+        door.configure(0, 1, None)
+        self.assertIsNone(door.check("192.0.2.8", 0, NOW))
+        self.assertIs(door.check(PEER, 1, NOW), REFUSED)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.effects import Closed, CloseReason
+from msmq.session.effects import Closed, CloseReason, Deliver
+from msmq.session.packet_counts import KindCounts
+from msmq.session.state import SessionState
 from tests.session.support import (
     Driven,
     acks,
@@ -104,6 +106,60 @@ class SentPacketTests(SynchronousTestCase):
         self.assertEqual(sent.session_ack, 2)
         driven.advance(1)
         self.assertEqual(sent.session_ack, 3)
+
+    def test_handshake(self) -> None:
+        """Each side sends one packet of either kind and receives one, and none of another."""
+        sides = Driven(is_initiator=True), Driven(is_initiator=False)
+        initiator, acceptor = sides
+        acceptor.perform(acceptor.session.accepted(acceptor.now))
+        initiator.perform(initiator.session.connected(initiator.now))
+        self.assertEqual(initiator.counts.sent, KindCounts(establish_connection=1))
+        acceptor.receive(initiator.take_written())
+        initiator.receive(acceptor.take_written())
+        self.assertEqual(initiator.counts.sent, KindCounts(establish_connection=1, connection_parameters=1))
+        acceptor.receive(initiator.take_written())
+        initiator.receive(acceptor.take_written())
+        for each in sides:
+            self.assertIs(each.session.state, SessionState.OPEN)
+            self.assertEqual(each.counts.sent, KindCounts(establish_connection=1, connection_parameters=1))
+            self.assertEqual(each.counts.received, each.counts.sent)
+
+    def test_user_messages(self) -> None:
+        """Those of both directions are counted, and recoverable ones once more, whether they come together or
+        one by one, all alike or not, with a SessionHeader or without.
+        """
+        express, recoverable = user_packet(b"express"), user_packet(b"kept", recoverable=True)
+        with_header = user_packet(recoverable=True, header=session_header(sent=4, recoverable_sent=2))
+        for chunks, total, kept in (
+            ([express + recoverable + express], 3, 1),
+            ([recoverable, recoverable + express], 3, 2),
+            ([express + recoverable + express + with_header + recoverable], 5, 3),
+            ([recoverable * 4], 4, 4),
+        ):
+            driven = open_acceptor()
+            for chunk in chunks:
+                driven.receive(chunk)
+            self.assertIsNone(driven.close_reason)
+            statistics = driven.session.statistics
+            self.assertEqual((statistics.received, statistics.recoverable_received), (total, kept))
+            self.assertEqual(driven.counts.received.user_message, total)
+            self.assertEqual(driven.counts.recoverable_received, kept)
+            first = [each.first_recoverable for each in driven.effects if isinstance(each, Deliver)]
+            self.assertEqual(first[0], 1)
+            driven.send(express, recoverable, recoverable, express)
+            driven.send(recoverable)
+            self.assertEqual(driven.counts.sent.user_message, 5)
+            self.assertEqual(driven.counts.recoverable_sent, 3)
+
+    def test_numbers_go_on_behind_a_header(self) -> None:
+        """A message that carries a SessionHeader ends a delivery; the next begins with the next number."""
+        driven = open_acceptor()
+        carrier = user_packet(recoverable=True, header=session_header(sent=1, recoverable_sent=1))
+        driven.receive(carrier + user_packet() + user_packet(recoverable=True) * 2)
+        deliveries = [each for each in driven.effects if isinstance(each, Deliver)]
+        self.assertEqual(
+            [(len(each.messages), each.first_recoverable) for each in deliveries], [(1, 1), (3, 2)]
+        )
 
 
 class RewrittenStreamTests(SynchronousTestCase):

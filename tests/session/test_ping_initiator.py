@@ -113,6 +113,17 @@ class WaitingTests(SynchronousTestCase):
         self.assertEqual(pings.expire(at(1.0)), [PingEnded(request.cookie, HOST, False, None, 1.0)])
         self.assertIsNone(pings.deadline())
 
+    def test_another_timer(self) -> None:
+        """It applies to later requests, and requests that wait keep theirs."""
+        pings = initiator()
+        pings.ask(HOST, START)
+        pings.configure(SessionSettings(ping_response=5.0, is_server=True))
+        later = pings.ask(HOST, START)
+        self.assertEqual(later.deadline, START.monotonic + 5.0)
+        self.assertFalse(Ping.from_bytes(later.datagram).is_workstation)
+        self.assertEqual(len(pings.expire(at(4.9))), 1)
+        self.assertEqual(len(pings.expire(at(5.0))), 1)
+
     def test_refusal_returns_at_once_and_stops_the_timer(self) -> None:
         """MQQB-3.1.7.6-04: RF=1 is FALSE at once; RF=0 would be TRUE; the timer is cancelled by either."""
         for is_refused in (True, False):

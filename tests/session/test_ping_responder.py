@@ -184,6 +184,43 @@ class RateTests(SynchronousTestCase):
         """The half of one is still one."""
         self.assertEqual(self.count(responder(1), [HOST] * 3, START), 1)
 
+    def test_half_of_a_small_rate(self) -> None:
+        """It is rounded down, and is at least one."""
+        for rate, of_one_host in ((1, 1), (2, 1), (3, 1), (4, 2), (5, 2)):
+            self.assertEqual(self.count(responder(rate), [HOST] * 9, START), of_one_host, rate)
+
+    def test_another_rate(self) -> None:
+        """It applies at once to hosts that are known as well, which begin with a full second of it."""
+        pings = responder(20)
+        self.assertEqual(self.count(pings, [HOST] * 30, START), 10)
+        pings.configure(SessionSettings(pings_per_second=4))
+        self.assertEqual(self.count(pings, [HOST] * 30, START, 100), 2)
+        self.assertEqual(self.count(pings, ["10.0.0.10"] * 30, START, 200), 2)
+        self.assertEqual(self.count(pings, ["10.0.0.11"] * 30, START, 300), 0)
+
+    def test_the_oldest_source_is_forgotten_first(self) -> None:
+        """The last C{SOURCES_REMEMBERED} hosts have their rates, counted by when each asked last."""
+        pings = responder(2)
+        other = "10.0.0.10"
+        others = [f"10.1.{number >> 8}.{number & 255}" for number in range(SOURCES_REMEMBERED - 2)]
+        self.count(pings, [HOST, other, *others], START)
+        self.assertIs(pings.answer(request(9), HOST, PORT, START), Ignored.SOURCE_RATE)
+        self.assertIs(pings.answer(request(9), "10.0.0.11", PORT, START), Ignored.RATE)
+        self.assertIs(pings.answer(request(9), HOST, PORT, START), Ignored.SOURCE_RATE)
+        self.assertIs(pings.answer(request(9), other, PORT, START), Ignored.RATE)
+
+    def test_the_oldest_cookie_is_forgotten_first(self) -> None:
+        """The last C{COOKIES_REMEMBERED} are counted, by when each came last."""
+        pings = responder(100_000)
+        for cookie in (1, 2):
+            for _ in range(REPEATS_ANSWERED):
+                self.assertIsInstance(pings.answer(request(cookie), HOST, PORT, START), PingAnswer)
+        self.count(pings, [HOST] * (COOKIES_REMEMBERED - 2), START, 3)
+        self.assertIs(pings.answer(request(1), HOST, PORT, START), Ignored.REPEATED)
+        self.assertIsInstance(pings.answer(request(0), HOST, PORT, START), PingAnswer)
+        self.assertIs(pings.answer(request(1), HOST, PORT, START), Ignored.REPEATED)
+        self.assertIsInstance(pings.answer(request(2), HOST, PORT, START), PingAnswer)
+
     def test_memory_is_bounded(self) -> None:
         """More sources and cookies than are remembered, and the responder still answers."""
         many = max(SOURCES_REMEMBERED, COOKIES_REMEMBERED) * 2

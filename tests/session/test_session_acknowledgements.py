@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.session.effects import Acknowledged, Closed, CloseReason, Deliver, WindowOpened
+from msmq.errors import LocalProtocolError
+from msmq.session.effects import Acknowledged, Closed, CloseReason, Deliver, Transmit, WindowOpened
+from msmq.session.outgoing import OutgoingPacket
 from msmq.session.state import MOST_UNNAMED_BYTES
 from msmq.settings import SessionSettings
 from tests.session.support import (
@@ -70,6 +72,70 @@ class AcknowledgingTests(SynchronousTestCase):
         self.assertEqual(driven.written, b"")
         driven.receive(user_packet())
         self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 0, 0, 64)])
+
+    def test_a_batch_is_acknowledged_where_that_is_due(self) -> None:
+        """Messages that come together are split there: what came before them counts, and a window of 1 gets
+        an acknowledgement for each.
+        """
+        for window, first, batch, counts in (
+            (4, 1, 3, [2, 4]),
+            (6, 1, 4, [3]),
+            (1, 0, 3, [1, 2, 3]),
+            (2, 0, 2, [1, 2]),
+            (8, 3, 9, [4, 8, 12]),
+        ):
+            driven = open_acceptor(window_size=window)
+            if first:
+                driven.receive(user_packet() * first)
+            driven.receive(user_packet() * batch)
+            self.assertEqual([ack[0] for ack in acks(driven.take_written())], counts, window)
+            self.assertEqual(len(driven.bodies), first + batch)
+
+    def test_an_acknowledgement_is_awaited(self) -> None:
+        """The peer may wait for it with a full window; it need not wait for a message."""
+        driven = open_acceptor(window_size=2)
+        effects = driven.session.receive([(user_packet(), None)], driven.now)
+        self.assertEqual([each.is_awaited for each in effects if isinstance(each, Transmit)], [True])
+        effects = driven.session.send([OutgoingPacket(user_packet())], driven.now)
+        self.assertEqual([each.is_awaited for each in effects if isinstance(each, Transmit)], [False])
+
+    def test_an_acknowledgement_stops_the_timer(self) -> None:
+        """A message after it has the whole time again."""
+        driven = open_acceptor(window_size=4)
+        driven.receive(user_packet())
+        driven.advance(5)
+        driven.receive(user_packet())
+        self.assertEqual([ack[0] for ack in acks(driven.take_written())], [2])
+        driven.advance(1)
+        driven.receive(user_packet())
+        driven.advance(9.9)
+        self.assertEqual(driven.take_written(), b"")
+        driven.advance(0.1)
+        self.assertEqual([ack[0] for ack in acks(driven.take_written())], [3])
+
+    def test_only_an_arrived_message_can_be_stored(self) -> None:
+        """A higher number is the caller's mistake, and names nothing."""
+        driven = open_acceptor()
+        driven.receive(user_packet(recoverable=True) * 2)
+        error = self.assertRaises(LocalProtocolError, driven.session.persisted, 3, driven.now)
+        self.assertIn("persisted(through=3): the last recoverable message", str(error))
+        driven.perform(driven.session.persisted(2, driven.now))
+        driven.perform(driven.session.persisted(1, driven.now))
+        driven.advance(1)
+        self.assertEqual(acks(driven.take_written()), [(2, 1, 0b11, 0, 0, 64)])
+
+    def test_what_is_stored_during_a_pause_is_named_in_time(self) -> None:
+        """The pause stops the timer; a message that is stored after it starts it again."""
+        driven = open_acceptor()
+        driven.receive(user_packet(recoverable=True) * 2)
+        driven.perform(driven.session.pause(driven.now))
+        driven.take_written()
+        driven.perform(driven.session.persisted(1, driven.now))
+        self.assertEqual(driven.session.deadline, driven.now.monotonic + 0.5)
+        driven.advance(0.4)
+        self.assertEqual(driven.take_written(), b"")
+        driven.advance(0.1)
+        self.assertEqual(acks(driven.take_written()), [(2, 1, 1, 0, 0, 1)])
 
     def test_acknowledges_a_batch_once(self) -> None:
         """Thirty-two messages in one chunk get one acknowledgement, after their delivery.
@@ -203,6 +269,39 @@ class AcknowledgingTests(SynchronousTestCase):
         self.assertEqual(driven.take_written(), expected)
         driven.advance(30)
         self.assertEqual(driven.written, b"")
+
+    def test_a_message_carries_nothing_that_is_not_owed(self) -> None:
+        """Neither before anything arrived, nor at three quarters of the timer exactly, nor if it runs only
+        for messages that are not stored yet.
+        """
+        driven = open_acceptor()
+        driven.send(user_packet())
+        self.assertEqual(driven.take_written(), user_packet())
+        driven.receive(user_packet(recoverable=True))
+        driven.advance(0.375)
+        driven.send(user_packet())
+        self.assertEqual(driven.take_written(), user_packet())
+        driven.advance(0.125)
+        self.assertEqual(acks(driven.take_written()), [(1, 0, 0, 2, 0, 64)])
+        driven.advance(0.45)
+        driven.send(user_packet())
+        self.assertEqual(driven.take_written(), user_packet())
+
+    def test_messages_behind_the_carrier_are_counted(self) -> None:
+        """The header states the counts up to its own message, and the next acknowledgement those of all."""
+        driven = open_acceptor()
+        driven.receive(user_packet())
+        driven.advance(9)
+        packets = [user_packet(b"%d" % number, recoverable=True) for number in range(3)]
+        driven.send(*packets)
+        header = session_header(received=1, sent=1, recoverable_sent=1)
+        carrier = user_packet(b"0", recoverable=True, header=header)
+        self.assertEqual(driven.take_written(), carrier + packets[1] + packets[2])
+        statistics = driven.session.statistics
+        self.assertEqual((statistics.sent, statistics.recoverable_sent, statistics.unacknowledged), (3, 3, 3))
+        driven.receive(user_packet())
+        driven.advance(10)
+        self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 3, 3, 64)])
 
     def test_a_message_names_the_stored_messages_once(self) -> None:
         """A message carries the flags of the recoverable messages that are stored; no SessionAck repeats

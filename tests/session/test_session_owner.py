@@ -1,0 +1,98 @@
+"""L{Session}: what its owner sets and learns."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.session.effects import Closed, CloseReason
+from tests.builders import GAMMA
+from tests.session.support import (
+    ALPHA,
+    BETA,
+    Driven,
+    establish,
+    open_acceptor,
+    open_initiator,
+    parameters,
+    session_ack,
+    user_packet,
+)
+from tests.session.test_handshake import accepting, dialling
+
+
+class CallerTests(SynchronousTestCase):
+    """What an owner sets for a session and learns from it."""
+
+    def test_which_side(self) -> None:
+        """The one that opened the connection is the initiator."""
+        self.assertIs(dialling().session.is_initiator, True)
+        self.assertIs(accepting().session.is_initiator, False)
+
+    def test_was_open(self) -> None:
+        """From the end of the handshake on, also after the end of the session."""
+        for make, answers in (
+            (dialling, (establish(ALPHA, BETA), parameters())),
+            (accepting, (establish(ALPHA), parameters())),
+        ):
+            driven = make()
+            for answer in answers:
+                self.assertIs(driven.session.was_open, False)
+                driven.receive(answer)
+            self.assertIs(driven.session.was_open, True)
+            driven.perform(driven.session.connection_lost(driven.now))
+            self.assertIs(driven.session.was_open, True)
+        driven = dialling()
+        driven.perform(driven.session.connection_lost(driven.now))
+        self.assertIs(driven.session.was_open, False)
+
+    def test_set_before_the_connection(self) -> None:
+        """The addressee and the ping may be known only after the session was created."""
+        driven = Driven(is_initiator=True)
+        driven.session.expect(GAMMA)
+        driven.session.pinged()
+        driven.perform(driven.session.connected(driven.now))
+        expected = establish(ALPHA, GAMMA, time_stamp=1_000_000, operating_system=0x0010)
+        self.assertEqual(driven.take_written(), expected)
+        driven.receive(establish(ALPHA, BETA))
+        self.assertEqual(driven.close_reason, CloseReason.WRONG_PEER)
+
+    def test_only_the_cleanup_timer_runs_in_an_open_session(self) -> None:
+        """Nothing else is due before it."""
+        for driven in (open_acceptor(), open_initiator()):
+            self.assertEqual(driven.session.deadline, driven.now.monotonic + 300)
+
+    def test_the_time_of_a_recoverable_acknowledgement_is_negotiated(self) -> None:
+        """The acceptor uses the initiator's, within what its settings allow."""
+        for proposed, used in ((2000, 2.0), (499, 0.5), (3_600_000, 120.0)):
+            driven = accepting()
+            driven.receive(establish(ALPHA))
+            driven.receive(parameters(proposed, 120_000))
+            driven.receive(user_packet(recoverable=True))
+            expected = min(used, 60.0)
+            self.assertEqual(driven.session.deadline, driven.now.monotonic + expected)
+
+    def test_a_window_of_zero_in_the_answer_is_one(self) -> None:
+        """The acceptor still gets one message at a time."""
+        driven = dialling()
+        driven.receive(establish(ALPHA, BETA))
+        driven.receive(parameters(window_size=0))
+        self.assertEqual(driven.session.capacity, 1)
+
+    def test_the_error_of_an_unexpected_packet(self) -> None:
+        """It says which packet came in which state, and where the packet says so."""
+        driven = accepting()
+        driven.receive(session_ack(bytes(16)))
+        [closed] = driven.take(Closed)
+        assert isinstance(closed, Closed) and closed.error is not None
+        self.assertEqual(closed.error.offset, 0)
+        self.assertIn("SessionAck packet received in state WAITING_EC_MSG", str(closed.error))
+
+    def test_arrivals_that_wait(self) -> None:
+        """Packets that arrived are there until a portion takes them."""
+        driven = open_acceptor(window_size=2)
+        self.assertIs(driven.session.has_arrivals, False)
+        driven.session.arrive([(user_packet(b"1"), None), (user_packet(b"2"), None)])
+        for waits, bodies in ((True, []), (True, [b"1"]), (False, [b"1", b"2"])):
+            self.assertIs(driven.session.has_arrivals, waits)
+            self.assertEqual(driven.bodies, bodies)
+            driven.perform(driven.session.take_portion(driven.now))
