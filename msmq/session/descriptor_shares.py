@@ -35,7 +35,7 @@ class DescriptorShares:
     def of(cls, limit: int) -> DescriptorShares:
         """Half of what a process may open for peers, a quarter for dialling; a quarter is kept in reserve.
 
-        Of a limit beyond 32,768 peers have more than half, since what is reserved no longer grows.
+        Of a limit beyond 16,384 peers have more than half, since what is reserved no longer grows.
 
         @param limit: open descriptors of the process, at least 8.
         """
