@@ -64,6 +64,17 @@ def transactional_packet(
     return base_header(0, size) + user + transaction + properties
 
 
+def for_several_queues(packet: bytes) -> bytes:
+    """[MS-MQMQ] 2.2.20.1: the copy of a message to several queues, whose lists are empty here."""
+    flags = int.from_bytes(packet[60:64], "little") | 0x00800000
+    lists = b"".join(struct.pack("<IHHI", 12, kind, 0, 0) for kind in (0x64, 0xC8, 0x12C))
+    lists += struct.pack("<HHI", 0x15E, 0, 0)
+    size = len(packet) + len(lists)
+    return (
+        packet[:8] + struct.pack("<I", size) + packet[12:60] + struct.pack("<I", flags) + packet[64:] + lists
+    )
+
+
 def place_in(packet: bytes) -> tuple[int, int, int]:
     """TxSequenceID as a number, TxSequenceNumber and PreviousTxSequenceNumber of a packet."""
     view = UserMessageView(packet)

@@ -31,3 +31,25 @@ class GuessLimitTests(SynchronousTestCase):
         self.assertFalse(limit.admits("10.0.0.1", START))
         self.wrong(limit, "10.255.0.2")
         self.assertTrue(limit.admits("10.0.0.1", START))
+
+    def test_a_burst_and_then_a_rate(self) -> None:
+        """A host may be wrong so often at once, and ten times a second then; others are not touched."""
+        limit = GuessLimit()
+        self.assertTrue(limit.admits("10.0.0.1", START))
+        self.wrong(limit, *["10.0.0.1"] * (GUESSES - 1))
+        self.assertTrue(limit.admits("10.0.0.1", START))
+        self.wrong(limit, "10.0.0.1")
+        self.assertFalse(limit.admits("10.0.0.1", START))
+        self.assertFalse(limit.admits("10.0.0.1", START.later(0.0625)))
+        self.assertTrue(limit.admits("10.0.0.1", START.later(0.125)))
+        self.assertTrue(limit.admits("10.0.0.2", START))
+
+    def test_a_host_that_is_wrong_again_is_remembered(self) -> None:
+        """The latest error counts, so another host is forgotten in its place."""
+        limit = GuessLimit()
+        self.wrong(limit, *["10.0.0.1"] * GUESSES, *["10.0.0.3"] * GUESSES)
+        self.wrong(limit, *(f"10.{number >> 8}.{number & 255}.2" for number in range(HOSTS_REMEMBERED - 2)))
+        self.assertFalse(limit.admits("10.0.0.3", START))
+        self.wrong(limit, "10.0.0.1", "10.255.0.2")
+        self.assertFalse(limit.admits("10.0.0.1", START))
+        self.assertTrue(limit.admits("10.0.0.3", START))

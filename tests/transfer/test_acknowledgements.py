@@ -20,6 +20,7 @@ from msmq.structures.status import MQError
 from msmq.transfer.acknowledgements import (
     final_ack,
     final_ack_addressee,
+    is_order_queue,
     order_ack,
     order_queue,
     read_acknowledgement,
@@ -217,3 +218,19 @@ class AddresseeTests(SynchronousTestCase):
         ack = order_ack(owed, source=ALPHA, message_id=1, sent_time=2)
         self.assertIsNone(final_ack_addressee(UserMessageView(ack.to_bytes())))
         self.assertIsNone(final_ack_addressee(view))
+
+
+class OrderQueueNameTests(SynchronousTestCase):
+    """L{is_order_queue}."""
+
+    def test_names(self) -> None:
+        """Private queue 4, or its path at any address in any spelling; no public queue is one."""
+        for name, expected in (
+            (f"PRIVATE={BETA}\\00000004", True),
+            (f"PRIVATE={BETA}\\00000005", False),
+            ("DIRECT=TCP:10.0.0.9\\PRIVATE$\\Order_Queue$", True),
+            ("DIRECT=OS:beta\\private$\\order_queue$", True),
+            ("DIRECT=OS:beta\\private$\\orders", False),
+            (f"PUBLIC={BETA}", False),
+        ):
+            self.assertIs(is_order_queue(parse_format_name(name)), expected, name)

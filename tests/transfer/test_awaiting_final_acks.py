@@ -298,3 +298,43 @@ class RestartTests(SynchronousTestCase):
         )
         disposal = Disposal.DEAD_LETTER if wanted & WANTS_DEAD_LETTER else Disposal.FORGET
         self.assertEqual(settled, [SettledMessage(lookup_id, REFUSED, disposal)])
+
+
+class PageTests(SynchronousTestCase):
+    """When a value of the store is removed."""
+
+    def test_with_its_last_message(self) -> None:
+        """However many it has, and also if that one left without being announced; and once."""
+        for count in (1, 2, 3, 4):
+            table = Table()
+            table.add(*(transfer(number) for number in range(1, count + 1)))
+            for number in range(1, count + 1):
+                table.core.final_acknowledged(ack(number))
+            for number in range(1, count + 1):
+                self.assertEqual(table.core.take_changes(0), [])
+                table.core.removed(10 * number)
+                table.core.removed(10 * number)
+            self.assertEqual(table.core.take_changes(0), [(name, None) for name in table.state])
+            self.assertEqual(table.core.take_changes(0), [])
+
+    def test_announced(self) -> None:
+        """The removal of its last message takes the value along, and no earlier one does."""
+        table = Table()
+        table.add(transfer(1), transfer(2))
+        for number in (1, 2):
+            table.core.final_acknowledged(ack(number))
+        self.assertEqual(table.core.take_changes(10), [])
+        table.core.removed(10)
+        [(name, value)] = table.core.take_changes(20)
+        self.assertEqual((name in table.state, value), (True, None))
+        table.core.removed(20)
+        self.assertEqual(table.core.take_changes(0), [])
+
+    def test_another_limit(self) -> None:
+        """It applies with the next message: the oldest beyond it leave, and no more."""
+        table = Table(limit=3)
+        self.assertEqual(table.add(transfer(1), transfer(2), transfer(3)).evicted, [])
+        table.core.configure(2)
+        page = table.add(transfer(4))
+        self.assertEqual([each.message for each in page.evicted], [10, 20])
+        self.assertEqual(len(table.core), 2)

@@ -50,3 +50,48 @@ class DeadlineTests(SynchronousTestCase):
             deadlines.clear(when % 3)
             deadlines.set(when % 3, when + 1)
         self.assertLess(len(deadlines._heap), 100)
+
+    def test_things_without_an_order(self) -> None:
+        """Items with the same deadline need not be comparable, however often their deadlines are moved."""
+        deadlines: Deadlines[object] = Deadlines()
+        items = [object() for _ in range(40)]
+        for when in range(200, 0, -1):
+            for item in items:
+                deadlines.set(item, when)
+            self.assertEqual(deadlines.earliest, when)
+        self.assertEqual(deadlines.take_expired(0.5), [])
+        self.assertEqual(len(deadlines), 40)
+        self.assertCountEqual(deadlines.take_expired(1), items)
+        self.assertEqual((deadlines.take_expired(1000), len(deadlines), deadlines.earliest), ([], 0, None))
+
+    def test_many_items(self) -> None:
+        """The earliest is right after every move of many items, and they expire in order, each once."""
+        deadlines: Deadlines[int] = Deadlines()
+        model: dict[int, int] = {}
+        for step in range(3000):
+            item, when = step * 7 % 31, step * 7919 % 1009
+            if step % 11 == 5:
+                deadlines.clear(item)
+                model.pop(item, None)
+            else:
+                deadlines.set(item, when)
+                model[item] = when
+            self.assertEqual(deadlines.earliest, min(model.values(), default=None))
+        times = [model[item] for item in deadlines.take_expired(500)]
+        self.assertEqual(times, sorted(when for when in model.values() if when <= 500))
+        later = [model[item] for item in deadlines.take_expired(2000)]
+        self.assertEqual(later, sorted(when for when in model.values() if when > 500))
+        self.assertEqual(len(deadlines), 0)
+
+    def test_an_item_that_expired_may_be_set_again(self) -> None:
+        """To the same deadline or an earlier one."""
+        deadlines: Deadlines[str] = Deadlines()
+        for when in (5, 5, 3):
+            deadlines.set("item", when)
+            self.assertEqual(deadlines.take_expired(5), ["item"])
+            self.assertIsNone(deadlines.get("item"))
+        deadlines.set("item", 9)
+        deadlines.clear("item")
+        self.assertIsNone(deadlines.earliest)
+        deadlines.set("item", 9)
+        self.assertEqual(deadlines.earliest, 9)

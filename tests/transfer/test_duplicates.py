@@ -18,7 +18,7 @@ from msmq.structures.packet.user_message_view import UserMessageView, views_of
 from msmq.transfer import duplicates
 from msmq.transfer.duplicates import PREFIX, DuplicateHistory
 from tests.builders import ALPHA, GAMMA, user_packet
-from tests.transfer.support import SETTINGS, START, transactional_packet
+from tests.transfer.support import SETTINGS, START, for_several_queues, transactional_packet
 
 
 def recoverable(message_id: int, source: UUID = ALPHA) -> UserMessageView:
@@ -118,6 +118,50 @@ class DuplicateTests(SynchronousTestCase):
         history.core.take_back([recoverable(1), recoverable(9)])
         history.take()
         self.assertEqual(history.take(recoverable(1), recoverable(2)), [False, True])
+
+    def test_copies_to_several_queues(self) -> None:
+        """They have one MessageID, and are told apart by their destinations."""
+        copies = [
+            UserMessageView(
+                for_several_queues(user_packet(recoverable=True, destination=f"OS:beta\\private$\\{name}"))
+            )
+            for name in ("orders", "invoices", "returns")
+        ]
+        history = History()
+        self.assertEqual(history.take(*copies[:2], copies[0]), [False, False, True])
+        self.assertEqual(history.take(*copies), [True, True, False])
+        history.core.classify([recoverable(7)], START)
+        history.core.take_back(copies)
+        self.assertEqual(history.take(*copies), [True] * 3, "those are stored")
+
+    def test_known(self) -> None:
+        """A message is known from its arrival on, while it is stored and afterwards, unless it is refused."""
+        core = DuplicateHistory(SETTINGS)
+        view = recoverable(1)
+        self.assertFalse(core.knows(view))
+        core.classify([view], START)
+        self.assertTrue(core.knows(view))
+        core.take_back([view])
+        self.assertFalse(core.knows(view))
+        core.classify([view], START)
+        core.take_changes(START)
+        self.assertTrue(core.knows(view))
+        self.assertFalse(core.knows(recoverable(2)))
+        core.stored(START)
+        self.assertTrue(core.knows(view))
+
+    def test_other_limits(self) -> None:
+        """They apply from the next message on, and the next batch removes what they exclude."""
+        history = History()
+        history.take(recoverable(1))
+        history.take(recoverable(2))
+        self.assertFalse(history.core.has_expired_rows)
+        history.core.configure(SessionSettings(duplicate_entries=2, duplicate_lifetime=60))
+        history.take(recoverable(3))
+        self.assertTrue(history.core.has_expired_rows)
+        history.take()
+        self.assertFalse(history.core.has_expired_rows)
+        self.assertEqual((len(history.core), len(history.state)), (2, 2))
 
     def test_a_copy_while_the_first_is_stored(self) -> None:
         """It is a duplicate already, and of what failed it is not one any more."""

@@ -88,3 +88,29 @@ class EarlyFinalAckTests(SynchronousTestCase):
         for damaged in (value[:-1], value + b"\0", b"\x09" + value[1:]):
             self.state[name] = damaged
             self.assertIn(name, str(self.assertRaises(StateError, self.restart)))
+
+    def test_the_limit_counts_those_that_were_taken(self) -> None:
+        """Until their messages are removed; clearing the others makes room at once."""
+        self.restart(limit=2)
+        for number in (1, 2):
+            self.early.add(SEQUENCE, number, number, RECEIVED)
+        self.assertEqual(self.early.take(SEQUENCE, 1, 1, "message"), RECEIVED)
+        self.assertEqual(len(self.early), 2)
+        self.assertFalse(self.early.add(SEQUENCE, 3, 3, RECEIVED))
+        self.early.clear()
+        self.assertEqual(len(self.early), 1)
+        self.assertTrue(self.early.add(SEQUENCE, 3, 3, RECEIVED))
+        self.assertFalse(self.early.add(SEQUENCE, 4, 4, RECEIVED))
+        self.early.removed("message")
+        self.assertTrue(self.early.add(SEQUENCE, 4, 4, RECEIVED))
+        self.store()
+        self.assertEqual(set(self.state), {f"{PREFIX}{SEQUENCE << 32 | number}" for number in (3, 4)})
+
+    def test_a_class_of_its_own(self) -> None:
+        """Each is found with the class that it had, also after a restart."""
+        for number, message_class in ((1, RECEIVED), (2, 0xC402)):
+            self.early.add(SEQUENCE, number, 100, message_class)
+        self.store()
+        self.restart()
+        self.assertEqual(self.early.take(SEQUENCE, 2, 100, "b"), 0xC402)
+        self.assertEqual(self.early.take(SEQUENCE, 1, 100, "a"), RECEIVED)

@@ -15,7 +15,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.express_duplicates import ExpressDuplicates, is_recorded
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA, GAMMA, user_packet
-from tests.transfer.support import START
+from tests.transfer.support import START, for_several_queues
 
 OWN = (NULL_GUID.bytes_le, BETA.bytes_le)
 
@@ -134,3 +134,66 @@ class ExpressDuplicatesTests(SynchronousTestCase):
                     self.assertTrue(is_duplicate)
                 recent = [each for each in recent if each != number] + [number]
             self.assertLess(len(self.core), 2 * entries + 2 * 4)
+
+    def test_generations(self) -> None:
+        """A full generation is kept until the next one is full too, whether filled by runs or singly."""
+        for batches in (((1, 2, 3), (4, 5)), ((1,), (2, 2), (3,), (4, 4), (5,))):
+            self.start(entries=3, lifetime=100.0)
+            for batch in batches:
+                self.classify(*map(express, batch))
+            self.assertEqual(len(self.core), 5)
+            self.classify(express(6))
+            self.assertEqual(len(self.core), 3)
+            self.assertEqual(self.classify(express(1)), [False])
+            self.assertEqual(self.classify(express(4)), [True])
+
+    def test_a_lifetime_ends_a_generation(self) -> None:
+        """At its very end; a message of it is known for one more."""
+        self.start(entries=100, lifetime=100.0)
+        self.classify(express(1), express(2))
+        self.now = self.now.later(99.5)
+        self.classify(express(3))
+        self.now = self.now.later(0.5)
+        self.assertEqual(self.classify(express(1)), [True])
+        self.now = self.now.later(100)
+        self.assertEqual(self.classify(express(2), express(1)), [False, True])
+
+    def test_taken_back_from_an_older_generation(self) -> None:
+        """It is accepted again as well."""
+        self.classify(express(1), express(2), express(3))
+        self.core.take_back([express(2)])
+        self.assertEqual(self.classify(express(2), express(3)), [False, True])
+
+    def test_other_limits(self) -> None:
+        """They apply from the next message on, to what is known too."""
+        self.classify(express(1))
+        self.core.configure(SessionSettings(duplicate_entries=10, duplicate_lifetime=50.0))
+        self.classify(*map(express, range(2, 9)))
+        self.assertEqual(len(self.core), 8)
+        self.now = self.now.later(50)
+        self.classify(express(9))
+        self.now = self.now.later(50)
+        self.assertEqual(self.classify(express(1)), [False])
+        self.core.configure(SessionSettings(duplicate_entries=0))
+        self.assertEqual(self.classify(express(1)), [False])
+
+    def test_copies_to_several_queues(self) -> None:
+        """They have one MessageID, and are told apart by their destinations."""
+        copies = [
+            UserMessageView(for_several_queues(user_packet(destination=f"OS:beta\\private$\\{name}")))
+            for name in ("orders", "invoices")
+        ]
+        self.assertEqual(self.classify(*copies), [False, False])
+        self.assertEqual(self.classify(*copies), [True, True])
+        self.core.take_back(copies[:1])
+        self.assertEqual(self.classify(*copies), [False, True])
+
+    def test_a_run_for_other_queue_managers(self) -> None:
+        """One message that is not for this queue manager, or of another sender, leaves the others to it."""
+        passing = UserMessageView(patch_queue_manager_address(express(1).packet, GAMMA.bytes_le))
+        self.start(entries=100, lifetime=100.0)
+        self.assertEqual(self.classify(express(1), passing, express(2)), [False] * 3)
+        self.assertEqual(self.classify(passing, express(1), express(2)), [False, True, True])
+        self.assertEqual(self.classify(express(3), express(3, GAMMA), peer=None), [False, False])
+        self.assertEqual(self.classify(express(3, GAMMA), express(3), peer=None), [True, True])
+        self.assertEqual(self.classify(), [])

@@ -211,3 +211,41 @@ class IntroductionTests(SynchronousTestCase):
             (self.private, self.records, False, False),
         ):
             self.assertIs(may_be_acknowledged(name, records, has_messages=has_messages), expected)
+
+
+class ChangeTests(SynchronousTestCase):
+    """Receivers that are introduced again, or were not stored."""
+
+    def test_names_are_not_used_twice(self) -> None:
+        """A value of a new process does not overwrite an old one, and a known destination keeps its value."""
+        here = Receiver(BETA, "10.0.0.1")
+        receivers = Receivers(Redirects(), trusts=False)
+        state = dict(change for name in "ab" for change in receivers.introduce(name, [here]))
+        self.assertEqual(len(state), 2)
+        again = Receivers(Redirects(), trusts=False)
+        again.load({name: value for name, value in state.items() if value is not None}, ())
+        [(new, _)] = again.introduce("c", [here])
+        self.assertNotIn(new, state)
+        [(known, _)] = again.introduce("b", [here])
+        self.assertIn(known, state)
+        [(newer, _)] = again.introduce("d", [here])
+        self.assertNotIn(newer, {*state, new})
+
+    def test_a_receiver_that_comes_again_is_remembered(self) -> None:
+        """It counts as the latest, so that another one is forgotten first."""
+        receivers = Receivers(Redirects(), trusts=False)
+        known = [Receiver(UUID(int=number + 1), "10.0.0.1") for number in range(MOST_RECEIVERS + 1)]
+        for receiver in (*known[:-1], known[0], known[-1]):
+            receivers.introduce(ORDERS, [receiver])
+        self.assertEqual([receivers.is_known(ORDERS, [each]) for each in known[:3]], [True, False, True])
+
+    def test_withdrawn(self) -> None:
+        """It is no receiver; others of the destination, and of another one, stay."""
+        receivers = Receivers(Redirects(), trusts=False)
+        here, there = Receiver(BETA, "10.0.0.1"), Receiver(GAMMA, "10.0.0.1")
+        receivers.introduce(ORDERS, [here, there])
+        receivers.withdraw(ORDERS, [here])
+        receivers.withdraw("direct=os:other\\private$\\orders", [there])
+        self.assertEqual([receivers.is_known(ORDERS, [each]) for each in (here, there)], [False, True])
+        self.assertTrue(receivers.has_any(ORDERS))
+        self.assertFalse(receivers.has_any("direct=os:other\\private$\\orders"))

@@ -368,6 +368,11 @@ class CutTests(DecisionTestCase):
         ]
         decision = self.decide(*pairs)
         self.assertEqual(decision.acknowledged, 3)
+        closed = attrs.evolve(decision, outcomes=decision.outcomes[:3], closure=Closure.NO_RESOURCES)
+        self.assertEqual(
+            cut_at(closed, [view for view, _ in pairs], 0).outcomes,
+            [ArrivalOutcome.ENQUEUED, ArrivalOutcome.ACKNOWLEDGEMENT, ArrivalOutcome.IGNORED],
+        )
         cut = cut_at(decision, [view for view, _ in pairs], 1)
         self.assertEqual(
             cut.outcomes,
@@ -379,3 +384,37 @@ class CutTests(DecisionTestCase):
             ],
         )
         self.assertEqual(cut.acknowledged, 1)
+
+
+class ExpressTests(DecisionTestCase):
+    """Express messages alone."""
+
+    def test_nothing_is_stored(self) -> None:
+        """Streams and duplicates do not change, and none is acknowledged as stored, whether all of them
+        are for a queue that is there or not.
+        """
+        for destination in (QUEUE, MISSING):
+            decision = self.decide((express(1), QUEUE), (express(2), destination), is_durable=False)
+            self.assertEqual(
+                (decision.acknowledged, decision.is_classified, decision.closure), (0, False, None)
+            )
+            self.assertEqual(self.history.judged, [])
+        empty = self.decide()
+        self.assertEqual((list(empty.outcomes), empty.acknowledged, empty.is_classified), ([], 0, False))
+
+    def test_the_last_second(self) -> None:
+        """A message is in time in the second of its limit, and late in the next one, of either kind."""
+        for make in (express, recoverable):
+            in_time = make(1, sent_time=int(NOW) - 50, time_to_reach_queue=50)
+            late = make(2, sent_time=int(NOW) - 51, time_to_reach_queue=50)
+            self.assertEqual(self.outcome(in_time, QUEUE), ArrivalOutcome.ENQUEUED)
+            self.assertNotEqual(self.outcome(late, QUEUE), ArrivalOutcome.ENQUEUED)
+
+    def test_quota(self) -> None:
+        """Recoverable messages fit if they take all that is free, and not with a byte more."""
+        pair = recoverable(1), recoverable(2)
+        size = sum(view.size for view in pair)
+        for free, closure in ((size, None), (size - 1, Closure.NO_RESOURCES)):
+            decision = self.decide(*((view, QUEUE) for view in pair), free=free)
+            self.assertIs(decision.closure, closure)
+            self.assertEqual(decision.acknowledged, 2 if closure is None else 1)

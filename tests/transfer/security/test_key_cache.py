@@ -172,3 +172,23 @@ class LifetimeTests(SynchronousTestCase):
         cache.expire(START.later(1))
         self.assertEqual(len(cache), 1)
         SymmetricKeyCache(8).expire(START)
+
+
+class ConfigureTests(SynchronousTestCase):
+    """Another size and lifetime."""
+
+    def test_from_the_next_key_on(self) -> None:
+        """The next key is one of so many, and of that age when the timer expires."""
+        cache = SymmetricKeyCache(10, 600.0)
+        cache.configure(4, 60.0)
+        for number in range(4):
+            cache.add_to_send(key(number), START)
+        self.assertEqual((len(cache), cache.deadline), (4, START.monotonic + 60.0))
+        cache.add_to_send(key(4), START)
+        self.assertEqual(len(cache), 3)
+        self.assertEqual(
+            [cache.to_send(peer(number), AES_PROVIDER, 0x6610) is None for number in range(5)],
+            [True, True, False, False, False],
+        )
+        cache.expire(START.later(61.0))
+        self.assertEqual((len(cache), cache.deadline), (0, None))

@@ -1,0 +1,161 @@
+"""L{OutgoingStreams}: which stream is of which queue, and what is known of a sequence."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.errors import LocalProtocolError
+from msmq.settings import SessionSettings
+from msmq.structures.packet.message_class import MessageClass
+from msmq.transfer.early_final_acks import PREFIX
+from msmq.transfer.sequence_identifiers import SequenceIdentifiers
+from msmq.transfer.stream_changes import AckOutcome, Disposal, SettledMessage, UnorderedMessage
+from tests.transfer.support import (
+    SETTINGS,
+    START,
+    Position,
+    Sender,
+    final_ack,
+    order_ack,
+    transactional_packet,
+)
+
+FIRST = START.unix_seconds << 32 | 1
+RECEIVED = MessageClass.ACK_RECEIVE
+
+
+class StreamTableTests(SynchronousTestCase):
+    """Streams by their queues and sequences."""
+
+    def test_found_by_queue_and_by_sequence(self) -> None:
+        """A queue without a stream has none, and a sequence has a queue while it is active."""
+        sender = Sender()
+        streams = sender.streams
+        self.assertIsNone(streams.find("invoices"))
+        self.assertIs(streams.find("orders"), sender.stream)
+        self.assertIsNone(streams.key_of(FIRST))
+        sender.put()
+        sender.send()
+        self.assertEqual(streams.key_of(FIRST), "orders")
+        self.assertIsNone(streams.key_of(FIRST + 1))
+        streams.remove("orders")
+        streams.remove("orders")
+        self.assertEqual((streams.find("orders"), streams.key_of(FIRST), list(streams)), (None, None, []))
+
+    def test_a_deleted_queue_leaves_others_alone(self) -> None:
+        """A stream that sent nothing has no sequence to remove."""
+        sender = Sender()
+        sender.put()
+        sender.send()
+        sender.streams.stream("invoices")
+        sender.streams.remove("invoices")
+        self.assertEqual(sender.streams.key_of(FIRST), "orders")
+        self.assertEqual(len(sender.order_ack(1)), 1)
+
+    def test_begun(self) -> None:
+        """A sequence was begun if it is active, or was assigned since the start; no other one was."""
+        sender = Sender()
+        self.assertFalse(sender.streams.was_begun(FIRST))
+        sender.put()
+        self.assertTrue(sender.streams.was_begun(FIRST), "it is assigned")
+        self.assertFalse(sender.streams.was_begun(FIRST + 1))
+        self.assertFalse(sender.streams.was_begun(FIRST - (1 << 32)), "of an earlier start")
+        again = sender.restart()
+        self.assertFalse(again.streams.was_begun(FIRST))
+        again.send()
+        self.assertTrue(again.streams.was_begun(FIRST), "it is active again")
+
+    def test_other_settings(self) -> None:
+        """The limit applies to the next message, and the times of sending again to a new stream."""
+        sender = Sender()
+        sender.put(3)
+        sender.streams.configure(SessionSettings(unacknowledged_messages=2, resend_short=7.0))
+        transmission = sender.transmit(*sender.queue)
+        self.assertEqual((len(transmission.outgoing), len(transmission.held)), (2, 1))
+        self.assertEqual(sender.streams.deadline, START.monotonic + SETTINGS.resend_short)
+        other = sender.streams.stream("invoices")
+        assignment = other.assign(1)
+        [packet] = assignment.stamp([Position(transactional_packet()).view or self.fail("no view")])
+        position = Position(packet)
+        other.committed(assignment, [position])
+        other.connected(START)
+        other.transmit([position], START)
+        self.assertEqual(sender.streams.deadline, START.monotonic + 7.0)
+
+    def test_early_final_acks_without_messages(self) -> None:
+        """When all streams are restored, those that match nothing are removed, and not before."""
+        sender = Sender()
+        [position] = sender.put()
+        sender.send()
+        queue = [Position(position.stored)]
+        again = Sender(state=dict(sender.state), queue=queue, now=sender.now.later(1))
+        self.assertIsNone(again.streams.final_acknowledged(final_ack(position, RECEIVED)))
+        changes = again.streams.take_early_changes()
+        self.assertEqual([name for name, _ in changes], [f"{PREFIX}{FIRST << 32 | 1}"])
+        again.streams.restored()
+        self.assertEqual(again.streams.take_early_changes(), [], "its message is not read yet")
+        state = dict(sender.state) | {name: value for name, value in changes if value is not None}
+        empty = Sender(state=state, now=sender.now.later(1))
+        empty.streams.restored()
+        self.assertEqual(empty.streams.take_early_changes(), [(name, None) for name, _ in changes])
+
+    def test_unknown_sequences_are_counted(self) -> None:
+        """By the reason, and they change nothing."""
+        sender = Sender()
+        sender.put()
+        sender.send()
+        for ack in (order_ack(FIRST, 0), order_ack(FIRST + 1, 1)):
+            self.assertIsNone(sender.streams.order_acknowledged(ack, START))
+        self.assertEqual(sender.streams.ignored, {"order acknowledgement of an unknown sequence": 2})
+
+
+class IdentifierTests(SynchronousTestCase):
+    """L{SequenceIdentifiers} at the ends of their ranges."""
+
+    def test_the_last_ordinal(self) -> None:
+        """The next identifier has the next time stamp, and both belong to this start."""
+        identifiers = SequenceIdentifiers(5, ordinal=0xFFFFFFFE)
+        self.assertEqual(identifiers.take(), 5 << 32 | 0xFFFFFFFF)
+        self.assertEqual(identifiers.next, 6 << 32 | 1)
+        self.assertEqual(identifiers.take(), 6 << 32 | 1)
+        self.assertEqual((identifiers.timestamp, identifiers.ordinal), (6, 1))
+        self.assertTrue(identifiers.was_given(5 << 32 | 0xFFFFFFFF))
+        self.assertFalse(identifiers.was_given(6 << 32 | 2))
+        self.assertFalse(identifiers.is_ours((5 << 32) - 1))
+        self.assertTrue(identifiers.is_ours(5 << 32))
+
+    def test_the_last_of_all(self) -> None:
+        """Behind it there is none, and the error names the field."""
+        identifiers = SequenceIdentifiers(0xFFFFFFFF, ordinal=0xFFFFFFFE)
+        self.assertEqual(identifiers.take(), 0xFFFFFFFF_FFFFFFFF)
+        error = self.assertRaises(LocalProtocolError, identifiers.take)
+        self.assertIn("TxSequenceID.TimeStamp: 4294967296 does not fit", str(error))
+
+    def test_stored_once(self) -> None:
+        """The time stamp is stored until that has succeeded; a change that is out of date does not count."""
+        identifiers = SequenceIdentifiers(5, ordinal=0xFFFFFFFF)
+        before = identifiers.reservation()
+        assert before is not None
+        identifiers.take()
+        identifiers.stored(before)
+        change = identifiers.reservation()
+        assert change is not None
+        self.assertNotEqual(change, before)
+        identifiers.stored(change)
+        self.assertIsNone(identifiers.reservation())
+        self.assertEqual(
+            SequenceIdentifiers.resume({change[0]: change[1] or b""}, START).timestamp, START.unix_seconds
+        )
+
+
+class OutcomeTests(SynchronousTestCase):
+    """L{AckOutcome}."""
+
+    def test_whether_there_is_any(self) -> None:
+        """One message of any kind is an outcome."""
+        position = Position(transactional_packet())
+        transfer = UnorderedMessage(position, FIRST, 1, 1, 0)
+        self.assertFalse(AckOutcome())
+        self.assertTrue(AckOutcome(delivered=[position]))
+        self.assertTrue(AckOutcome(awaiting=[transfer]))
+        self.assertTrue(AckOutcome(settled=[SettledMessage(position, RECEIVED, Disposal.FORGET)]))
