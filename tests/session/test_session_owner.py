@@ -15,6 +15,7 @@ from tests.session.support import (
     open_initiator,
     parameters,
     session_ack,
+    session_header,
     user_packet,
 )
 from tests.session.test_handshake import accepting, dialling
@@ -96,3 +97,18 @@ class CallerTests(SynchronousTestCase):
             self.assertIs(driven.session.has_arrivals, waits)
             self.assertEqual(driven.bodies, bodies)
             driven.perform(driven.session.take_portion(driven.now))
+
+    def test_a_portion_goes_up_to_the_first_messages(self) -> None:
+        """Acknowledgements before them are processed in the same step; those behind them wait."""
+        driven = open_acceptor()
+        driven.send(user_packet(), user_packet(), user_packet())
+        acknowledgements = [session_ack(session_header(received=number)) for number in (1, 2)]
+        last = session_ack(session_header(received=3, sent=1))
+        driven.session.arrive([(packet, None) for packet in (*acknowledgements, user_packet(b"body"), last)])
+        driven.perform(driven.session.take_portion(driven.now))
+        self.assertEqual(driven.bodies, [b"body"])
+        self.assertEqual(driven.session.statistics.unacknowledged, 1)
+        self.assertTrue(driven.session.has_arrivals)
+        driven.perform(driven.session.take_portion(driven.now))
+        self.assertEqual(driven.session.statistics.unacknowledged, 0)
+        self.assertIsNone(driven.close_reason)
