@@ -380,3 +380,22 @@ class UnnamedTests(SynchronousTestCase):
         self.count(33, 1)
         self.assertEqual(self.driven.session.capacity, 64)
         self.assertEqual(len(self.driven.take(WindowOpened)), 1)
+
+    def test_exactly_as_many_bytes(self) -> None:
+        """The bound itself is not over it, and one small message more is."""
+        body = MOST_UNNAMED_BYTES // 32 - len(self.packet)
+        message = OutgoingPacket(user_packet(b"x" * body, recoverable=True))
+        self.assertEqual(len(message.packet), MOST_UNNAMED_BYTES // 32)
+        self.driven.session.send([message] * 32, self.driven.now)
+        self.sent = 32
+        self.count()
+        self.assertEqual(self.driven.session.capacity, 64)
+        self.driven.send(self.packet)
+        self.assertEqual(self.driven.session.capacity, 0)
+
+    def test_the_largest_window(self) -> None:
+        """However large both windows are, no more are in flight than 16-bit counts can tell apart."""
+        for window in (32766, 32767, 32768, 65535):
+            driven = open_initiator(settings=SessionSettings(window_size=window), window_size=65535)
+            self.assertEqual(driven.session.statistics.window, min(window, 32767))
+            self.assertEqual(driven.session.capacity, min(window, 32767))
