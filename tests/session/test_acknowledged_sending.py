@@ -229,6 +229,14 @@ class SendingTests(SynchronousTestCase):
             self.assertEqual(said[0], 1)
             self.assertEqual(said, [min(1 << step, window) for step in range(8)])
 
+    def test_each_step_of_our_window_opens_it(self) -> None:
+        """After the last one no timer runs but that of an idle session."""
+        driven = open_acceptor(settings=SessionSettings(session_cleanup=1000))
+        driven.perform(driven.session.narrow(driven.now))
+        driven.advance(500)
+        self.assertEqual(driven.take(WindowOpened), [WindowOpened()] * 6)
+        self.assertEqual(driven.session.deadline, driven.now.monotonic + 500)
+
     def test_memory_is_short_again(self) -> None:
         """The window is 1 again, and the thirty seconds begin anew; a window of 1 is not sent twice."""
         driven = open_acceptor()

@@ -124,6 +124,18 @@ class SentPacketTests(SynchronousTestCase):
             self.assertEqual(each.counts.sent, KindCounts(establish_connection=1, connection_parameters=1))
             self.assertEqual(each.counts.received, each.counts.sent)
 
+    def test_received_acknowledgements(self) -> None:
+        """Each counts once, one with the bit CS too, which means nothing in it."""
+        driven = open_initiator()
+        driven.send(user_packet(), user_packet(), user_packet())
+        for number in (1, 2, 3):
+            packet = bytearray(session_ack(session_header(received=number)))
+            packet[18] |= 0x10 if number == 2 else 0
+            driven.receive(bytes(packet))
+            self.assertEqual(driven.counts.received, KindCounts(1, 1, number, 0))
+            self.assertEqual(driven.session.statistics.unacknowledged, 3 - number)
+        self.assertFalse(closures(driven))
+
     def test_user_messages(self) -> None:
         """Those of both directions are counted, and recoverable ones once more, whether they come together or
         one by one, all alike or not, with a SessionHeader or without.

@@ -130,6 +130,7 @@ class AcknowledgingTests(SynchronousTestCase):
         driven.receive(user_packet(recoverable=True) * 2)
         driven.perform(driven.session.pause(driven.now))
         driven.take_written()
+        driven.advance(0.25)
         driven.perform(driven.session.persisted(1, driven.now))
         self.assertEqual(driven.session.deadline, driven.now.monotonic + 0.5)
         driven.advance(0.4)

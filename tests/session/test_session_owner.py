@@ -5,10 +5,14 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.session.effects import Closed, CloseReason
+from msmq.session.session import Session
+from msmq.session.state import SessionState
+from msmq.settings import SessionSettings
 from tests.builders import GAMMA
 from tests.session.support import (
     ALPHA,
     BETA,
+    START,
     Driven,
     establish,
     open_acceptor,
@@ -112,3 +116,33 @@ class CallerTests(SynchronousTestCase):
         driven.perform(driven.session.take_portion(driven.now))
         self.assertEqual(driven.session.statistics.unacknowledged, 0)
         self.assertIsNone(driven.close_reason)
+
+    def test_a_message_begins_to_arrive(self) -> None:
+        """Before the handshake is complete that closes the session, and later it does nothing."""
+        for make, state in ((dialling, "WAITING_ECR_MSG"), (accepting, "WAITING_EC_MSG")):
+            driven = make()
+            driven.perform(driven.session.user_message_before_open(driven.now))
+            [closed] = driven.take(Closed)
+            assert isinstance(closed, Closed)
+            self.assertIs(closed.reason, CloseReason.OUT_OF_TURN)
+            self.assertIn(f"UserMessage packet received in state {state}", str(closed.error))
+        driven = open_acceptor()
+        self.assertEqual(driven.session.user_message_before_open(driven.now), [])
+        self.assertIs(driven.session.state, SessionState.OPEN)
+
+    def test_without_an_owner(self) -> None:
+        """Any initiator is accepted, and nothing waits to be sent when the session ends."""
+        acceptor = Session(BETA, SessionSettings(), is_initiator=False)
+        acceptor.accepted(START)
+        acceptor.receive([(establish(ALPHA), None), (parameters(), None)], START)
+        self.assertIs(acceptor.state, SessionState.OPEN)
+        initiator = Session(ALPHA, SessionSettings(), is_initiator=True)
+        initiator.connected(START)
+        initiator.connection_lost(START)
+        self.assertIs(initiator.state, SessionState.CLOSED)
+
+    def test_the_window_before_the_handshake(self) -> None:
+        """It is that of the settings, until the peer states its own."""
+        for window in (10, 64, 100):
+            driven = accepting(settings=SessionSettings(window_size=window))
+            self.assertEqual(driven.session.statistics.window, window)
