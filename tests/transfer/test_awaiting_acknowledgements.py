@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.state_records import StateChange, StateError
-from msmq.queues.arriving.message import Acknowledge, Message
-from msmq.queues.arriving.packet_builder import build_packet
-from msmq.structures.names.format_name import parse_format_name
+from msmq.queues.arriving.message import Acknowledge
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.awaiting_acknowledgements import (
@@ -39,7 +37,7 @@ from msmq.transfer.source_journaling import (
     wanted_of_source,
 )
 from msmq.transfer.stream_changes import Disposal
-from tests.builders import ALPHA, BETA, GAMMA, NULL
+from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import NEGATIVE, POSITIVE, transactional
 
 ORDERS = "DIRECT=TCP:10.0.0.1\\private$\\Orders"
@@ -192,23 +190,6 @@ class RuleTests(SynchronousTestCase):
         """An acknowledgement about a message of another queue manager is not looked at."""
         self.assertIsNone(answered_destination(self.packet(0, is_transactional=False), ALPHA))
 
-    def test_the_queue_that_an_answer_is_about(self) -> None:
-        """Its response queue; one that is private to the sender of the answer gets the identifier of that."""
-        for response, expected in (
-            (ORDERS, "DIRECT=TCP:10.0.0.1\\private$\\Orders"),
-            (f"PRIVATE={NULL}\\00000007", f"PRIVATE={str(BETA).upper()}\\00000007"),
-            (f"PRIVATE={GAMMA}\\00000007", f"PRIVATE={str(GAMMA).upper()}\\00000007"),
-        ):
-            properties = Message(
-                b"", message_class=ARRIVED, correlation_id=ALPHA.bytes_le + bytes(4), response_queue=response
-            )
-            packet = build_packet(
-                properties, parse_format_name(ORDERS), source=BETA, message_id=1, sent_time=NOW
-            )
-            view = UserMessageView(packet)
-            self.assertEqual(str(answered_destination(view, ALPHA)), expected)
-            self.assertIsNone(answered_destination(view, GAMMA))
-
 
 class MeetingTests(SynchronousTestCase):
     """Messages and answers find each other."""
@@ -225,25 +206,6 @@ class MeetingTests(SynchronousTestCase):
         table.hand_over(message(2))
         self.assertEqual(table.ends[1:], [(2, Disposal.JOURNAL, ARRIVED)])
         table.verify_empty(self)
-
-    def test_pending_work(self) -> None:
-        """Early answers and removals that are not taken yet are work; a message that waits is none."""
-        core = self.table.core
-        self.assertEqual((core.has_early, core.has_pending_work), (False, False))
-        value = core.add([message(1), message(2)], [1, 2])
-        self.assertEqual((core.has_early, core.has_pending_work), (False, False))
-        self.assertEqual([core.concerns(answer(number)) for number in (1, 2, 3)], [True, True, False])
-        self.assertFalse(core.concerns(answer(1, destination="direct=os:other\\private$\\orders")))
-        core.answered(core.answer([answer(3)]), self.table.sending)
-        self.assertEqual((core.has_early, core.has_pending_work), (True, True))
-        core.forget(ORDERS, 3)
-        self.assertEqual((core.has_early, core.has_pending_work), (False, True))
-        core.take_changes()
-        self.assertEqual((core.has_early, core.has_pending_work), (False, False))
-        core.stored(value)
-        for number in (1, 2):
-            core.settled(core.answered(core.answer([answer(number, is_recoverable=False)]), {}))
-            self.assertIs(core.has_pending_work, number == 2)
 
     def test_before_the_move_is_stored(self) -> None:
         """An answer that comes while the move is being stored counts once it is."""

@@ -95,3 +95,15 @@ class DeadlineTests(SynchronousTestCase):
         self.assertIsNone(deadlines.earliest)
         deadlines.set("item", 9)
         self.assertEqual(deadlines.earliest, 9)
+
+    def test_a_deadline_that_comes_nearer_again(self) -> None:
+        """It counts, after it was put off and many others were moved."""
+        deadlines: Deadlines[str] = Deadlines()
+        deadlines.set("item", 5)
+        deadlines.set("item", 10)
+        for step in range(200):
+            deadlines.set("other", 1000 - step)
+        deadlines.set("item", 7)
+        self.assertEqual(deadlines.earliest, 7)
+        self.assertEqual(deadlines.take_expired(7), ["item"])
+        self.assertEqual(deadlines.earliest, 801)

@@ -63,6 +63,8 @@ class EarlyFinalAckTests(SynchronousTestCase):
         self.early.removed("message")
         self.store()
         self.assertEqual((self.state, len(self.early)), ({}, 0))
+        self.assertTrue(self.early.add(SEQUENCE, 1, 100, RECEIVED))
+        self.assertEqual((self.store(), len(self.early)), (1, 1))
 
     def test_what_matches_no_message_goes(self) -> None:
         """When all messages have been read, but for those whose results are not stored."""

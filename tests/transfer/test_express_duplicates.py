@@ -197,3 +197,14 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.assertEqual(self.classify(express(3), express(3, GAMMA), peer=None), [False, False])
         self.assertEqual(self.classify(express(3, GAMMA), express(3), peer=None), [True, True])
         self.assertEqual(self.classify(), [])
+
+    def test_what_is_no_run_is_recorded_as_what_it_is(self) -> None:
+        """A message that has no place here leaves nothing behind by which another one would be dropped."""
+        passing = UserMessageView(patch_queue_manager_address(express(2).packet, GAMMA.bytes_le))
+        several = UserMessageView(for_several_queues(express(2).packet))
+        for other in (passing, several, express(2, recoverable=True), express(2, GAMMA)):
+            self.start(entries=100, lifetime=100.0)
+            self.assertEqual(self.classify(express(1), other, peer=None), [False, False])
+            self.assertEqual(self.classify(express(2), express(1), peer=None), [False, True])
+        self.assertEqual(self.classify(passing), [False])
+        self.assertEqual(len(self.core), 3)

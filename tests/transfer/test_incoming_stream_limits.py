@@ -120,3 +120,10 @@ class SharesTests(SynchronousTestCase):
         self.receiver.advance(100)
         self.assertEqual(self.receiver.classify(message(1, source=GAMMA)), [ACCEPTED])
         self.assertEqual(len(self.receiver.streams), 5)
+
+    def test_the_last_place(self) -> None:
+        """As many streams as the limit, and not one more, also for a host that has none."""
+        receiver = Receiver(settings=SessionSettings(incoming_streams=1))
+        self.assertEqual(receiver.take(message(1), address="TCP:10.0.0.1"), [ACCEPTED])
+        self.assertEqual(receiver.take(message(1, source=GAMMA), address="TCP:10.0.0.2"), [NO_ROOM])
+        self.assertEqual(len(receiver.streams), 1)

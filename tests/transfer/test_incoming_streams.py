@@ -399,3 +399,19 @@ class LoadTests(SynchronousTestCase):
         receiver = Receiver(state={**state, "other": b"?"})
         receiver.take(message(1, source=GAMMA))
         self.assertEqual(set(receiver.state), {*state, "other", f"{PREFIX}3"})
+
+
+class RefusalTests(SynchronousTestCase):
+    """What a refusal stores."""
+
+    def test_stored_once(self) -> None:
+        """Its count of rejects is stored with the next batch, and not with those after it."""
+        receiver = Receiver()
+        receiver.take(message(1))
+        receiver.classify(message(1))
+        self.assertFalse(receiver.streams.must_store, "it can wait")
+        for changes in (1, 0):
+            receiver.begin()
+            assert receiver.in_turn is not None
+            self.assertEqual(len(receiver.in_turn[0]), changes)
+            receiver.stored()

@@ -8,7 +8,8 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.moment import Moment
-from msmq.queues.arriving.message import Acknowledge
+from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -17,11 +18,12 @@ from msmq.transfer.decisions.source_event import source_event
 from msmq.transfer.source_journaling import (
     AwaitedMessage,
     HandedOverFacts,
+    answered_destination,
     awaited_message,
     destination_owner,
 )
 from msmq.transfer.stream_changes import Disposal
-from tests.builders import ALPHA, BETA
+from tests.builders import ALPHA, BETA, GAMMA, NULL
 from tests.nodes.scripted import NEGATIVE, POSITIVE, transactional
 
 ORDERS = "DIRECT=TCP:127.31.0.2\\private$\\orders"
@@ -142,3 +144,27 @@ class SourceEventTests(SynchronousTestCase):
                 event = source_event(settlement, ALPHA.bytes_le, Moment(1.0, NOW), is_kept=is_kept)
                 self.assertEqual((event.event, event.reason, event.queue), (name, reason, ORDERS))
                 self.assertEqual(event.identity, ALPHA.bytes_le + b"\7\0\0\0")
+
+
+class AnsweredDestinationTests(SynchronousTestCase):
+    """L{answered_destination}."""
+
+    def test_the_queue_that_an_answer_is_about(self) -> None:
+        """Its response queue; one that is private to the sender of the answer gets the identifier of that."""
+        for response, expected in (
+            (ORDERS, ORDERS),
+            (f"PRIVATE={NULL}\\00000007", f"PRIVATE={str(BETA).upper()}\\00000007"),
+            (f"PRIVATE={GAMMA}\\00000007", f"PRIVATE={str(GAMMA).upper()}\\00000007"),
+        ):
+            properties = Message(
+                b"",
+                message_class=MessageClass.ACK_REACH_QUEUE,
+                correlation_id=ALPHA.bytes_le + bytes(4),
+                response_queue=response,
+            )
+            packet = build_packet(
+                properties, parse_format_name(ORDERS), source=BETA, message_id=1, sent_time=int(NOW)
+            )
+            view = UserMessageView(packet)
+            self.assertEqual(str(answered_destination(view, ALPHA)), expected)
+            self.assertIsNone(answered_destination(view, GAMMA))

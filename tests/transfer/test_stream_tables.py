@@ -159,3 +159,59 @@ class OutcomeTests(SynchronousTestCase):
         self.assertTrue(AckOutcome(delivered=[position]))
         self.assertTrue(AckOutcome(awaiting=[transfer]))
         self.assertTrue(AckOutcome(settled=[SettledMessage(position, RECEIVED, Disposal.FORGET)]))
+
+
+class LeavingTests(SynchronousTestCase):
+    """Messages that leave a stream."""
+
+    def test_nothing_is_due_without_messages(self) -> None:
+        """The timer ends as soon as others have removed the last message, before that is stored."""
+        sender = Sender()
+        positions = sender.put(2)
+        sender.send()
+        sender.stream.left(positions[:1])
+        self.assertIsNotNone(sender.streams.deadline)
+        sender.stream.left(positions[1:])
+        self.assertIsNone(sender.streams.deadline)
+        sender.remove(positions)
+
+    def test_early_final_acks_leave_with_their_messages(self) -> None:
+        """One that was used leaves when the removal of its message is stored, and not before."""
+        sender = Sender()
+        [position] = sender.put()
+        sender.send()
+        again = Sender(state=dict(sender.state), queue=[Position(position.stored)], now=sender.now.later(1))
+        again.streams.final_acknowledged(final_ack(position, RECEIVED))
+        [(name, _)] = again.streams.take_early_changes()
+        transmission = again.transmit(*again.queue)
+        self.assertEqual((list(transmission.outgoing), len(transmission.outcome.settled)), ([], 1))
+        self.assertEqual(again.streams.take_early_changes(), [])
+        again.remove(again.queue[:])
+        self.assertEqual(again.streams.take_early_changes(), [(name, None)])
+
+    def test_early_final_acks_that_match_nothing(self) -> None:
+        """They are removed when the last stored message has been read, and not while one is left."""
+        sender = Sender()
+        positions = sender.put(3)
+        queue = [Position(each.stored) for each in positions[:2]]
+        again = Sender(state=dict(sender.state), queue=queue, now=sender.now.later(1))
+        again.streams.final_acknowledged(final_ack(positions[2], RECEIVED))
+        [(name, _)] = again.streams.take_early_changes()
+        again.send(1)
+        self.assertEqual(again.streams.take_early_changes(), [])
+        again.send()
+        self.assertEqual(again.streams.take_early_changes(), [(name, None)])
+
+    def test_a_sequence_that_another_queue_took_over(self) -> None:
+        """Acknowledgements belong to the queue that sent last; deleting the other one changes nothing."""
+        sender = Sender()
+        [position] = sender.put()
+        sender.send()
+        other = sender.streams.stream("invoices")
+        moved = Position(position.stored)
+        other.restore([moved])
+        other.connected(sender.now)
+        self.assertEqual(len(other.transmit([moved], sender.now).outgoing), 1)
+        self.assertEqual(sender.streams.key_of(FIRST), "invoices")
+        sender.streams.remove("orders")
+        self.assertEqual(sender.streams.key_of(FIRST), "invoices")

@@ -393,14 +393,21 @@ class ExpressTests(DecisionTestCase):
         """Streams and duplicates do not change, and none is acknowledged as stored, whether all of them
         are for a queue that is there or not.
         """
-        for destination in (QUEUE, MISSING):
-            decision = self.decide((express(1), QUEUE), (express(2), destination), is_durable=False)
+        for destination, is_durable in ((QUEUE, True), (QUEUE, False), (MISSING, True), (MISSING, False)):
+            decision = self.decide((express(1), QUEUE), (express(2), destination), is_durable=is_durable)
             self.assertEqual(
                 (decision.acknowledged, decision.is_classified, decision.closure), (0, False, None)
             )
             self.assertEqual(self.history.judged, [])
         empty = self.decide()
         self.assertEqual((list(empty.outcomes), empty.acknowledged, empty.is_classified), ([], 0, False))
+
+    def test_duplicates(self) -> None:
+        """They are dropped, and the others of their batch are delivered."""
+        first, second = express(1), express(2)
+        for duplicates, enqueued in (((), [True, True]), (frozenset({first}), [False, True])):
+            decision = self.decide((first, QUEUE), (second, QUEUE), duplicates=duplicates)
+            self.assertEqual([each is ArrivalOutcome.ENQUEUED for each in decision.outcomes], enqueued)
 
     def test_the_last_second(self) -> None:
         """A message is in time in the second of its limit, and late in the next one, of either kind."""

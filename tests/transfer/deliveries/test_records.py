@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import struct
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -11,15 +13,18 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.state_records import StateError
 from msmq.transfer.deliveries.flight import Flight, RunBuilder
 from msmq.transfer.deliveries.records import (
+    LARGEST_PAGE,
     DeliveryRecord,
     DeliveryStep,
     DeliveryTarget,
     MessageRun,
+    content_size,
     read_index,
     read_records,
     write_block,
+    write_page,
 )
-from msmq.transfer.deliveries.table import MERGED, DeliveryTable
+from msmq.transfer.deliveries.table import MERGED, MERGED_BYTES, DeliveryTable
 from tests.builders import ALPHA, BETA
 
 OWN = ALPHA.bytes_le
@@ -64,6 +69,72 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual(list(read_records("", data, OWN, 73)), [])
         self.assertEqual(list(read_records("", data, BETA.bytes_le, 72)), [])
 
+    def test_cut_short(self) -> None:
+        """A block that ends anywhere within its index is damaged, and so is one of another version."""
+        data = write_block([handed_over(7), attrs.evolve(handed_over(8), source=BETA.bytes_le)])
+        index = struct.calcsize("<BBIQQH") + 2 * struct.calcsize("<16sII")
+        for size in range(index):
+            error = self.assertRaises(StateError, read_index, "x", data[:size])
+            self.assertEqual(error.name, "x")
+        self.assertEqual(read_index("x", data[:index]), read_index("x", data))
+        for other in (b"\x09", b"\xff"):
+            for changed in (other + data[1:], data[:1] + other + data[2:]):
+                self.assertIn("is of version", str(self.assertRaises(StateError, read_index, "x", changed)))
+
+    def test_one_range_for_each_source(self) -> None:
+        """An index that names a queue manager twice is damaged."""
+        data = write_block([handed_over(7), attrs.evolve(handed_over(8), source=BETA.bytes_le)])
+        head, entry = struct.calcsize("<BBIQQH"), struct.calcsize("<16sII")
+        twice = data[: head + entry] + data[head : head + entry] + data[head + 2 * entry :]
+        self.assertRaises(StateError, read_index, "x", twice)
+
+    def test_index(self) -> None:
+        """It has the number of messages, the first and the last time, and the range of each source."""
+        records = [
+            handed_over(7, 1_700_000_002.5, count=3),
+            handed_over(20, 1_700_000_001.125),
+            attrs.evolve(handed_over(3, 1_700_000_001.5), source=BETA.bytes_le),
+        ]
+        ranges = {OWN: (7, 20), BETA.bytes_le: (3, 3)}
+        index = read_index("x", write_block(records))
+        self.assertEqual((index.messages, index.first, index.last), (5, 1_700_000_001.125, 1_700_000_002.5))
+        self.assertEqual(index.ranges, ranges)
+        for source, number, expected in ((OWN, 6, False), (OWN, 7, True), (OWN, 20, True), (OWN, 21, False)):
+            self.assertIs(index.may_have(source, number), expected)
+        self.assertFalse(index.may_have(bytes(16), 7))
+        apart = [read_index("x", write_block([record])) for record in records]
+        self.assertEqual(type(index).joined(apart), index)
+
+    def test_size_of_a_page(self) -> None:
+        """A page that has not as many bytes as it states, none, or more than any, is damaged."""
+        block = write_block([handed_over(7)])
+        index = read_index("x", block)
+        page = write_page([block, block], index)
+        at = struct.calcsize("<BBIQQH") + struct.calcsize("<16sII")
+        right = int.from_bytes(page[at : at + 4], "little")
+        self.assertEqual(content_size("x", page), right)
+        self.assertEqual(content_size("x", block), len(block))
+        self.assertEqual(len(list(read_records("x", page, OWN, 7))), 2)
+        for size in (right - 1, right + 1, 0, LARGEST_PAGE + 1):
+            wrong = page[:at] + size.to_bytes(4, "little") + page[at + 4 :]
+            error = self.assertRaises(StateError, lambda data: list(read_records("x", data, OWN, 7)), wrong)
+            self.assertEqual(error.name, "x")
+        self.assertRaises(StateError, lambda: list(read_records("x", page[:-1], OWN, 7)))
+        for size, is_possible in ((0, False), (1, True), (LARGEST_PAGE, True), (LARGEST_PAGE + 1, False)):
+            stated = page[:at] + size.to_bytes(4, "little") + page[at + 4 :]
+            if is_possible:
+                self.assertEqual(content_size("x", stated), size)
+            else:
+                self.assertRaises(StateError, content_size, "x", stated)
+
+    def test_a_record_that_is_cut_short(self) -> None:
+        """The error says where it is, in a block and in a page."""
+        block = write_block([handed_over(7)])
+        error = self.assertRaises(StateError, lambda: list(read_records("x", block[:-1], OWN, 7)))
+        self.assertIn("the record at offset", str(error))
+        page = write_page([block[:-1]], read_index("x", block))
+        self.assertRaises(StateError, lambda: list(read_records("x", page, OWN, 7)))
+
     def test_many_are_small(self) -> None:
         """A thousand messages with consecutive identifiers take less than 300 bytes."""
         self.assertLess(len(write_block([handed_over(1, count=1000)])), 300)
@@ -103,6 +174,31 @@ class RunTests(SynchronousTestCase):
                 MessageRun(3, 1, 7, 0, 3.0),
                 MessageRun(5, 1, 8, 0, 3.0),
                 MessageRun(6, 1, 10, 0, 3.0),
+            ],
+        )
+
+    def test_sequence_numbers_have_to_follow_each_other(self) -> None:
+        """A gap in any of the three numbers, or one that is missing, begins a run."""
+        builder = RunBuilder()
+        for numbers in (
+            (1, 0, 4),
+            (2, 0, 5),
+            (3, 0, 6),
+            (4, 0, 8),
+            (5, 0, 0),
+            (6, 0, 0),
+            (7, 1, 0),
+            (8, 0, 0),
+        ):
+            builder.add(*numbers)
+        self.assertEqual(
+            builder.finish(),
+            [
+                MessageRun(1, 3, 0, 4),
+                MessageRun(4, 1, 0, 8),
+                MessageRun(5, 2),
+                MessageRun(7, 1, 1),
+                MessageRun(8, 1),
             ],
         )
 
@@ -187,6 +283,74 @@ class TableTests(SynchronousTestCase):
         self.table.add(handed_over(7))
         self.assertEqual(len(found(self.table, 7)), 1)
         self.assertEqual(found(self.table, 8), [])
+
+    def test_figures(self) -> None:
+        """Steps are counted when they are added, and are pending until they are taken."""
+        self.assertEqual((self.table.pending, self.table.messages, self.table.size), (0, 0, 0))
+        self.table.add(handed_over(1, count=3))
+        self.table.add(handed_over(7, count=2))
+        self.assertEqual((self.table.pending, self.table.messages), (5, 5))
+        self.assertEqual(self.table.since, 1_700_000_001.0)
+        self.stored.take(self.table)
+        self.assertEqual((self.table.pending, self.table.messages), (0, 5))
+        self.assertGreater(self.table.size, sum(map(len, self.stored.values.values())))
+        self.table.add(handed_over(9))
+        self.assertEqual((self.table.pending, self.table.messages), (1, 6))
+
+    def test_whether_it_is_on(self) -> None:
+        """With a limit of 0 nothing is recorded, also for the time until it is changed."""
+        table = DeliveryTable("x/", 0)
+        self.assertFalse(table.is_on)
+        table.add(handed_over(1))
+        self.assertEqual(found(table, 1), [])
+        table.configure(1)
+        self.assertTrue(table.is_on)
+        table.add(handed_over(1))
+        self.assertEqual(len(found(table, 1)), 1)
+
+    def test_the_limit_is_exact(self) -> None:
+        """As many bytes as the limit are kept, and with one less the oldest value goes."""
+        self.fill(3)
+        self.table.configure(self.table.size)
+        self.assertEqual(self.table.take(), [])
+        self.table.configure(self.table.size - 1)
+        self.assertEqual(self.table.take(), [("x/0", None)])
+        self.assertEqual((self.table.messages, found(self.table, 1)), (2, []))
+
+    def test_blocks_are_merged_by_their_size_too(self) -> None:
+        """Few blocks are one page when they have so many bytes together, and not before."""
+        size = before = 0
+        for start in range(0, 300_000, 10_000):
+            builder = RunBuilder()
+            for number in range(start, start + 10_000, 10):
+                builder.add(number)
+            record = DeliveryRecord(DeliveryStep.ORDERED, 1.0, THERE, OWN, builder.finish())
+            size += len(write_block([record]))
+            self.table.add(record)
+            self.stored.take(self.table)
+            if size >= MERGED_BYTES:
+                break
+            before += 1
+            self.assertEqual(len(self.stored.values), before)
+        self.assertGreater(before, 2)
+        self.assertEqual(len(self.stored.values), 1)
+        self.assertEqual(self.again().messages, 1000 * (before + 1))
+
+    def test_one_large_value(self) -> None:
+        """It is not merged with anything, costs what it did, and is found before and after a restart."""
+        builder = RunBuilder()
+        for number in range(0, 150_000, 10):
+            builder.add(number)
+        self.table.add(DeliveryRecord(DeliveryStep.ORDERED, 1.0, THERE, OWN, builder.finish()))
+        [(name, value)] = self.table.take()
+        assert value is not None
+        self.stored.values[name] = value
+        self.assertGreater(len(value), MERGED_BYTES)
+        size = self.table.size
+        self.assertEqual(self.table.take(), [])
+        self.assertEqual(self.table.size, size)
+        for table in (self.table, self.again()):
+            self.assertEqual((len(found(table, 149_990)), table.messages, table.size), (1, 15_000, size))
 
     def test_found_after_a_restart(self) -> None:
         """Every record is found once, however often it was merged, before and after a restart."""
