@@ -50,6 +50,7 @@ class EarlyAnswerTests(SynchronousTestCase):
                 table.say(answer(1, ARRIVED))
             table.hand_over(message(1, AWAITS_RECEIPT))
             self.assertEqual(table.ends, ends)
-        table.say(answer(1, RECEIVED))
-        self.assertEqual(table.ends, [(1, Disposal.JOURNAL, RECEIVED)])
-        table.verify_empty(self)
+            if not ends:
+                table.say(answer(1, RECEIVED))
+                self.assertEqual(table.ends, [(1, Disposal.JOURNAL, RECEIVED)])
+            table.verify_empty(self)

@@ -415,3 +415,16 @@ class RefusalTests(SynchronousTestCase):
             assert receiver.in_turn is not None
             self.assertEqual(len(receiver.in_turn[0]), changes)
             receiver.stored()
+
+    def test_after_a_failed_commit(self) -> None:
+        """Nothing of what was accepted since remains: there is nothing to store, and nothing to take back."""
+        receiver = Receiver()
+        receiver.take(message(1))
+        receiver.classify(message(2))
+        receiver.begin()
+        receiver.classify(message(3))
+        receiver.failed()
+        receiver.streams.take_back()
+        self.assertEqual(receiver.classify(message(1)), [DUPLICATE])
+        self.assertFalse(receiver.streams.must_store)
+        self.assertEqual(receiver.take(message(2), message(3)), [ACCEPTED, ACCEPTED])

@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.settings import SessionSettings
 from msmq.structures.packet.message_class import MessageClass
 from msmq.transfer.transfer_info import NO_SEQUENCE
+from msmq.transfer.transfer_sequence import OutgoingTransferSequence
 from tests.transfer.support import (
     START,
     Sender,
@@ -136,3 +137,26 @@ class ResendTests(SynchronousTestCase):
         sender.expire(first)
         sender.streams.final_acknowledged(final_ack(second, REFUSED))
         self.assertIs(sender.streams.deadline, None)
+
+
+class TransferSequenceTests(SynchronousTestCase):
+    """L{OutgoingTransferSequence} alone."""
+
+    def test_state(self) -> None:
+        """Each event of a connection changes what it should, and a new connection begins anew."""
+        sequence = OutgoingTransferSequence((30.0, 300.0))
+        self.assertEqual(sequence.wait(START), START.monotonic + 30)
+        self.assertEqual(sequence.resend_time, START.unix_seconds + 30)
+        for expected in (300, 300):
+            sequence.grow()
+            self.assertEqual(sequence.resend_interval, expected)
+            self.assertEqual(sequence.wait(START), START.monotonic + expected)
+        sequence.order_ack_received(START.later(5))
+        self.assertEqual((sequence.last_ack_count, sequence.time_of_last_ack), (1, START.unix_seconds + 5))
+        sequence.progress(7, 3)
+        self.assertEqual((sequence.last_ack.seq_no, sequence.last_ack.prev_no), (3, 2))
+        self.assertEqual((sequence.resend_interval, sequence.resend_time), (30, START.unix_seconds + 300))
+        sequence.grow()
+        sequence.connected(START.later(9))
+        fresh = OutgoingTransferSequence((30.0, 300.0), time_of_last_ack=START.unix_seconds + 9)
+        self.assertEqual(sequence, fresh)

@@ -10,6 +10,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.transfer.early_final_acks import PREFIX
 from msmq.transfer.sequence_identifiers import SequenceIdentifiers
 from msmq.transfer.stream_changes import AckOutcome, Disposal, SettledMessage, UnorderedMessage
+from msmq.transfer.transfer_info import NO_SEQUENCE
 from tests.transfer.support import (
     SETTINGS,
     START,
@@ -215,3 +216,38 @@ class LeavingTests(SynchronousTestCase):
         self.assertEqual(sender.streams.key_of(FIRST), "invoices")
         sender.streams.remove("orders")
         self.assertEqual(sender.streams.key_of(FIRST), "invoices")
+
+
+class AcknowledgedTests(SynchronousTestCase):
+    """What acknowledgements leave behind."""
+
+    def test_nothing_is_left(self) -> None:
+        """No message is unacknowledged, and the next one begins a sequence; the one before is over."""
+        sender = Sender()
+        sender.put(2)
+        sender.send()
+        info = sender.stream.info(7)
+        self.assertEqual((info.eod_first_non_ack.seq_no, info.eod_last_non_ack.seq_no), (1, 2))
+        self.assertEqual((info.eod_next_seq.seq_no, info.eod_no_ack_count, info.eod_no_read_count), (3, 2, 7))
+        sender.order_ack(2)
+        info = sender.stream.info()
+        self.assertEqual((info.eod_first_non_ack, info.eod_last_non_ack), (NO_SEQUENCE, NO_SEQUENCE))
+        self.assertEqual((info.eod_no_ack_count, info.eod_no_read_count), (0, 0))
+        sender.put()
+        sender.send()
+        self.assertEqual([sender.streams.key_of(each) for each in (FIRST, FIRST + 1)], [None, "orders"])
+        self.assertIsNone(sender.streams.order_acknowledged(order_ack(FIRST, 2), sender.now))
+
+    def test_a_claim_without_effect_does_not_move_the_timer(self) -> None:
+        """An unverified OrderAck of messages that the receiver has not stored delays nothing."""
+        sender = Sender()
+        sender.put(5)
+        sender.send()
+        sender.order_ack(2)
+        before = sender.streams.deadline
+        sender.now = sender.now.later(10)
+        found = sender.streams.order_acknowledged(order_ack(FIRST, 5), sender.now, is_verified=False)
+        self.assertEqual(found, ("orders", AckOutcome()))
+        self.assertEqual(sender.stream.kept([], sender.now), AckOutcome())
+        self.assertEqual(sender.streams.deadline, before)
+        self.assertEqual(sender.stream.info().eod_last_ack.seq_no, 2)

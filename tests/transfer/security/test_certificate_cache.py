@@ -89,3 +89,13 @@ class CertificateCacheTests(SynchronousTestCase):
         cache.forget(SID)
         self.assertEqual(self.known(cache), [])
         self.assertIsNotNone(cache.find(certificate(0).certificate, OTHER))
+
+    def test_confirmed_again(self) -> None:
+        """A known certificate needs no room, and is the youngest from then on."""
+        cache = UserCertCache(size=4)
+        for number in range(4):
+            cache.add(certificate(number), SID, at(number))
+        cache.add(certificate(0), SID, at(4))
+        self.assertEqual(self.known(cache), [0, 1, 2, 3])
+        cache.add(certificate(9), SID, at(5))
+        self.assertEqual(self.known(cache), [0, 3, 9])

@@ -14,6 +14,7 @@ from msmq.transfer.security.signature_rules import (
     PROVIDERS,
     SigningPolicy,
     certificate_fault,
+    certificate_text,
     method_fault,
     version_fault,
 )
@@ -107,3 +108,17 @@ class SignatureRuleTests(SynchronousTestCase):
         ):
             with self.subTest(level=level):
                 self.check(version_fault(level, "CN", policy), text, None)
+
+    def test_texts_have_an_end(self) -> None:
+        """Names from a message are shown up to a length, and of a fingerprint 16 digits."""
+        fault = method_fault(
+            POLICY,
+            has_certificate=True,
+            is_default_provider=False,
+            provider_name="A" * 64 + "B",
+            hash_algorithm=SHA_256,
+        )
+        assert fault is not None
+        self.assertIn(f"provider '{'A' * 64}', which", fault.reason)
+        text = certificate_text(Certificate(subject="C" * 100 + "D", fingerprint="0123456789abcdef" * 4))
+        self.assertEqual(text, f"'{'C' * 100}' (0123456789abcdef)")
