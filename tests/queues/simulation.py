@@ -261,6 +261,10 @@ class Alpha:
         """Move an available message."""
         self._relocate(self.model.move(position, target))
 
+    def transfer(self, positions: Sequence[MessagePosition], target: Queue) -> None:
+        """Move available messages of one queue to any other."""
+        self._relocate(self.model.transfer(positions, target))
+
     def _relocate(self, relocation: Relocation) -> None:
         self.store.ask(
             relocation.changes,
