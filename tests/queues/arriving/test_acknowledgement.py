@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.queues.arriving.acknowledgement import INSECURE, acknowledgement
+from msmq.queues.arriving.acknowledgement import INSECURE, acknowledgement, is_quiet
 from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.leaving.departure_kinds import Departure
-from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
 from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -78,6 +79,28 @@ class ClassTests(SynchronousTestCase):
         for what in MessageClass:
             self.assertIsNone(acknowledgement(view, what, queue_manager=BETA, send_insecure=True))
 
+    def test_a_null_queue_manager_is_this_one(self) -> None:
+        """An administration queue or a destination at no queue manager is at the acknowledging one."""
+        nobody, gamma = UUID(int=0), parse_format_name(f"PRIVATE={ALPHA}\\00000011")
+        for admin, expected in (
+            (PrivateFormatName(nobody, 17), PrivateFormatName(BETA, 17)),
+            (gamma, gamma),
+        ):
+            packet = build_packet(
+                Message(acknowledge=EVERY, admin_queue=admin),
+                PrivateFormatName(nobody, 18),
+                source=ALPHA,
+                destination_queue_manager=nobody,
+                message_id=1,
+                sent_time=NOW.unix_seconds,
+            )
+            answer = acknowledgement(
+                UserMessageView(packet), MessageClass.ACK_REACH_QUEUE, queue_manager=BETA
+            )
+            assert answer is not None
+            self.assertEqual(answer.destination, expected)
+            self.assertEqual(answer.message.response_queue, PrivateFormatName(BETA, 18))
+
     def test_insecure_classes(self) -> None:
         """[MS-MQQB] 5.1."""
         self.assertEqual(set(INSECURE), {0x8000, 0x8004, 0x8006, 0x8007, 0x800B})
@@ -96,6 +119,20 @@ class QuietTests(SynchronousTestCase):
         timeout = MessageClass.NACK_REACH_QUEUE_TIMEOUT
         alpha.settled(alpha.settle(Departure(outgoing, [failed], timeout), NOW), NOW)
         return alpha.copying.machine_journal.message_count, alpha.copying.deadletter.message_count
+
+    def test_quiet(self) -> None:
+        """Messages for the notification and order queues are quiet, and acknowledgements; others are not."""
+        for destination, expected in (
+            (f"PRIVATE={BETA}\\00000002", False),
+            (f"PRIVATE={BETA}\\00000003", True),
+            (f"PRIVATE={BETA}\\00000004", True),
+            (f"PRIVATE={BETA}\\00000005", False),
+            (TO_BETA, False),
+            (TO_BETA.replace("orders", "Order_Queue$"), True),
+        ):
+            self.assertIs(is_quiet(message(destination)), expected, destination)
+        self.assertIs(is_quiet(message(message_class=MessageClass.ACK_RECEIVE)), True)
+        self.assertIs(is_quiet(message(message_class=MessageClass.REPORT)), False)
 
     def test_source_journaling(self) -> None:
         """An acknowledgement with JP and JN leaves no copy; a message does.

@@ -12,13 +12,13 @@ from msmq.decoding.message_json import message_json
 from msmq.moment import Moment
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.arriving.packet_builder import build_packet
-from msmq.queues.arriving.reports import Hop, TraceReport, read_report, report
+from msmq.queues.arriving.reports import Hop, TraceReport, destination_of, read_report, report
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
-from tests.builders import ALPHA, BETA
+from tests.builders import ALPHA, BETA, GAMMA
 
 G = "0C0FFEE0-1234-4567-89AB-CDEF01234567"
 NOW = Moment(0.0, 1_700_000_000.75)
@@ -149,6 +149,31 @@ class TextTests(SynchronousTestCase):
                 sender_identifier_type=SenderIdType.NONE,
             ),
         )
+
+
+class DestinationTests(SynchronousTestCase):
+    """L{destination_of}: the name of the destination queue of a packet."""
+
+    def test_names(self) -> None:
+        """A null queue manager is this one; a direct name that is invalid is shown as it is written."""
+        honest, name = "OS:beta\\private$\\orders", "OS:beta\\private$;orders"
+        self.assertEqual(
+            destination_of(traced(f"DIRECT={honest}"), GAMMA), parse_format_name(f"DIRECT={honest}")
+        )
+        packet = traced(f"DIRECT={honest}").packet
+        written = packet.replace(honest.encode("utf-16-le"), name.encode("utf-16-le"))
+        self.assertEqual(destination_of(UserMessageView(written), GAMMA), f"DIRECT={name}")
+        for queue_manager, expected in ((NULL_GUID, GAMMA), (BETA, BETA)):
+            private = PrivateFormatName(queue_manager, 17)
+            packet = build_packet(
+                Message(),
+                private,
+                source=ALPHA,
+                destination_queue_manager=queue_manager,
+                message_id=1,
+                sent_time=0,
+            )
+            self.assertEqual(destination_of(UserMessageView(packet), GAMMA), PrivateFormatName(expected, 17))
 
 
 class ReadingTests(SynchronousTestCase):

@@ -109,7 +109,7 @@ class RefusedTests(CopyCase):
         """A dead letter that uses up the reserved numbers reserves more."""
         self.keep(asking(b"1"))
         sequential = self.alpha.model.holdings.sequential
-        sequential.take(sequential.requested - sequential.last)
+        sequential.take(sequential.requested - sequential.last - sequential.block // 2)
         self.assertIn(PutState, map(type, self.keep(asking(b"2"))[1]))
         self.assertNotIn(PutState, map(type, self.keep(asking(b"3"))[1]))
 
@@ -231,6 +231,38 @@ class ProvenTests(CopyCase):
                     [each for each in changes if isinstance(each, RemoveMessages)] == [], is_kept
                 )
                 self.assertEqual(self.alpha.model.message_count, int(is_kept))
+
+    def test_numbers_of_copies_are_reserved(self) -> None:
+        """A copy that uses up the reserved numbers reserves more; a removal alone does not."""
+        sequential = self.alpha.model.holdings.sequential
+        for is_copied in (True, False):
+            queue = self.alpha.create(f"journal-{is_copied}", journal=is_copied)
+            message = asking(b"1", dead_letter=is_copied)
+            self.alpha.put(queue, message, message)
+            sequential.take(sequential.requested - sequential.last - sequential.block // 2)
+            self.receive(queue)
+            kinds = [type(change) for change in self.alpha.store.done[-1]]
+            self.assertEqual(PutState in kinds, is_copied)
+            sequential.take(sequential.requested - sequential.last - sequential.block // 2)
+            self.alpha.later(SECONDS)
+            kinds = [type(change) for change in self.alpha.store.done[-1]]
+            self.assertEqual(PutState in kinds, is_copied)
+
+    def test_behind_a_message_without_copy(self) -> None:
+        """Of messages that leave together each is copied that asks for it, wherever it is among them."""
+        outgoing = self.outgoing()
+        queue = self.alpha.create("t", transactional=True)
+        for is_transactional, where in ((False, outgoing), (True, queue)):
+            for asks in ((False, True), (True, False), (False, False, True), (False, False)):
+                views = [
+                    asking(b"1", source=ALPHA, journal=each, transactional=is_transactional) for each in asks
+                ]
+                self.alpha.put(where, *views)
+                self.receive(where, len(views))
+                journal = self.system(QueueSuffix.JOURNAL)
+                self.assertEqual(journal.message_count, asks.count(True))
+                self.receive(journal, 1)
+                self.assertEqual(journal.message_count, 0)
 
     def test_throttled(self) -> None:
         """While all queues are full, no copy is made of a message that is received here; it is counted."""

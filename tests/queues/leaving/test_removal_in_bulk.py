@@ -87,6 +87,10 @@ class BulkTests(CopyCase):
         departure = Departure(self.queue, plain, MessageClass.NACK_Q_PURGED)
         changes = self.alpha.model.settle(departure, NOW, in_bulk=True).changes
         self.assertEqual([type(each) for each in changes], [RemoveUnread])
+        departure = Departure(self.queue, plain[:1], MessageClass.NACK_Q_PURGED)
+        [change] = self.alpha.model.settle(departure, NOW, in_bulk=True).changes
+        assert isinstance(change, RemoveUnread)
+        self.assertEqual((change.lookup_ids, change.event.time), ((plain[0].lookup_id,), NOW.wall))
 
     def test_deleted(self) -> None:
         """Messages of a deleted queue; the changes can be withdrawn, and be made again."""
