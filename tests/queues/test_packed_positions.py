@@ -13,6 +13,7 @@ from msmq.persistence.snapshot import MessageColumns, StoredMessage
 from msmq.queues import ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.leaving.deadlines import ExpiringMessages
+from msmq.queues.packed_positions import PackedPositions
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from tests.queues.builders import arriving
@@ -201,6 +202,57 @@ class PackedPositionTests(SynchronousTestCase):
         self.assertLessEqual(apart, {one.lookup_id for one in objects})
         self.assertEqual(queue.available_count, 2 * COUNT - 1)
         self.assertEqual(queue.after((LEVELS[0] << 56) + 4).lookup_id & 0xFF, 6)  # type: ignore[union-attr]
+
+    def test_pieces_of_a_chunk(self) -> None:
+        """Neighbours that the store has in one way are packed; those in memory stay objects, in order."""
+        memory, store, overflow = PacketHolder.MEMORY, PacketHolder.STORE, PacketHolder.OVERFLOW
+        view = arriving(b"in memory")
+        kinds = [memory, memory, store, store, store, memory, store, overflow, overflow, memory]
+        queue, _ = restored([])
+        positions = [
+            MessagePosition(queue, number, None, 1, 0.0, PositionState.AVAILABLE, None, kind, due=9)
+            for number, kind in enumerate(kinds, LEVELS[0] << 56)
+        ]
+        for position in positions:
+            queue.link(position)
+        positions[0].view = positions[1].view = positions[5].view = positions[9].view = view
+        pieces = packed_positions.pack_chunk(queue, ordered_positions.Chunk(positions))
+        found = [
+            [each.lookup_id & 0xFF for each in piece]
+            if isinstance(piece, ordered_positions.Chunk)
+            else (piece.kept, [each & 0xFF for each in piece.lookup_ids])
+            for piece in pieces
+            if isinstance(piece, ordered_positions.Chunk | PackedPositions)
+        ]
+        self.assertEqual(found, [[0, 1], (store, [2, 3, 4]), [5, 6], (overflow, [7, 8]), [9]])
+        self.assertEqual([each.state is PositionState.PACKED for each in positions].count(True), 5)
+        self.assertEqual((queue.message_count, len(queue.positions.loaded())), (10, 5))
+
+    def test_look_up(self) -> None:
+        """The messages of a queue are looked up as in a dictionary, packed or not."""
+        queue, _ = restored(messages())
+        known = {row[0] for row in messages()}
+        self.assertEqual(set(queue.positions.keys()), known)
+        self.assertEqual(set(queue.positions), known)
+        self.assertEqual({number for number, _ in queue.positions.items()}, known)
+        self.assertNotIn(5, queue.positions)
+        self.assertIn(min(known), queue.positions)
+        self.assertEqual(queue.positions[min(known)].lookup_id, min(known))
+        self.assertRaises(KeyError, lambda: queue.positions[5])
+        self.assertIsNone(queue.positions.get(5))
+        self.assertTrue(queue.positions)
+        queue.clear()
+        self.assertFalse(queue.positions)
+
+    def test_deadlines_of_a_deleted_queue(self) -> None:
+        """Packed messages of a deleted queue expire no more."""
+        queue, _ = restored(messages(due=7))
+        deadlines = queue.deadlines
+        assert isinstance(deadlines, ExpiringMessages)
+        self.assertEqual(deadlines.next_due(), 7)
+        gone = queue.clear()
+        deadlines.discard(gone.loaded())
+        self.assertIsNone(deadlines.next_due())
 
     def test_deleted(self) -> None:
         """The messages of a deleted queue are objects one chunk at a time, all of them once."""

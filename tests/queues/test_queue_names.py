@@ -10,6 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.persistence.changes import PutQueue
 from msmq.persistence.definition import QueueDefinition, QueuePrivacy, QueueType
 from msmq.persistence.snapshot import Snapshot
+from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.queue_names import REMEMBERED_DESTINATIONS
 from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName, parse_format_name
 from msmq.structures.names.name_text import QueueSuffix
@@ -187,6 +189,16 @@ class ArrivalTests(SynchronousTestCase):
         queue = self.model.find(PublicFormatName(GAMMA))
         assert queue is not None
         self.assertEqual(queue.definition, PUBLIC)
+        for identifier, expected in ((GAMMA, queue), (BETA, None)):
+            packet = build_packet(
+                Message(),
+                PublicFormatName(identifier),
+                source=BETA,
+                destination_queue_manager=ALPHA,
+                message_id=1,
+                sent_time=0,
+            )
+            self.assertIs(self.model.queue_for(UserMessageView(packet)), expected)
 
     def test_unknown_queue(self) -> None:
         """A path that no queue has finds nothing, nor does the journal of one that is there."""

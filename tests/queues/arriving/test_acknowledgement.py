@@ -11,7 +11,7 @@ from msmq.queues.arriving.acknowledgement import INSECURE, acknowledgement, is_q
 from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.queues.leaving.departure_kinds import Departure
-from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
+from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName, parse_format_name
 from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -131,6 +131,15 @@ class QuietTests(SynchronousTestCase):
             (TO_BETA.replace("orders", "Order_Queue$"), True),
         ):
             self.assertIs(is_quiet(message(destination)), expected, destination)
+        public = build_packet(
+            Message(),
+            PublicFormatName(BETA),
+            source=ALPHA,
+            destination_queue_manager=BETA,
+            message_id=1,
+            sent_time=NOW.unix_seconds,
+        )
+        self.assertIs(is_quiet(UserMessageView(public)), False)
         self.assertIs(is_quiet(message(message_class=MessageClass.ACK_RECEIVE)), True)
         self.assertIs(is_quiet(message(message_class=MessageClass.REPORT)), False)
 

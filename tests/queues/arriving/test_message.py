@@ -87,6 +87,11 @@ class RangeTests(SynchronousTestCase):
         """A NUL would end the label too early."""
         self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, label="a\0b")
 
+    def test_dead_letter_queue(self) -> None:
+        """The queue for dead letters is given as a path."""
+        self.assertEqual(Message(dead_letter_queue=".\\private$\\failed").dead_letter_queue[-6:], "failed")
+        self.refused(Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, dead_letter_queue="no path")
+
     def test_numbers_of_32_bits(self) -> None:
         """Each number that a packet holds in 32 bits is named when it does not fit."""
         for name in (

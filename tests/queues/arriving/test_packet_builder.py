@@ -31,6 +31,7 @@ from msmq.structures.names.queue_names import (
 )
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
 from msmq.structures.packet.multi_queue_format_header import (
     MAXIMUM_ELEMENTS,
@@ -433,3 +434,22 @@ class RefusalTests(SynchronousTestCase):
         for message_id, sent_time in ((1 << 32, 0), (-1, 0), (0, 1 << 32)):
             with self.assertRaises(LocalProtocolError):
                 builder.build(Message(), message_id=message_id, sent_time=sent_time)
+
+
+class DeadLetterQueueTests(SynchronousTestCase):
+    """ApplicationDeadletterQueue, which is stored with a message and not sent. [MS-MQDMPR] 3.1.1.12."""
+
+    def test_kept_with_the_message(self) -> None:
+        """It follows the packet if the sender wants dead letters; the packet itself is the same."""
+        plain = build_packet(Message(dead_letter=True), DIRECT, source=ALPHA, message_id=1, sent_time=0)
+        for dead_letter, name in ((True, ".\\private$\\failed"), (True, ""), (False, ".\\private$\\failed")):
+            message = Message(dead_letter=dead_letter, dead_letter_queue=name)
+            view = PacketBuilder(DIRECT, source=ALPHA).view(message, 1, 0)
+            expected = name if dead_letter else ""
+            self.assertEqual(view.dead_letter_queue, expected)
+            self.assertEqual(view.size, len(view.packet))
+            self.assertEqual(UserMessageView(view.packet).size, view.size)
+            if expected:
+                self.assertEqual((packet_of(view.packet), len(view.packet) > len(plain)), (plain, True))
+            else:
+                self.assertEqual(len(view.packet), len(plain))

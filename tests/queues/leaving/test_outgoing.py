@@ -8,7 +8,7 @@ from msmq.queues.effects import OutgoingReady
 from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry
 from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import parse_format_name
-from tests.queues.builders import NOW, arriving, bodies, model, put
+from tests.queues.builders import NOW, arriving, bodies, create, model, put
 
 BETA_ORDERS = parse_format_name("DIRECT=OS:beta\\private$\\orders")
 
@@ -62,6 +62,12 @@ class OutgoingQueueTests(SynchronousTestCase):
         sent = self.model.take(self.queue, 2, "session", NOW)[0]
         self.assertEqual([position.packet for position in sent], [express.packet, recoverable.packet])
         self.assertEqual([position.is_recoverable for position in sent], [False, True])
+
+    def test_transactional_messages_stay_objects(self) -> None:
+        """Messages of priority 0, as transactional ones are, are not packed; a local queue packs all."""
+        self.assertEqual([self.queue.may_pack(7 - priority) for priority in range(8)], [False] + [True] * 7)
+        local = create(self.model)
+        self.assertEqual([local.may_pack(level) for level in range(8)], [True] * 8)
 
     def test_history_has_an_end(self) -> None:
         """The history has the latest attempts to connect, up to a limit."""

@@ -11,7 +11,7 @@ from msmq.queues.reading.descriptor import (
     RemoteReadState,
 )
 from msmq.structures.management import OutgoingState
-from msmq.structures.names.format_name import parse_format_names
+from msmq.structures.names.format_name import PublicFormatName, parse_format_names
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import NOW, ORDERS, put
@@ -144,8 +144,10 @@ class OpenTests(DescriptorTestCase):
         self.assertNotEqual(other.definition.identifier, queue.definition.identifier)
 
     def test_a_public_name_without_a_directory(self) -> None:
-        """The location of the queue is unknown."""
+        """The location of the queue is unknown, unless there is an outgoing queue for it already."""
         self.assertEqual(self.refused(f"PUBLIC={BETA}", SEND), Status.MQ_ERROR_NO_DS)
+        outgoing = self.model.outgoing(PublicFormatName(BETA), self.now)
+        self.assertIs(self.open(SEND, name=f"PUBLIC={BETA}").queue, outgoing)
 
     def test_http(self) -> None:
         """MQDMPR-3.1.7.1.5-09: such a queue cannot be read."""
