@@ -145,6 +145,16 @@ class AdoptionTests(SynchronousTestCase):
         self.assertTrue(is_connector_path(f"PRIVATE$\\Connector-{GAMMA}"))
         self.assertFalse(is_connector_path("private$\\orders"))
 
+    def test_long_name(self) -> None:
+        """An outgoing queue has a name of any length; its label is the beginning of it."""
+        for length in (124, 125, 148):
+            text = "DIRECT=OS:beta\\private$\\".ljust(length, "x")
+            queue = model().outgoing(parse_format_name(text), NOW, base_priority=-5)
+            definition = queue.definition
+            self.assertEqual((definition.path, definition.label), (text, text[:124]))
+            self.assertEqual((definition.created, definition.modified), (NOW.unix_seconds,) * 2)
+            self.assertEqual((definition.base_priority, definition.type), (-5, QueueType.OUTGOING))
+
     def test_transit(self) -> None:
         """What passes through to a queue manager waits in a queue of its own."""
         alpha = model()

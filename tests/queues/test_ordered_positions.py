@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.definition import QueueDefinition
 from msmq.queues import ordered_positions as ordered
+from msmq.queues import queue as queue_module
 from msmq.queues.leaving.deadlines import ExpiringMessages
 from msmq.queues.ordered_positions import OrderedPositions
 from msmq.queues.position import PositionState
@@ -118,3 +119,44 @@ class OrderedPositionsTests(SynchronousTestCase):
         for count, first in ((700, 0), (1000, 700), (5, 1700), (9999, 1705)):
             self.assertEqual(ids(line.pop(count)), list(range(first, min(first + count, 3000))))
         self.assertEqual(line.pop(1), [])
+
+
+class AvailabilityTests(SynchronousTestCase):
+    """L{Queue.make_available}: messages come in groups, in any order."""
+
+    @given(
+        st.lists(
+            st.tuples(st.sampled_from([0, 3, 7]), st.integers(0, 20)), unique=True, min_size=1, max_size=24
+        ),
+        st.lists(st.integers(1, 5), min_size=1, max_size=5),
+        st.booleans(),
+        st.integers(1, 8),
+    )
+    def test_any_groups(
+        self, places: list[tuple[int, int]], sizes: list[int], is_sorted: bool, length: int
+    ) -> None:
+        """Readers get them by priority and age, whichever came together, and each once."""
+        self.patch(ordered, "CHUNK_LENGTH", length)
+        self.patch(queue_module, "CHUNK_LENGTH", length)
+        queue = Queue(QueueDefinition(identifier=ALPHA, path="private$\\orders"), ExpiringMessages())
+        rest = [MessagePosition(queue, level << 56 | number, None, 1, 0.0) for level, number in places]
+        everything = sorted(one.lookup_id for one in rest)
+        while rest:
+            for size in sizes:
+                group, rest = rest[:size], rest[size:]
+                if is_sorted:
+                    group.sort(key=lambda one: one.lookup_id)
+                for one in group:
+                    queue.link(one)
+                queue.make_available(group)
+        self.assertEqual(ids(queue.peek(99)), everything)
+        self.assertEqual(queue.available_count, len(everything))
+        self.assertEqual(ids(queue.take(99, "reader")), everything)
+        self.assertFalse(queue.has_available)
+
+    def test_between(self) -> None:
+        """A group of which only the later part follows what is there is put in order."""
+        queue = Queue(QueueDefinition(identifier=ALPHA, path="private$\\orders"), ExpiringMessages())
+        for group in ((1, 3), (2, 4), (6, 7), (5, 8, 9)):
+            queue.make_available([position(number) for number in group])
+        self.assertEqual(ids(queue.peek(99)), [1, 2, 3, 4, 5, 6, 7, 8, 9])

@@ -16,6 +16,7 @@ from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.path_name import parse_path_name
 from tests.queues.builders import NOW, admit, arriving, create, model, peek, put, receive
+from tests.queues.simulation import Alpha
 
 PATH = parse_path_name(".\\private$\\orders")
 
@@ -163,6 +164,25 @@ class RestartTests(SynchronousTestCase):
         self.stored(self.model.delete_queue(queue).changes)
         self.model = self.started()
         self.assertGreater(create(self.model).definition.number, queue.definition.number)
+
+    def test_a_deadline_beside_a_purged_message(self) -> None:
+        """Messages near one that was purged while it was locked expire as all others do."""
+        alpha = Alpha()
+        queue = alpha.create()
+        mortal = [arriving(body, recoverable=True, time_to_be_received=60) for body in (b"1", b"2", b"3")]
+        alpha.put(queue, mortal[0], arriving(b"forever", recoverable=True), mortal[1])
+        alpha.receive(queue)
+        alpha.purge(queue)
+        alpha.put(queue, mortal[2], arriving(b"4", recoverable=True))
+        alpha = alpha.restart()
+        queue = alpha.find(".\\private$\\orders")
+        self.assertEqual(alpha.bodies(queue), [b"3", b"4"])
+        alpha.later(0)
+        self.assertEqual([event for event, _ in alpha.events], ["purged"] * 3)
+        self.assertEqual(queue.message_count, 2)
+        alpha.later(60)
+        self.assertEqual([event for event, _ in alpha.events], [*["purged"] * 3, "expired"])
+        self.assertEqual(alpha.bodies(queue), [b"4"])
 
 
 class LostStateTests(SynchronousTestCase):
