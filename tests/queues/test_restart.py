@@ -231,6 +231,29 @@ class ReservedCounterTests(SynchronousTestCase):
                 counter.stored(change)
         self.assertLess(len(changes), 25)
 
+    def test_bounds(self) -> None:
+        """The next block is reserved once half of the last one is taken, and no bound exceeds the width."""
+        for last, bound in ((0, 17), (200, 217), (237, 254), (238, 255), (239, 255), (253, 255)):
+            counter = ReservedCounter("n", 8, 16)
+            counter.start(last)
+            self.assertEqual(counter.take(1), last + 1)
+            for _ in range(2):
+                change = counter.reservation()
+                self.assertEqual(change, PutState("n", bound.to_bytes(8, "little")), "not stored yet")
+        counter = ReservedCounter("n", 8, 16)
+        for count, expected in ((0, 16), (8, None), (1, 25), (8, None), (1, 34), (17, 51)):
+            self.assertEqual(self.used(counter, count), expected)
+
+    def used(self, counter: ReservedCounter, count: int) -> int | None:
+        """Take numbers, and store the bound that this needs; answers with it."""
+        if count:
+            counter.take(count)
+        change = counter.reservation()
+        if change is None:
+            return None
+        counter.stored(change)
+        return int.from_bytes(change.value, "little")
+
     def test_begins_again(self) -> None:
         """After the largest number comes 1, and it is reserved again."""
         counter = ReservedCounter("n", 8, 16)
