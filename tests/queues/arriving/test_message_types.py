@@ -71,7 +71,7 @@ class TypeTests(SynchronousTestCase):
         with self.assertRaises(MQError) as caught:
             check_types(values, Delivery)
         self.assertEqual(caught.exception.status, Status.MQ_ERROR_ILLEGAL_PROPERTY_VT)
-        return caught.exception.detail
+        return str(caught.exception.detail)
 
     def test_each_attribute(self) -> None:
         """Each attribute accepts its own type, and the error for any other value names both."""

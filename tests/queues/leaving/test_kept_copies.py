@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msmq.persistence.changes import (
     AppendLog,
     Change,
@@ -11,7 +13,7 @@ from msmq.persistence.changes import (
 )
 from msmq.queues.arriving.arrivals import wants_local_dead_letter
 from msmq.queues.position import PacketHolder
-from msmq.queues.queue import MessagePosition
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.packet.kept_packet import kept_headers, marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass
@@ -133,53 +135,50 @@ class TransitTests(CopyCase):
             self.assertEqual(self.letters(), expected)
             self.assertEqual(self.alpha.model.copying.dropped, int(not expected))
 
-    def test_own_queue(self) -> None:
-        """A suitable queue of the sender's choice has the dead letter, and its log too; otherwise the system.
+    def failed(self, name: str = ".\\private$\\failed", **properties: Any) -> Queue:
+        """Let a message fail in transit whose dead letters go to a queue of this name; answers with it."""
+        self.alpha = Alpha()
+        own = self.alpha.create("failed", **properties)
+        self.alpha.subqueue(own)
+        packet = asking(b"1", source=ALPHA).packet + kept_headers(name)
+        self.alpha.put(self.outgoing(), UserMessageView(packet))
+        self.alpha.later(SECONDS + 1)
+        return own
 
-        It has to be there, transactional as the message is, no subqueue, and with room.
-        """
-        size = 0
-        for properties, expected in (
-            ({}, True),
-            ({"log": True}, True),
-            ({"transactional": True}, False),
-            ({"quota": 0}, False),
-        ):
-            with self.subTest(properties=properties):
-                self.alpha = Alpha()
-                own = self.alpha.create("failed", **properties)
-                view = UserMessageView(
-                    asking(b"1", source=ALPHA).packet + kept_headers(".\\private$\\failed")
-                )
-                self.alpha.put(self.outgoing(), view)
-                self.alpha.later(SECONDS + 1)
-                self.assertEqual(self.alpha.bodies(own), [b"1"] if expected else [])
-                self.assertEqual(self.letters(), [] if expected else [(b"1", LATE)])
-                logs = [each for each in self.alpha.store.done[-1] if isinstance(each, AppendLog)]
-                self.assertEqual(
-                    [each.queue for each in logs], [own.definition.identifier] * own.definition.log
-                )
-                if expected:
-                    [letter] = own.peek(1)
-                    self.assertEqual(self.alpha.view(letter).message_class, LATE)
-                    self.assertEqual([each.lookup_id for each in logs], [letter.lookup_id] * len(logs))
-                    size = letter.size
+    def test_own_queue(self) -> None:
+        """The queue of the sender's choice has the dead letter, and so has its log if it keeps one."""
+        for log in (False, True):
+            own = self.failed(log=log)
+            [letter] = own.peek(9)
+            self.assertEqual((self.alpha.body(letter), self.alpha.view(letter).message_class), (b"1", LATE))
+            self.assertEqual(self.letters(), [])
+            logs = [each for each in self.alpha.store.done[-1] if isinstance(each, AppendLog)]
+            self.assertEqual(
+                [(each.queue, each.lookup_id) for each in logs],
+                [(own.definition.identifier, letter.lookup_id)] * log,
+            )
+
+    def test_unsuitable_queue(self) -> None:
+        """A queue of another kind or without room, a subqueue and what is no queue are not used."""
+        for properties in ({"transactional": True}, {"quota": 0}):
+            self.assertEqual(self.failed(**properties).positions, {})
+            self.assertEqual(self.letters(), [(b"1", LATE)])
+        for name in (".\\private$\\failed;sub", "no path", ".\\private$\\missing"):
+            own = self.failed(name)
+            self.assertEqual((own.positions, own.subqueues["sub"].positions), ({}, {}))
+            self.assertEqual(self.letters(), [(b"1", LATE)])
+
+    def test_full_queue_manager(self) -> None:
+        """A dead letter in a queue of an application counts against the quota of all queues, to the byte."""
+        size = self.failed().total_bytes
         for room in (size, size - 1):
             self.alpha = Alpha()
             own = self.alpha.create("failed")
-            self.alpha.put(self.outgoing(), UserMessageView(view.packet))
+            packet = asking(b"1", source=ALPHA).packet + kept_headers(".\\private$\\failed")
+            self.alpha.put(self.outgoing(), UserMessageView(packet))
             self.alpha.model.storage.limit = self.alpha.model.storage.used + room
             self.alpha.later(SECONDS + 1)
             self.assertEqual(own.message_count, int(room == size))
-        for name in (".\\private$\\failed;sub", "no path", ".\\private$\\missing"):
-            self.alpha = Alpha()
-            own = self.alpha.create("failed")
-            sub = self.alpha.subqueue(own)
-            self.alpha.put(
-                self.outgoing(), UserMessageView(asking(b"1", source=ALPHA).packet + kept_headers(name))
-            )
-            self.alpha.later(SECONDS + 1)
-            self.assertEqual((sub.positions, self.letters()), ({}, [(b"1", LATE)]))
 
 
 class ProvenTests(CopyCase):

@@ -31,7 +31,8 @@ class BulkTests(CopyCase):
             arriving(b"plain too", recoverable=True),
         )
         self.positions = sorted(self.queue.positions.values(), key=lambda each: each.lookup_id)
-        self.numbers = {self.alpha.body(each): each.lookup_id for each in self.positions}
+        numbers = {self.alpha.body(each): each.lookup_id for each in self.positions}
+        self.numbers: dict[bytes, int] = numbers
 
     def tearDown(self) -> None:
         self.alpha.store.drain()
@@ -43,18 +44,14 @@ class BulkTests(CopyCase):
             NOW.wall, BETA.bytes_le + b"\1\0\0\0", event, reason, int(message_class), "private$\\orders"
         )
         [bulk] = [each for each in changes if isinstance(each, RemoveUnread)]
-        self.assertEqual((bulk.queue, bulk.lookup_ids), (identifier, (self.numbers[b"plain"], self.last)))
+        plain_ones = (self.numbers[b"plain"], self.numbers[b"plain too"])
+        self.assertEqual((bulk.queue, bulk.lookup_ids), (identifier, plain_ones))
         self.assertEqual(bulk.event, plain)
         events = [each for each in changes if isinstance(each, AppendEvent)]
         self.assertEqual({each.event for each in events}, {event})
         self.assertEqual(len(events), 2)
         removed = [each for each in changes if isinstance(each, RemoveMessages)]
         self.assertEqual(removed, [RemoveMessages(identifier, (self.numbers[b"asks"],))])
-
-    @property
-    def last(self) -> int:
-        """The number of the last message."""
-        return self.numbers[b"plain too"]
 
     def test_apart(self) -> None:
         """Express messages, and those whose sender is to be answered, do not go in bulk."""
