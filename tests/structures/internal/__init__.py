@@ -1,0 +1,1 @@
+"""The internal packets of sessions, acknowledgements for an order queue, and the ping."""
