@@ -149,7 +149,7 @@ class ReadAcknowledgementTests(SynchronousTestCase):
     """L{read_acknowledgement}, and the errors of both packets."""
 
     def test_where_it_begins_does_not_matter(self) -> None:
-        """A packet in the middle of a larger whole is read as one at its beginning, with its SessionHeader."""
+        """A packet in the middle of a larger whole is read as one at its beginning, SessionHeader too."""
         data = patched(order_ack(), 2, b"\x10") + SESSION
         for base in (0, START):
             found = read_acknowledgement(Reader(data, base=base))
