@@ -15,10 +15,12 @@ from msmq.structures.directory.simple_blob import SessionKeyAlgorithm, SimpleBlo
 from msmq.structures.identifier_digest import add_to_digest, digest_text
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.management import parse_next_hop
+from msmq.structures.ndr import read_pointer, write_pointer
 from msmq.structures.prop_variant import PropVariant
 from msmq.structures.status import MQError
 from msmq.wire.reader import Reader
 from msmq.wire.structure import WholeStructure
+from msmq.wire.writer import Writer
 from tests.vectors import INITIATOR as GUID
 from tests.vectors import INITIATOR_HEX as GUID_HEX
 
@@ -174,6 +176,24 @@ class PropVariantTests(LayoutCase):
         """An error shows the first hundred characters of a value."""
         error = self.assertRaises(LocalProtocolError, PropVariant, 3, "x" * 300)
         self.assertEqual(str(error).count("x"), 101)
+
+
+class PointerTests(SynchronousTestCase):
+    """L{read_pointer} and L{write_pointer}."""
+
+    def test_a_pointer_is_aligned(self) -> None:
+        """It begins at a multiple of four bytes, whatever stands before."""
+        for before in range(1, 5):
+            writer = Writer()
+            writer.bytes(b"x" * before)
+            write_pointer(writer, "first")
+            write_pointer(writer, "second", is_null=True)
+            expected = (b"x" * before).ljust(4, b"\0") + bytes.fromhex("00000200 00000000")
+            self.assertEqual(writer.getvalue(), expected)
+            reader = Reader(expected)
+            reader.skip(before, "before")
+            self.assertTrue(read_pointer(reader, "first"))
+            self.assertFalse(read_pointer(reader, "second"))
 
 
 class KeyTests(LayoutCase):

@@ -181,6 +181,15 @@ class ValueTests(SynchronousTestCase):
             ):
                 self.assertRaises(MQError, make, bad)
 
+    def test_queue_numbers(self) -> None:
+        """They have 32 bits."""
+        for number, text in ((0, "00000000"), (0xFFFFFFFF, "FFFFFFFF")):
+            name = PrivateFormatName(QUEUE, number)
+            self.assertEqual(str(name), f"PRIVATE={GUID}\\{text}".replace(GUID, GUID.upper()))
+        for number in (-1, 1 << 32):
+            error: MQError = self.assertRaises(MQError, PrivateFormatName, QUEUE, number)
+            self.assertTrue(error.detail.startswith(f"queue number {number} does not fit 32 bits at"))
+
     def test_domains(self) -> None:
         """The domain of a distribution list has 1 to 255 characters, of which none is a comma."""
         for domain in (None, "d", "d" * 255, "d é"):

@@ -15,6 +15,10 @@ from msmq.structures.packet.body_encryption import (
     with_clear_body,
     with_encrypted_body,
 )
+from msmq.structures.packet.multi_queue_format_header import (
+    MQFDirectQueueFormatName,
+    MultiQueueFormatHeader,
+)
 from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader, SenderIdType
 from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -163,3 +167,45 @@ class EncryptedTests(SynchronousTestCase):
     def test_nothing_secret_is_shown(self) -> None:
         """Neither the body nor the key."""
         self.assertNotIn("secret", repr(encrypted(b"secret", key=b"secret")))
+
+
+class RewrittenTests(SynchronousTestCase):
+    """The bytes of packets with another body, and their size."""
+
+    def test_every_other_byte_stays(self) -> None:
+        """Only the flag, the SecurityHeader, sizes, level, algorithm and the body are others."""
+        for label, body in (("", b""), ("label", b"b"), ("l", b"body5"), ("x" * 249, b"bo")):
+            plain = UserMessage.from_bytes(user_packet(body, label=label))
+            for lists in (None, MultiQueueFormatHeader.of([MQFDirectQueueFormatName("OS:a\\q")])):
+                for extension in (b"", b"extension"):
+                    properties = attrs.evolve(plain.properties, extension_data=extension)
+                    message = attrs.evolve(plain, properties=properties, multi_queue_format=lists).completed()
+                    view = UserMessageView(message.to_bytes())
+                    there = with_encrypted_body(view, encrypted(b"cipher text"))
+                    security = SecurityHeader(
+                        encryption_key=KEY, is_body_encrypted=True, is_default_provider=True
+                    )
+                    changed = attrs.evolve(
+                        properties,
+                        message_body=b"cipher text",
+                        allocation_body_size=11,
+                        privacy_level=5,
+                        encryption_algorithm=0x6610,
+                    )
+                    expected = attrs.evolve(message, properties=changed, security=security).completed()
+                    self.assertEqual(there, expected.to_bytes())
+                    back = with_clear_body(UserMessageView(there), body)
+                    restored = attrs.evolve(properties, privacy_level=5, encryption_algorithm=0x6610)
+                    self.assertEqual(back, attrs.evolve(message, properties=restored).completed().to_bytes())
+
+    def test_the_largest_packet(self) -> None:
+        """A packet of exactly 4 MiB is allowed, and the error of a larger one has both sizes."""
+        limit = 4 * 1024 * 1024
+        view = UserMessageView(user_packet(b"body"))
+        overhead = len(with_encrypted_body(view, encrypted(b"")))
+        largest = with_encrypted_body(view, encrypted(bytes(limit - overhead)))
+        self.assertEqual(len(largest), limit)
+        error = self.assertRaises(
+            LocalProtocolError, with_encrypted_body, view, encrypted(bytes(limit - overhead + 1))
+        )
+        self.assertEqual(str(error), f"PacketSize: {limit + 4} bytes, of {limit} that a packet may have")
