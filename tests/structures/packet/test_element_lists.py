@@ -152,8 +152,10 @@ class AddressHeaderTests(SynchronousTestCase):
     def test_up_to_three_bytes_of_padding_may_be_counted(self) -> None:
         """They are no part of the list."""
         for padding in range(4):
-            found = self.read(listed(1, EMPTY_TEXT + bytes(padding)))
+            reader = Reader(listed(1, EMPTY_TEXT + bytes(padding)), base=START)
+            found = MQFAddressHeader.read(reader, MQFAddressHeader.DESTINATION)
             self.assertEqual(found, MQFAddressHeader(0x64, 1, EMPTY_TEXT))
+            self.assertEqual(reader.remaining, 0)
 
     def test_the_largest_list(self) -> None:
         """It has ten thousand names; with one more it is neither read nor written."""

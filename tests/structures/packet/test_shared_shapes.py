@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.errors import RemoteProtocolError
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
@@ -16,6 +17,7 @@ from msmq.structures.names.queue_names import (
     QueueNameKind,
 )
 from msmq.structures.packet.debug_header import DebugHeader
+from msmq.structures.packet.kept_packet import kept_headers
 from msmq.structures.packet.multi_queue_format_header import MultiQueueFormatHeader
 from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.soap_header import SoapHeader
@@ -99,6 +101,17 @@ class SharingTests(SynchronousTestCase):
             self.assertEqual(packet_of(careful), packet)
             self.assertEqual(bytes(view.body), careful.properties.message_body)
 
+    def test_lengths(self) -> None:
+        """Names and labels of any length, with padding or without, and a packet of 4 MiB."""
+        for length in range(1, 9):
+            for label in ("", "l", "la"):
+                packet = user_packet(b"b", destination=f"OS:b\\{'q' * length}", label=label)
+                self.assertTrue(share(packet, packet), (length, label))
+        overhead = len(user_packet())
+        largest = user_packet(bytes(0x400000 - overhead))
+        self.assertEqual(len(largest), 0x400000)
+        self.assertTrue(share(largest, largest))
+
     def test_unusual_packets(self) -> None:
         """What has a SecurityHeader, or headers behind the body, is read each time."""
         for packet in (
@@ -178,6 +191,58 @@ class SharingTests(SynchronousTestCase):
             views = [UserMessageView(one), UserMessageView(other)]
             self.assertIs(have_one_destination(views), expected)
             self.assertIs(have_one_destination(views[:1]), True)
+
+
+class TextTests(SynchronousTestCase):
+    """Texts that do not end with their only NUL, in a packet that is sound otherwise."""
+
+    def test_destinations_and_labels(self) -> None:
+        """Each is malformed, although some of its bytes look like an end."""
+        good = user_packet(b"body", destination="OS:b\\qq", label="label")
+        place = {
+            "DestinationQueue": 66 + 2 * 5,
+            "Label": UserMessageView(good).properties_offset + 56 + 2 * 3,
+        }
+        for at in place.values():
+            for units in ("61000001", "61010001", "00006100", "61006200"):
+                tail = bytes.fromhex(units)
+                packet = bytearray(good)
+                packet[at + 2 : at + 6] = tail
+                self.assertRaises(RemoteProtocolError, UserMessageView, bytes(packet))
+            packet = bytearray(good)
+            packet[at : at + 6] = b"a\1\0\0\0\0"
+            self.assertRaises(RemoteProtocolError, UserMessageView, bytes(packet))
+            packet[at : at + 6] = b"a\1a\1\0\0"
+            self.assertEqual(UserMessageView(bytes(packet)).size, len(packet))
+
+    def test_long_labels(self) -> None:
+        """LabelLength is up to 250, its NUL included."""
+        for length, is_good in ((250, True), (251, False), (255, False)):
+            packet = bytearray(user_packet(label="x" * (length - 1)))
+            if is_good:
+                self.assertEqual(UserMessageView(bytes(packet)).label, "x" * (length - 1))
+            else:
+                error = self.assertRaises(RemoteProtocolError, UserMessageView, bytes(packet))
+                self.assertEqual((error.field, error.rule), ("LabelLength", f"{length} is more than 250"))
+
+    def test_hops(self) -> None:
+        """Up to 29, whatever the delivery mode."""
+        for hops in range(0x20):
+            for recoverable in (False, True):
+                packet = user_packet(b"body", user_flags=hops, recoverable=recoverable)
+                if hops <= 0x1D:
+                    view = UserMessageView(packet)
+                    self.assertEqual((view.hop_count, view.is_recoverable), (hops, recoverable))
+                else:
+                    self.assertRaises(RemoteProtocolError, UserMessageView, packet)
+
+    def test_local_headers_are_read_each_time(self) -> None:
+        """A record with them does not vouch for the next one, whose own may be malformed."""
+        packet = user_packet(b"body", user_flags=0x0100)
+        record = packet + kept_headers("queue")
+        self.assertFalse(share(record, record))
+        damaged = packet + bytes(len(record) - len(packet))
+        self.assertRaises(RemoteProtocolError, views_of, [record, damaged])
 
 
 class FieldTests(SynchronousTestCase):

@@ -6,6 +6,7 @@ from struct import pack
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.errors import RemoteProtocolError
 from msmq.structures.packet.multi_queue_format_header import (
     MQFDirectQueueFormatName,
     MultiQueueFormatHeader,
@@ -49,6 +50,7 @@ class NameTests(SynchronousTestCase):
             b"\5\0a\0b\0\0\0",
             pack("<H", 6) + b"a\0\0\0\0\0",
             direct("a\u0100"),
+            pack("<H", 6) + b"a\1\0\0\0\0",
             pack("<H", 6) + b"\0\0a\0\0\0",
             pack("<H", 8) + b"a\0\0\0b\0\0\0",
             pack("<H", 4) + b"a\0b\0",
@@ -169,9 +171,12 @@ class OptionalHeaderTests(SynchronousTestCase):
         ):
             packet = BEFORE + parts
             self.assertEqual(after_optional_headers(packet, 64, base_flags, flags), len(packet))
-            self.assertEqual(after_optional_headers(packet + b"\xff" * 8, 64, base_flags, flags), len(packet))
+            longer = packet + b"\xff" * 8
+            self.assertEqual(after_optional_headers(longer, 64, base_flags, flags), len(packet))
+            self.assertEqual(after_optional_headers(packet, 64, base_flags, flags | 0x0F7FFFFF), len(packet))
 
     def test_a_position_beyond_the_packet(self) -> None:
-        """Nothing can follow there."""
+        """Nothing can follow there; at the very end of a packet the header is cut off."""
         for flags in (HH, MQ):
+            self.assertRaises(RemoteProtocolError, after_optional_headers, BEFORE, 64, 0, flags)
             self.assertRaises(Unusual, after_optional_headers, BEFORE, 65, 0, flags)
