@@ -24,7 +24,6 @@ from msmq.structures.packet.soap_header import SoapHeader
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_view import (
-    NEVER,
     UserMessageView,
     different_ones,
     have_one_destination,
@@ -155,6 +154,23 @@ class SharingTests(SynchronousTestCase):
             packet[start + 12 : start + 16] = number.to_bytes(4, "little")
             self.assertEqual(view.shape.fits(bytes(packet)), number != 0)
 
+    def test_the_third_of_a_kind(self) -> None:
+        """What differs from two equal packets before it is judged as if it were alone."""
+        one = message()
+        for other in (message({"source_queue_manager": GAMMA}), message({"message_id": 7})):
+            views = views_of([one, one, other])
+            alone = UserMessageView(other)
+            self.assertEqual(views[2].identity, alone.identity)
+            self.assertEqual(views[2].source_queue_manager, alone.source_queue_manager)
+        self.assertRaises(RemoteProtocolError, views_of, [one, one, one + b"\0"])
+        self.assertRaises(RemoteProtocolError, views_of, [one, one, one[:-1]])
+        self.assertRaises(RemoteProtocolError, views_of, [b""])
+        placed = transactional()
+        bad = bytearray(placed)
+        start = UserMessageView(placed).transaction_offset
+        bad[start + 12 : start + 16] = bytes(4)
+        self.assertRaises(RemoteProtocolError, views_of, [placed, placed, bytes(bad)])
+
     def test_a_shape_that_is_left(self) -> None:
         """Once another packet came, its bytes are not kept, and no later packet shares it."""
         one, other = message(), message(properties=attrs.evolve(PLAIN.properties, label="other"))
@@ -172,6 +188,7 @@ class SharingTests(SynchronousTestCase):
         one, other = message(), transactional()
         views = views_of([one, one, other, other, one])
         self.assertEqual(different_ones(views), [views[0], *views[2:]])
+        self.assertEqual(different_ones(views[1:]), views[1:])
         self.assertEqual(list(different_ones(views[:2])), [views[0]])
         self.assertEqual(list(different_ones(views[:1])), [views[0]])
         self.assertEqual(list(different_ones([])), [])
@@ -243,41 +260,3 @@ class TextTests(SynchronousTestCase):
         self.assertFalse(share(record, record))
         damaged = packet + bytes(len(record) - len(packet))
         self.assertRaises(RemoteProtocolError, views_of, [record, damaged])
-
-
-class FieldTests(SynchronousTestCase):
-    """Fields that a shape has, read by the fast path and by the full parser."""
-
-    def test_both_ways(self) -> None:
-        """A provider, which is left to the full parser, changes none of them."""
-        for packet in (message(), transactional(), transactional(connector=True)):
-            view = UserMessageView(packet)
-            user = view.parse().user
-            expected = attrs.evolve(PLAIN.properties, flags=5, message_class=0x4321)
-            for security in (None, SecurityHeader(signature=b"sign", is_default_provider=True)):
-                for base in (PLAIN.base, attrs.evolve(PLAIN.base, time_to_reach_queue=7)):
-                    changed = attrs.evolve(
-                        view.parse(), base=base, security=security, properties=expected
-                    ).completed()
-                    found = UserMessageView(packet_of(changed))
-                    odd = UserMessageView(self.with_empty_tail(changed))
-                    for one in (found, odd):
-                        limit = NEVER if base is PLAIN.base else user.sent_time + 8
-                        self.assertEqual(one.reach_limit, limit)
-                        self.assertEqual((one.acknowledge, one.message_class), (5, 0x4321))
-                        self.assertEqual(bytes(one.body), b"body")
-                        self.assertEqual((one.label, one.extension), ("label", b""))
-                        self.assertEqual(one.is_recoverable, user.is_recoverable)
-                        self.assertEqual(one.is_transactional, user.has_transaction_header)
-                        self.assertEqual(one.source_queue_manager, user.source_queue_manager.bytes_le)
-                        self.assertEqual(one.sent_time, user.sent_time)
-                        self.assertEqual(one.size, len(one.packet))
-
-    def with_empty_tail(self, whole: UserMessage) -> bytes:
-        """The packet with a direct name whose zeros the fast path leaves to the full parser."""
-        user = attrs.evolve(
-            whole.user,
-            admin_kind=QueueNameKind.DIRECT,
-            admin_queue=DirectQueueFormatName("OS:a\u0100\\q"),
-        )
-        return packet_of(attrs.evolve(whole, user=user).completed())
