@@ -15,8 +15,10 @@ from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
 from msmq.structures.packet.security_header import ProviderInfo, SecurityHeader
 from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
 from msmq.wire.reader import Reader
-from tests.builders import ALPHA, GAMMA
+from msmq.wire.writer import Writer
+from tests.builders import ALPHA, GAMMA, user_packet
 from tests.structures.three_ways import Structure, written
 
 USER = UserHeader(source_queue_manager=ALPHA)
@@ -119,6 +121,14 @@ class BaseHeaderTests(ProblemCase):
             internal,
         ):
             self.assert_sent(header)
+
+    def test_a_message_is_not_internal(self) -> None:
+        """A UserMessage with IN cannot be written."""
+        message = attrs.evolve(
+            UserMessage.from_bytes(user_packet(b"body")), base=BaseHeader(32, is_internal=True)
+        )
+        error = self.assertRaises(LocalProtocolError, message.write, Writer())
+        self.assertEqual(str(error), "BaseHeader.Flags: IN in a UserMessage")
 
     def test_bytes_behind_a_packet(self) -> None:
         """The error counts them."""

@@ -7,9 +7,22 @@ from typing import Any
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.structures.algorithms import AuthenticationLevel
+from msmq.structures.names.queue_names import (
+    PrivateQueueFormatName,
+    PrivateQueueFormatNameId,
+    PublicQueueFormatName,
+    QueueNameKind,
+)
+from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
 from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_view import UserMessageView
+from tests.builders import ALPHA, BETA, GAMMA
 from tests.signed_messages import CHANGES, COVERED, Fields
+from tests.strategies import packet_of
 
 SEVERAL = ("TCP:127.0.0.3\\private$\\plain", "OS:gamma\\private$\\others")
 
@@ -58,3 +71,29 @@ class SignatureInputTests(SynchronousTestCase):
     def test_the_order_of_versions(self) -> None:
         """A receiver tries 2.0, then 1.0, then 3.0 (reading 71)."""
         self.assertEqual([level.value for level in SIGNATURE_INPUTS], [3, 1, 5])
+
+    def test_names_that_are_not_direct(self) -> None:
+        """Each is signed as it is on the wire: the number, the GUID, or both."""
+        user = UserHeader(
+            source_queue_manager=ALPHA,
+            queue_manager_address=BETA,
+            destination_kind=QueueNameKind.PRIVATE_ON_DESTINATION,
+            destination_queue=PrivateQueueFormatNameId(0x01020304),
+            admin_kind=QueueNameKind.PUBLIC,
+            admin_queue=PublicQueueFormatName(GAMMA),
+            response_kind=QueueNameKind.PRIVATE,
+            response_queue=PrivateQueueFormatName(BETA, 5),
+        )
+        properties = MessagePropertiesHeader(message_body=b"body", label="l")
+        packet = packet_of(UserMessage(BaseHeader(), user, properties).completed())
+        admin, response = GAMMA.bytes_le, BETA.bytes_le + b"\5\0\0\0"
+        beginning = bytes(24) + b"body" + b"l\0\0\0"
+        end = ALPHA.bytes_le + bytes((0, 3, 0, 0)) + bytes(6) + bytes(16)
+        destination = b"\4\3\2\1"
+        view = UserMessageView(packet)
+        inputs = {level: make(view) for level, make in SIGNATURE_INPUTS.items()}
+        self.assertEqual(inputs[AuthenticationLevel.SIG_1_0], beginning + response + admin)
+        self.assertEqual(
+            inputs[AuthenticationLevel.SIG_2_0], beginning + response + admin + end + destination
+        )
+        self.assertEqual(inputs[AuthenticationLevel.SIG_3_0], beginning + response + admin + end)

@@ -236,6 +236,25 @@ class FieldTests(SynchronousTestCase):
             view = UserMessageView(packet(properties=attrs.evolve(PROPERTIES, privacy_level=level)))
             self.assertIs(view.asks_for_privacy, expected)
 
+    def test_parts_behind_the_body(self) -> None:
+        """They are found behind a body of any length, and are common to messages, without the padding."""
+        for size in range(9):
+            properties = attrs.evolve(PROPERTIES, message_body=b"x" * size, extension_data=b"")
+            for parts in ({"debug": DEBUG}, {"soap": SOAP}, {"multi_queue_format": LISTS}):
+                view = UserMessageView(packet(properties=properties, **parts))
+                self.assertEqual({name: getattr(view, name) for name in parts}, parts)
+                base = view.packet[2:4]
+                user = ALPHA.bytes_le + BETA.bytes_le + USER.time_to_be_received.to_bytes(4, "little")
+                names = view.packet[60 : 64 + 2 + 2 * len("OS:beta\\private$\\orders") + 4]
+                at = view.properties_offset
+                self.assertEqual(at, 60 + len(names))
+                values = view.packet[at : at + 32] + view.packet[at + 40 : at + 56]
+                label = "label\0".encode("utf-16-le")
+                [behind] = parts.values()
+                self.assertEqual(
+                    view.common_bytes(), base + user + names + values + label + behind.to_bytes()
+                )
+
     def test_common_bytes(self) -> None:
         """Messages that differ in number, time, transaction and body alone have the same ones."""
         original = UserMessageView(packet()).common_bytes()

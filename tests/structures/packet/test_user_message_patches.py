@@ -10,11 +10,27 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
+from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.queue_names import DirectQueueFormatName
+from msmq.structures.packet.kept_packet import kept_headers
+from msmq.structures.packet.multi_queue_format_header import (
+    MQFDirectQueueFormatName,
+    MultiQueueFormatHeader,
+)
+from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.session_header import SessionHeader
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
+from msmq.structures.packet.user_message_patches import patch_queue_manager_address
+from msmq.structures.packet.user_message_rewrites import (
+    in_transaction,
+    patch_authentication_level,
+    patch_dead_letter,
+    patch_message_class,
+    patch_security_header,
+    without_acknowledgements,
+)
 from msmq.structures.packet.user_message_view import (
     UserMessageView,
     patch_hop_count,
@@ -22,7 +38,7 @@ from msmq.structures.packet.user_message_view import (
     patch_session_header,
     patch_time_to_reach_queue,
 )
-from tests.builders import session_header, user_packet
+from tests.builders import GAMMA, session_header, user_packet
 from tests.strategies import packet_of, session_headers, tx_sequence_ids, u32s, user_messages
 
 messages = user_messages(has_session_header=False)
@@ -135,3 +151,136 @@ class PatchTests(SynchronousTestCase):
         self.assertEqual(view.connector_type, message.user.connector_type)
         changed = {place for place in range(len(packet)) if packet[place] != arrived[place]}
         self.assertLessEqual(changed, {*range(12, 16), 60})
+
+
+class RewriteTests(SynchronousTestCase):
+    """Headers that a queue manager adds or changes: the exact bytes."""
+
+    def test_places_in_a_transaction(self) -> None:
+        """FM and LM are set where the transaction begins and ends, and only there."""
+        kept = TransactionHeader(TxSequenceID(9, 9), 9, 9, is_final_ack_wanted=True, transaction_id=9)
+        plain = UserMessage.from_bytes(user_packet(b"body", recoverable=True))
+        view = UserMessageView(packet_of(attrs.evolve(plain, transaction=kept).completed()))
+        for count in (1, 2, 3):
+            for has_first, has_last in ((True, True), (True, False), (False, True), (False, False)):
+                placed = in_transaction(
+                    [view] * count, 0x0000000200000001, 7, 0x12345, has_first=has_first, has_last=has_last
+                )
+                self.assertEqual(
+                    [one.transaction for one in placed],
+                    [
+                        TransactionHeader(
+                            TxSequenceID(1, 2),
+                            number,
+                            number - 1,
+                            is_final_ack_wanted=True,
+                            transaction_id=0x12345,
+                            is_first=has_first and number == 7,
+                            is_last=has_last and number == 6 + count,
+                        )
+                        for number in range(7, 7 + count)
+                    ],
+                )
+                self.assertEqual([bytes(one.body) for one in placed], [b"body"] * count)
+        error = self.assertRaises(
+            LocalProtocolError, in_transaction, [UserMessageView(user_packet())], 1, 1, 1
+        )
+        self.assertEqual(str(error), "TransactionHeader: the message has none")
+
+    def test_a_security_header(self) -> None:
+        """It is added where it belongs, with the signature of the lists; local headers stay behind."""
+        security = SecurityHeader(signature=b"sign", is_default_provider=True)
+        plain = UserMessage.from_bytes(user_packet(b"body", label="label"))
+        transaction = TransactionHeader(TxSequenceID(1, 2), 3)
+        recoverable = attrs.evolve(plain.user, is_recoverable=True, dead_letter=True)
+        lists = MultiQueueFormatHeader.of([MQFDirectQueueFormatName("OS:a\\q")], signature=b"old")
+        listed = attrs.evolve(plain, user=recoverable, multi_queue_format=lists)
+        for message in (
+            plain,
+            attrs.evolve(plain, user=recoverable, transaction=transaction),
+            listed,
+        ):
+            packet = packet_of(message.completed())
+            for kept in (b"", kept_headers("queue")):
+                view = UserMessageView(packet + kept)
+                expected = packet_of(attrs.evolve(message, security=security).completed())
+                self.assertEqual(patch_security_header(view, security).packet, expected + kept)
+        view = UserMessageView(packet_of(listed.completed()))
+        signed = attrs.evolve(
+            listed,
+            security=security,
+            multi_queue_format=MultiQueueFormatHeader.of(
+                [MQFDirectQueueFormatName("OS:a\\q")], signature=b"signature"
+            ),
+        )
+        self.assertEqual(
+            patch_security_header(view, security, b"signature").packet, packet_of(signed.completed())
+        )
+
+    def test_no_second_security_header(self) -> None:
+        """A message has one, and a signature of lists only where there are lists."""
+        security = SecurityHeader(signature=b"sign", is_default_provider=True)
+        view = UserMessageView(user_packet(b"body"))
+        error = self.assertRaises(LocalProtocolError, patch_security_header, view, security, b"signature")
+        self.assertEqual(str(error), "MultiQueueFormatHeader: the message has none")
+        signed = patch_security_header(view, security)
+        error = self.assertRaises(LocalProtocolError, patch_security_header, signed, security)
+        self.assertEqual(str(error), "SecurityHeader: the message has one")
+
+    def test_the_largest_signed_packet(self) -> None:
+        """It has exactly 4 MiB."""
+        limit = 4 * 1024 * 1024
+        security = SecurityHeader(signature=b"sign", is_default_provider=True)
+        overhead = len(user_packet()) + len(security.to_bytes())
+        view = UserMessageView(user_packet(bytes(limit - overhead)))
+        self.assertEqual(patch_security_header(view, security).size, limit)
+        view = UserMessageView(user_packet(bytes(limit - overhead + 1)))
+        error = self.assertRaises(LocalProtocolError, patch_security_header, view, security)
+        self.assertEqual(str(error), f"PacketSize: {limit + 4} is more than {limit}")
+
+    def test_authentication_levels(self) -> None:
+        """AS is the level and AU is clear; a message that has both already is the same object."""
+        security = SecurityHeader(1, b"id", is_body_encrypted=True)
+        view = patch_security_header(UserMessageView(user_packet(b"body")), security)
+        at = view.security_offset
+        for level in AuthenticationLevel:
+            patched = patch_authentication_level(view, level)
+            flags = 0x0021 | level << 8
+            expected = view.packet[:at] + flags.to_bytes(2, "little") + view.packet[at + 2 :]
+            self.assertEqual(patched.packet, expected)
+            self.assertIs(patch_authentication_level(patched, level), patched)
+            noisy = UserMessageView(
+                view.packet[:at] + (flags ^ 0x0F10).to_bytes(2, "little") + view.packet[at + 2 :]
+            )
+            self.assertEqual(patch_authentication_level(noisy, level).packet, expected)
+
+    def test_properties(self) -> None:
+        """Acknowledgements are no more asked for, and a dead letter has its reason; nothing else changes."""
+        packet = bytearray(user_packet(b"body", label="label", user_flags=0x0300 | 0x0E))
+        at = UserMessageView(bytes(packet)).properties_offset
+        packet[at] = 0x0F
+        packet[12:16] = packet[48:52] = bytes(4)
+        view = UserMessageView(bytes(packet))
+        quiet = bytearray(packet)
+        quiet[at] = 0
+        self.assertEqual(without_acknowledgements(view).packet, bytes(quiet))
+        reasoned = bytearray(packet)
+        reasoned[at + 2 : at + 4] = b"\x34\x12"
+        self.assertEqual(patch_message_class(view, 0x1234), bytes(reasoned))
+        reasoned[at] = 0
+        reasoned[12:16] = reasoned[48:52] = b"\xff" * 4
+        reasoned[61] &= 0xFC
+        self.assertEqual(patch_dead_letter(view, 0x1234), bytes(reasoned))
+
+    def test_hops_and_address(self) -> None:
+        """From no hops to 29, and the GUID of a queue manager."""
+        packet = user_packet(b"body", user_flags=0x0100)
+        for hops in (0, 1, 29):
+            patched = patch_hop_count(patch_hop_count(packet, 29), hops)
+            self.assertEqual(patched, packet[:60] + bytes((packet[60] | hops,)) + packet[61:])
+        for hops in (-1, 30):
+            error = self.assertRaises(LocalProtocolError, patch_hop_count, packet, hops)
+            self.assertEqual(str(error), f"Flags.RC: {hops} is not within 0 to 29")
+        self.assertEqual(
+            patch_queue_manager_address(packet, GAMMA.bytes_le), packet[:32] + GAMMA.bytes_le + packet[48:]
+        )
