@@ -70,6 +70,17 @@ class PauseTests(HandleTestCase):
         self.put(b"1", b"2", b"3", b"4")
         self.assertEqual([len(bodies) for _, bodies in self.resume()], [2, 2])
 
+    def test_a_cursor_peeks(self) -> None:
+        """A cursor peeks at one message after the other, and waits for the next one that comes."""
+        self.put(b"1", b"2")
+        self.pause()
+        cursor = self.cursor()
+        self.assertEqual(self.peek(cursor), b"1")
+        self.assertEqual(self.peek_next(cursor), b"2")
+        self.assertEqual(self.peek_next(cursor), LATE)
+        self.assertIsNone(self.peek(cursor, seconds=None))
+        self.assertEqual(self.put(b"3"), [(self.last_tag, [b"3"])])
+
     def test_a_cursor_keeps_its_position(self) -> None:
         """A receive by cursor waits without moving it, and then receives the message that was peeked."""
         self.put(b"1", b"2")
