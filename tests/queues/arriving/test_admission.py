@@ -6,6 +6,7 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.moment import Moment
 from msmq.persistence.changes import (
     Change,
     PutMessage,
@@ -314,6 +315,19 @@ class QuotaTests(SynchronousTestCase):
         [refusal] = admission.refusals
         self.assertEqual((refusal.index, refusal.status), (1, EnqueueStatus.TIMED_OUT_IN_TRANSIT))
         self.assertEqual(int(refusal.status), 3)
+
+    def test_the_moment_of_being_late(self) -> None:
+        """TimeToReachQueue is over one second after the last one that it names, and not before."""
+        alpha = model()
+        outgoing = alpha.outgoing(parse_format_name("DIRECT=OS:beta\\q"), NOW)
+        message = arriving(time_to_reach_queue=10, sent_time=1_700_000_000)
+        for wall, status in (
+            (1_700_000_010.999, None),
+            (1_700_000_011.0, EnqueueStatus.TIMED_OUT_IN_TRANSIT),
+            (1_700_000_011.001, EnqueueStatus.TIMED_OUT_IN_TRANSIT),
+        ):
+            refusals = alpha.admit([(outgoing, message)], Moment(0.0, wall)).refusals
+            self.assertEqual([refusal.status for refusal in refusals], [status] if status else [])
 
     def test_late_for_the_destination(self) -> None:
         """In the destination queue TimeToReachQueue no longer counts."""
