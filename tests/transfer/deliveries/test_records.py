@@ -351,6 +351,9 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(self.table.size, size)
         for table in (self.table, self.again()):
             self.assertEqual((len(found(table, 149_990)), table.messages, table.size), (1, 15_000, size))
+        self.table.configure(0)
+        self.assertEqual(self.table.take(), [(name, None)])
+        self.assertEqual((self.table.size, self.table.messages), (0, 0))
 
     def test_found_after_a_restart(self) -> None:
         """Every record is found once, however often it was merged, before and after a restart."""
