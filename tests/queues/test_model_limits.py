@@ -15,6 +15,7 @@ from msmq.queues.queue import MessagePosition
 from msmq.queues.queue_names import connector_path, is_connector_path
 from msmq.structures.names.format_name import ConnectorFormatName, PrivateFormatName, parse_format_name
 from msmq.structures.names.name_text import COMPUTER_SUFFIXES
+from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.kept_packet import kept_headers
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
@@ -76,6 +77,19 @@ class LimitTests(SynchronousTestCase):
         self.assertFalse(alone.is_hardened)
 
 
+class NumberTests(SynchronousTestCase):
+    """The numbers of private queues."""
+
+    def test_stored(self) -> None:
+        """The last number is stored with each queue, in the 32 bits that it has."""
+        alpha = model()
+        for name in ("orders", "other"):
+            path = parse_path_name(f".\\private$\\{name}")
+            creation = alpha.create_queue(path, identifier=GAMMA, now=NOW)
+            [value] = [each.value for each in creation.changes if isinstance(each, PutState)]
+            self.assertEqual(value, creation.queue.definition.number.to_bytes(4, "little"))
+
+
 class CountTests(SynchronousTestCase):
     """What a queue manager counts."""
 
@@ -125,6 +139,27 @@ class CountTests(SynchronousTestCase):
         self.assertEqual(alpha.model.paused_count, 0)
         changes = alpha.model.delete_queue(other).changes
         self.assertEqual([each for each in changes if isinstance(each, RemoveState)], [])
+
+
+class OverflowTests(SynchronousTestCase):
+    """Express messages beyond the memory for them."""
+
+    def test_packet_after_the_store_has_it(self) -> None:
+        """An available message stays in memory then only as far as the limit for packets allows."""
+        for limit in (None, 0):
+            alpha = Alpha(express_memory=0, packet_memory=limit)
+            queue = alpha.create()
+            alpha.put(queue, arriving(b"1"))
+            alpha.confirm(alpha.receive(queue))
+            alpha.store.is_slow = True
+            alpha.put(queue, arriving(b"2"))
+            [position] = queue.peek(1)
+            self.assertIsNotNone(position.view, "the store does not have it yet")
+            alpha.store.drain()
+            is_kept = limit is None
+            self.assertEqual((position.is_cached, position.view is not None), (is_kept, is_kept))
+            self.assertEqual(alpha.model.storage.cached, position.size * is_kept)
+            self.assertEqual(alpha.bodies(queue), [b"2"])
 
 
 class AdoptionTests(SynchronousTestCase):
