@@ -286,11 +286,14 @@ class ObjectKind:
         raise ValueError(f"{quoted(text)} is not a right to a {self.name}, which are {', '.join(self.words)}")
 
     def words_of(self, mask: int) -> list[str]:
-        """The rights in a mask by their short names, as few as possible; other bits are given as a number."""
-        rest = self.mapping.specific(mask)
+        """The rights in a mask by their short names, as few as possible; other bits are given as a number.
+
+        Two rights may share a bit, as those to receive from a queue and from its journal share peek.
+        """
+        rest = granted = self.mapping.specific(mask)
         found = []
         for word, right in self.words.items():
-            if right and rest & right == right:
+            if rest & right and granted & right == right:
                 found.append(word)
                 rest &= ~right
         return [*found, f"0x{rest:x}"] if rest else found
@@ -350,8 +353,8 @@ QUEUE_KIND: Final = _kind(
         "all": QueueAccess.MQSEC_QUEUE_GENERIC_ALL,
         "receive": QueueAccess.MQSEC_RECEIVE_MESSAGE,
         "send": QueueAccess.MQSEC_WRITE_MESSAGE,
-        "peek": QueueAccess.MQSEC_PEEK_MESSAGE,
         "receive-journal": QueueAccess.MQSEC_RECEIVE_JOURNAL_MESSAGE,
+        "peek": QueueAccess.MQSEC_PEEK_MESSAGE,
         "delete-message": QueueAccess.MQSEC_DELETE_MESSAGE,
         "delete-journal-message": QueueAccess.MQSEC_DELETE_JOURNAL_MESSAGE,
         "get-properties": QueueAccess.MQSEC_GET_QUEUE_PROPERTIES,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.windows.access_masks import (
@@ -155,3 +157,26 @@ class MaskTests(SynchronousTestCase):
             (0, "0x00000000"),
         ):
             self.assertEqual(QUEUE_KIND.names(mask), words)
+
+    def test_rights_by_their_short_names(self) -> None:
+        """Each right is said by its own name, and not by those of its parts; several are said by theirs."""
+        for kind in (QUEUE_KIND, QUEUE_MANAGER_KIND):
+            for word, right in kind.words.items():
+                self.assertEqual(kind.words_of(right), [word])
+        for mask, words in (
+            (0xB, ["receive", "receive-journal"]),
+            (0xA, ["receive-journal"]),
+            (0x9, ["delete-message", "delete-journal-message"]),
+            (0xF, ["receive", "send", "receive-journal"]),
+            (0x106, ["send", "peek", "0x100"]),
+            (0, []),
+        ):
+            self.assertEqual(QUEUE_KIND.words_of(mask), words)
+
+    @given(st.integers(0, 0xFFFFF))
+    def test_short_names_say_the_whole_mask(self, mask: int) -> None:
+        """The rights of the names are those of the mask, no more and no fewer."""
+        said = 0
+        for word in QUEUE_KIND.words_of(mask):
+            said |= int(word, 16) if word.startswith("0x") else QUEUE_KIND.words[word]
+        self.assertEqual(said, mask)
