@@ -248,9 +248,9 @@ class Jobs:
             outcome = run_job(options.job, options)
         except (PySparkException, Py4JError) as error:
             raise ServerFailed(f"the job {options.job.name} failed: {error}") from error
-        title, _, _, told, *_ = text_page(outcome.report).splitlines()
+        title, _, _, headline, *_ = text_page(outcome.report).splitlines()
         # One write, since the other jobs write too.
-        print(f"\n$ python -m msmq.pipeline {' '.join(arguments)}\n{title}: {told}\n", end="", flush=True)
+        print(f"\n$ python -m msmq.pipeline {' '.join(arguments)}\n{title}: {headline}\n", end="", flush=True)
         if "<svg" not in (output / "report.html").read_text(encoding="utf-8"):
             self._verdict.wrong.append(f"{output / 'report.html'} has no plots")
         return output
@@ -294,7 +294,7 @@ def examine_stores(jobs: Jobs, stores: Mapping[str, Path]) -> Findings:
 
 def judge_stores(found: Findings, verdict: Verdict, sent: Estate, mischief: Mischief) -> None:
     """Check the findings of the jobs in both stores."""
-    loss, streams, letters = found.loss.result(), found.sequences.result(), found.deadletters.result()
+    loss, streams, dead_letters = found.loss.result(), found.sequences.result(), found.deadletters.result()
     latency, _ = found.latency.result(), found.quota.result()
     print("\nInjected by the proxy, by time limits and by a dead host: injected, found")
     own = {*sent.express, *sent.transactional, *sent.recoverable, *sent.late, *sent.nowhere}
@@ -323,7 +323,7 @@ def judge_stores(found: Findings, verdict: Verdict, sent: Estate, mischief: Misc
         range(TRANSACTIONAL),
         range(sum(int(str(row["messages"])) for row in whole)),
     )
-    clusters = {row["class_name"]: row["messages"] for row in table(letters, "clusters")}
+    clusters = {row["class_name"]: row["messages"] for row in table(dead_letters, "clusters")}
     verdict.compare(
         "deadletters: clusters",
         {"MQMSG_CLASS_NACK_RECEIVE_TIMEOUT": LATE, "MQMSG_CLASS_NACK_REACH_QUEUE_TIMEOUT": NOWHERE}.items(),

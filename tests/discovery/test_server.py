@@ -103,10 +103,10 @@ class AnswerTests(SynchronousTestCase):
 
     def test_other_enterprise(self) -> None:
         """MQSD-3.2.5.1-12: it is answered, unless it is to be passed over (reading 16)."""
-        stranger = attrs.evolve(REQUEST, enterprise_id=UUID(int=3))
-        self.assertEqual(self.reply(server("DS1"), stranger).correlation_id, REQUEST.request_id)
+        foreign = attrs.evolve(REQUEST, enterprise_id=UUID(int=3))
+        self.assertEqual(self.reply(server("DS1"), foreign).correlation_id, REQUEST.request_id)
         strict = server("DS1", checks_enterprise=True)
-        self.assertEqual(strict.answer(stranger.to_bytes()), Unanswered.OTHER_ENTERPRISE)
+        self.assertEqual(strict.answer(foreign.to_bytes()), Unanswered.OTHER_ENTERPRISE)
         self.assertIsInstance(strict.answer(REQUEST.to_bytes()), bytes)
 
     @given(st.integers(0, 255), st.binary(min_size=2, max_size=2))
@@ -246,12 +246,12 @@ class SilenceTests(SynchronousTestCase):
         serving.own_request = UUID(int=77)
         serving.connected_networks = ()
         own = attrs.evolve(REQUEST, request_id=UUID(int=77), enterprise_id=UUID(int=3))
-        stranger = attrs.evolve(REQUEST, enterprise_id=UUID(int=3))
+        foreign = attrs.evolve(REQUEST, enterprise_id=UUID(int=3))
         nowhere = ("0.0.0.0", 0)
         for datagram, reason in (
             (REQUEST.to_bytes()[:-1], Unanswered.MALFORMED),
             (own.to_bytes(), Unanswered.OWN),
-            (stranger.to_bytes(), Unanswered.OTHER_ENTERPRISE),
+            (foreign.to_bytes(), Unanswered.OTHER_ENTERPRISE),
             (REQUEST.to_bytes(), Unanswered.NO_NETWORK),
         ):
             self.assertEqual(serving.answer(datagram, nowhere), reason)

@@ -95,7 +95,7 @@ class QueueTests(SynchronousTestCase):
                 self.assertEqual(changed(KEEP, **{name: there})[0], {name: expected})
 
     def test_how_values_are_told(self) -> None:
-        """Texts are told in quotes, and no more than the first hundred characters of them."""
+        """Texts are reported in quotes, and no more than the first hundred characters of them."""
         long = "x" * 120
         _, differences = take_over_queue(VAULT, attrs.evolve(VAULT, label=long, base_priority=-7), FOLLOW)
         self.assertEqual(
@@ -104,7 +104,7 @@ class QueueTests(SynchronousTestCase):
         )
 
     def test_list_of_the_queue(self) -> None:
-        """An object without any right to messages does not replace the list of a queue, and that is told."""
+        """An object without any right to messages does not replace the list of a queue; that is reported."""
         ours, wider = (packed(f"D:(OA;;CR;{SEND};;{account})") for account in ("BU", "WD"))
         untranslated, none = packed("D:(A;;0x4;;;BU)"), packed("D:(A;;GA;;;SY)(A;;RP;;;WD)")
         told = (
@@ -166,7 +166,7 @@ class QueueManagerTests(SynchronousTestCase):
         self.assertEqual((taken, differences, has_other_keys(differences)), (own, (), False))
 
     def test_other_keys(self) -> None:
-        """Other keys are told from other differences, and from none."""
+        """Other keys are distinguished from other differences, and from none."""
         own = QueueManagerObject(public_encryption_key_list=OURS, public_signing_key_list=OURS)
         for found, expected in (
             (attrs.evolve(own, routing_server=True), False),
@@ -232,7 +232,7 @@ class ListTests(SynchronousTestCase):
         )
 
     def test_each_right(self) -> None:
-        """Each right to messages is told by its name, denials after what is allowed, and by account."""
+        """Each right to messages is reported by its name, denials after what is allowed, and by account."""
         rights = ((RECEIVE, "receive"), (PEEK, "peek"), (SEND, "send"), (RECEIVE_JOURNAL, "receive-journal"))
         unlisted = "and the list of the queue does not"
         for right, word in rights:
@@ -247,7 +247,7 @@ class ListTests(SynchronousTestCase):
             )
 
     def test_entries_without_a_right(self) -> None:
-        """An entry for every right is told unless it is inherited or an administrator's; a denial, and an
+        """An entry for every right is reported unless it is inherited or an administrator's; a denial, and an
         entry for some rights to the object, are not.
         """
         domain = "S-1-5-21-1-2-3"

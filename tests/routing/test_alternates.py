@@ -287,7 +287,7 @@ class CacheTests(SynchronousTestCase):
         self.assertEqual(quick(), [True, True, True])
 
     def test_beliefs_change(self) -> None:
-        """The same chooser follows what it is told is down, whatever it was told before."""
+        """The same chooser follows which sites are down now, whatever was down before."""
         topology = Estate("A-M 1, M-N 1, N-Z 1, M-Z 9, A-E 7, E-Z 2, A-F 9, F-Z 2").sound()
         chooser = Alternates(topology)
         for down, expected in (

@@ -93,7 +93,7 @@ class ExampleTests(SynchronousTestCase):
         )
 
     def test_where(self) -> None:
-        """The place of the link is told, if it is known."""
+        """The position of the link is named, if it is known."""
         estate = Estate("Branch-North 1, Head-North 1, Branch-South 5")
         estate.link("Head", "South", 1, "gHead gSouth", where="estate.toml:8")
         self.assertEqual(
@@ -139,7 +139,7 @@ class ExampleTests(SynchronousTestCase):
         self.assertEqual(found[-1], "the enterprise: has 2 more links that cannot be used as backups")
 
     def test_most_pairs_first(self) -> None:
-        """Links come first that would serve the most pairs of sites, whose number is told."""
+        """Links come first that would serve the most pairs of sites, whose number is named."""
         found = problems("A-B 1, B-C 1, C-D 1, D-E 1, E-A 1, A-F 1, F-G 1, D-H 2")
         self.assertEqual(
             [

@@ -125,7 +125,7 @@ class WaitingTests(SynchronousTestCase):
         )
 
     def test_number_of_reasons(self) -> None:
-        """Three gates are explained, in the order of their names, and the number of others is told."""
+        """Three gates are explained, in the order of their names, and the number of others is named."""
         for count in (3, 4, 6):
             sites = [f"D{number}" for number in range(count)]
             far = ", ".join(f"A-{site} 1, {site}-C 9" for site in reversed(sites))

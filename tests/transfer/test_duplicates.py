@@ -120,7 +120,7 @@ class DuplicateTests(SynchronousTestCase):
         self.assertEqual(history.take(recoverable(1), recoverable(2)), [False, True])
 
     def test_copies_to_several_queues(self) -> None:
-        """They have one MessageID, and are told apart by their destinations."""
+        """They have one MessageID, and are distinguished by their destinations."""
         copies = [
             UserMessageView(
                 for_several_queues(user_packet(recoverable=True, destination=f"OS:beta\\private$\\{name}"))

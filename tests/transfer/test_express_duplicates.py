@@ -178,7 +178,7 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.assertEqual(self.classify(express(1)), [False])
 
     def test_copies_to_several_queues(self) -> None:
-        """They have one MessageID, and are told apart by their destinations."""
+        """They have one MessageID, and are distinguished by their destinations."""
         copies = [
             UserMessageView(for_several_queues(user_packet(destination=f"OS:beta\\private$\\{name}")))
             for name in ("orders", "invoices")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -106,14 +106,19 @@ class ConfigurationValues:
             if read_value is not None:
                 self.tables[table][key] = read_value
 
+    def _texts(self, table: str, entries: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+        """The entries of a table with texts under any names; others are refused."""
+        for name, value in entries.items():
+            if isinstance(value, str):
+                yield name, value
+                continue
+            hint = "; a name with dots needs quotes" if isinstance(value, dict) else ""
+            self.refuse((table, name), f"must be text, not {type_name(value)}{hint}")
+
     def _read_hosts(self, entries: Mapping[str, object]) -> None:
         seen: dict[str, str] = {}
-        for name, value in entries.items():
+        for name, value in self._texts("hosts", entries):
             path = ("hosts", name)
-            if not isinstance(value, str):
-                hint = "; a name with dots needs quotes" if isinstance(value, dict) else ""
-                self.refuse(path, f"must be text, not {type_name(value)}{hint}")
-                continue
             if parse_address(name) is None:
                 self.attempt(path, computer_name, name)
             self.attempt(path, parse_host_entry, value)
@@ -128,12 +133,8 @@ class ConfigurationValues:
 
     def _read_control_servers(self, entries: Mapping[str, object]) -> None:
         seen: dict[str, str] = {}
-        for name, value in entries.items():
+        for name, value in self._texts("control_servers", entries):
             path = ("control_servers", name)
-            if not isinstance(value, str):
-                hint = "; a name with dots needs quotes" if isinstance(value, dict) else ""
-                self.refuse(path, f"must be text, not {type_name(value)}{hint}")
-                continue
             self.attempt(path, computer_name, name)
             endpoint = self.attempt(path, check_endpoint, value)
             other = seen.setdefault(name.casefold(), name)

@@ -1,4 +1,4 @@
-"""How much one call synchronises in files that are filled beside the log: groups wait for it."""
+"""How much one call synchronises in new segments and checkpoints: groups written then wait for it."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ class TextTests(SynchronousTestCase):
                     self.assertRaises(RemoteProtocolError, UserMessageView, packet)
 
     def test_local_headers_are_read_each_time(self) -> None:
-        """A record with them does not vouch for the next one, whose own may be malformed."""
+        """A valid record does not make the next one valid, whose own may be malformed."""
         packet = user_packet(b"body", user_flags=0x0100)
         record = packet + kept_headers("queue")
         self.assertFalse(share(record, record))

@@ -43,7 +43,7 @@ class SendSlice:
 class _Properties:
     """Parsed properties, for the headers that share them: those of runs differ in the run alone.
 
-    @ivar text: the properties as text, which tells C{true} from 1.
+    @ivar text: the properties as text, which distinguishes C{true} from 1.
     @ivar has_key: whether the header had a key, which may make the messages recoverable.
     """
 
