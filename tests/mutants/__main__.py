@@ -1,6 +1,6 @@
 """C{python -m tests.mutants}: mutations that tests have to notice.
 
-Without options every row of the table is tried with the tests that cite its rule.
+Without options every row of the tables of rules is tried with the tests that cite its rule.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.mutants.citations import citing_tests
 from tests.mutants.mutations import Stale
 from tests.mutants.proposals import candidates, propose
 from tests.mutants.running import is_killed
-from tests.mutants.table import Row, read_table, write_table
+from tests.mutants.table import SURVIVORS, Row, read_rules, read_table, write_rules
 
 CORES = {
     "msmq/wire": "tests.wire",
@@ -50,10 +50,10 @@ def main(arguments: list[str]) -> int:
 
 
 def _try_rows(only: str) -> int:
-    """Try the table; the number of survivors and stale rows."""
+    """Try the tables of rules; the number of survivors and stale rows."""
     tests = citing_tests()
     tried = survived = 0
-    for row in read_table():
+    for row in read_rules():
         if not row.about.startswith(only):
             continue
         tried += 1
@@ -73,7 +73,7 @@ def _try_rows(only: str) -> int:
 def _try_random(options: argparse.Namespace) -> int:
     """Try random mutations with the tests of their core; the number of those without an explanation."""
     seed = random.SystemRandom().getrandbits(32) if options.seed is None else options.seed
-    explained = {row.mutation for row in read_table("survivors.csv")}
+    explained = {row.mutation for row in read_table(SURVIVORS)}
     chance = random.Random(seed)
     tried = survived = known = 0
     for room in options.rooms:
@@ -96,7 +96,7 @@ def _try_random(options: argparse.Namespace) -> int:
 
 def _propose(options: argparse.Namespace) -> int:
     """Add rows for rules that have none."""
-    rows = read_table()
+    rows = read_rules()
     known = {row.about for row in rows}
     wanted = _must(options.ledger)
     rules = {
@@ -113,7 +113,7 @@ def _propose(options: argparse.Namespace) -> int:
             missing.append(rule)
         else:
             new.append(row)
-            write_table([*rows, *new])
+            write_rules([*rows, *new])
             sys.stdout.write(f"{rule}: {row.mutation} (after {survived})\n")
             sys.stdout.flush()
     sys.stdout.write(f"{len(new)} new rows; no mutation found for {len(missing)}: {' '.join(missing)}\n")

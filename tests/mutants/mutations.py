@@ -1,11 +1,15 @@
-"""Mutations of functions: what can be changed, and changing it in a live function."""
+"""Mutations of functions, and of what modules and classes define: what can be changed, and changing it."""
 
 from __future__ import annotations
 
 import ast
 import copy
 import importlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final, TypeAlias
@@ -14,7 +18,10 @@ import attrs
 
 PROJECT: Final = Path(__file__).resolve().parent.parent.parent
 
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
+
+BODY: Final = "<body>"
+"""In a qualified name: what a module or class defines outside of its functions, as constants and fields."""
 
 _COMPARES: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.LtE,
@@ -36,10 +43,10 @@ class Stale(Exception):
 
 @attrs.frozen
 class Mutation:
-    """A node of a function, and what replaces it.
+    """A node of a function, or of a definition of a module or class, and what replaces it.
 
     @ivar path: of the file, from the project.
-    @ivar function: its qualified name in the module.
+    @ivar function: its qualified name in the module; that of a module or class ends in L{BODY}.
     @ivar before: the source of the node, as L{ast.unparse} has it; C{place} counts those that are the same.
     """
 
@@ -63,41 +70,90 @@ class Mutation:
 
         @raise Stale: it is not there.
         """
-        tree = ast.parse((PROJECT / self.path).read_text())
-        return int(_nodes(_function(tree, self), self)[self.place].lineno)  # type: ignore[attr-defined]
+        return int(_nodes(_scope(_parsed(self.path), self), self)[self.place].lineno)  # type: ignore[attr-defined]
 
     def apply(self) -> None:
         """Change the live function of this process.
 
         @raise Stale: it is not there.
         """
-        source = (PROJECT / self.path).read_text()
-        tree = ast.parse(source)
-        function = _function(tree, self)
-        found = _nodes(function, self)
-        if self.place >= len(found):
-            raise Stale(f"{self}: not in the source any more")
-        _replace(function, found[self.place], self.after)
-        code = _code(
-            compile(ast.fix_missing_locations(tree), str(PROJECT / self.path), "exec"), self.function
-        )
+        if self.function.endswith(BODY):
+            raise Stale(f"{self}: not a function that can be changed")
+        code = _code(self.code(), self.function)
         _live(self).__code__ = code
 
+    def code(self) -> CodeType:
+        """The code of the module with the mutation.
 
-def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
-    """The functions of a module and its classes with their qualified names; nested ones belong to theirs."""
-    for node in ast.iter_child_nodes(tree):
+        @raise Stale: the source has no such node.
+        """
+        tree = ast.parse((PROJECT / self.path).read_text())
+        scope = _scope(tree, self)
+        _replace(scope, _nodes(scope, self)[self.place], self.after)
+        return compile(ast.fix_missing_locations(tree), str(PROJECT / self.path), "exec")
+
+
+class ModuleFinder(MetaPathFinder):
+    """Has the next import of a module take its code with a mutation.
+
+    What runs at import, a state machine or a table that a function makes, is as the mutation has it.
+    """
+
+    def __init__(self, mutation: Mutation) -> None:
+        self._mutation = mutation
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
+        """The module, if it is the one of the mutation."""
+        if fullname != self._mutation.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        assert spec.origin is not None
+        spec.loader = _MutantLoader(fullname, spec.origin, self._mutation.code())
+        return spec
+
+
+class _MutantLoader(SourceFileLoader):
+    def __init__(self, name: str, path: str, code: CodeType) -> None:
+        super().__init__(name, path)
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self._code
+
+
+def import_anew(mutation: Mutation, kept: Sequence[str]) -> None:
+    """Forget the modules of the product and of its tests, and import them with the mutation from now on.
+
+    For a process that ends soon: objects of the old modules and of the new ones have different classes.
+
+    @param kept: modules that stay, with those in them.
+    """
+    for name in list(sys.modules):
+        is_ours = name.partition(".")[0] in ("msmq", "tests")
+        if is_ours and not any(name == each or name.startswith(f"{each}.") for each in kept):
+            del sys.modules[name]
+    sys.meta_path.insert(0, ModuleFinder(mutation))
+
+
+def scopes(tree: ast.Module | ast.ClassDef, prefix: str = "") -> Iterator[tuple[str, Scope]]:
+    """The functions of a module and its classes, and the bodies of these, with their qualified names.
+
+    Nested functions belong to theirs.
+    """
+    yield f"{prefix}{BODY}", tree
+    for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            yield from functions(node, f"{prefix}{node.name}.")
+            yield from scopes(node, f"{prefix}{node.name}.")
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield f"{prefix}{node.name}", node
 
 
-def mutations_of(path: str, name: str, function: Function) -> Iterator[tuple[int, Mutation]]:
-    """Every mutation of a function, with its line."""
+def mutations_of(path: str, name: str, scope: Scope) -> Iterator[tuple[int, Mutation]]:
+    """Every mutation of a function or a body, with its line."""
     seen: dict[str, int] = {}
-    tests = [each.test for each in _walk(function) if isinstance(each, ast.If | ast.While)]
-    for node in _walk(function):
+    tests = [each.test for each in _walk(scope) if isinstance(each, ast.If | ast.While)]
+    for node in _walk(scope):
         text = ast.unparse(node)
         place = seen.get(text, -1) + 1
         seen[text] = place
@@ -110,14 +166,33 @@ def mutations_of(path: str, name: str, function: Function) -> Iterator[tuple[int
                 yield node.lineno, Mutation(path, name, text, after, place)  # type: ignore[attr-defined]
 
 
-def _walk(function: Function) -> Iterator[ast.AST]:
+@cache
+def _parsed(path: str) -> ast.Module:
+    return ast.parse((PROJECT / path).read_text())
+
+
+def _walk(scope: Scope) -> Iterator[ast.AST]:
     """Expressions and statements of a body, without docstrings, annotations and decorators."""
-    for statement in function.body:
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            continue
-        for node in ast.walk(statement):
-            if isinstance(node, ast.stmt | ast.expr):
-                yield node
+    for statement in _statements(scope):
+        parts: list[ast.AST] = [statement]
+        if isinstance(scope, ast.Module | ast.ClassDef):
+            # What stands on the right: the annotation of a constant or field is no rule.
+            parts = [each for each in [getattr(statement, "value", None)] if each is not None]
+        for part in parts:
+            for node in ast.walk(part):
+                if isinstance(node, ast.stmt | ast.expr):
+                    yield node
+
+
+def _statements(scope: Scope) -> list[ast.stmt]:
+    """The statements of a function; of a module or class, what it defines outside of functions."""
+    if isinstance(scope, ast.Module | ast.ClassDef):
+        return [each for each in scope.body if isinstance(each, ast.Assign | ast.AnnAssign)]
+    return [
+        each
+        for each in scope.body
+        if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))
+    ]
 
 
 def _changes(node: ast.AST) -> Iterator[ast.AST]:
@@ -150,21 +225,21 @@ def _changes(node: ast.AST) -> Iterator[ast.AST]:
             yield ast.Return(ast.Constant(None))
 
 
-def _function(tree: ast.Module, mutation: Mutation) -> Function:
-    for name, function in functions(tree):
+def _scope(tree: ast.Module, mutation: Mutation) -> Scope:
+    for name, scope in scopes(tree):
         if name == mutation.function:
-            return function
+            return scope
     raise Stale(f"{mutation}: there is no such function")
 
 
-def _nodes(function: Function, mutation: Mutation) -> list[ast.AST]:
-    found = [node for node in _walk(function) if ast.unparse(node) == mutation.before]
+def _nodes(scope: Scope, mutation: Mutation) -> list[ast.AST]:
+    found = [node for node in _walk(scope) if ast.unparse(node) == mutation.before]
     if len(found) <= mutation.place:
         raise Stale(f"{mutation}: not in the source any more")
     return found
 
 
-def _replace(function: Function, target: ast.AST, after: str) -> None:
+def _replace(scope: Scope, target: ast.AST, after: str) -> None:
     """Put other source in the place of a node."""
     parsed = ast.parse(after).body[0]
 
@@ -178,7 +253,9 @@ def _replace(function: Function, target: ast.AST, after: str) -> None:
                 wanted = parsed.value
             return ast.copy_location(wanted, target)
 
-    function.body = [Replacer().visit(statement) for statement in function.body]
+    replacer = Replacer()
+    statements = _statements(scope)
+    scope.body = [replacer.visit(each) if each in statements else each for each in scope.body]
 
 
 def _code(module: CodeType, name: str) -> CodeType:

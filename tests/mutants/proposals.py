@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import attrs
 
 from tests.mutants.citations import addresses, section_of
-from tests.mutants.mutations import PROJECT, Mutation, functions, mutations_of
+from tests.mutants.mutations import BODY, PROJECT, Mutation, mutations_of, scopes
 from tests.mutants.running import is_killed, lines_of
 from tests.mutants.table import Row
 
@@ -46,7 +46,7 @@ def candidates(rooms: Sequence[str]) -> list[Candidate]:
                 for node in ast.walk(tree)
                 if isinstance(node, ast.ClassDef)
             }
-            for function, node in functions(tree):
+            for function, node in scopes(tree):
                 sections = frozenset(
                     addresses(ast.get_docstring(node) or "")
                     | of_classes.get(function.split(".")[0], set())
@@ -77,14 +77,20 @@ def propose(
     everything = candidates(rooms)
     for rule in rules:
         section = section_of(rule)
-        near = [one for one in everything if (one.mutation.path, one.line) in reached[rule]]
+        near = [
+            one
+            for one in everything
+            if (one.mutation.path, one.line) in reached[rule]
+            # What a module defines is reached before the tests run.
+            or (one.mutation.function.endswith(BODY) and section in one.sections)
+        ]
         said = words(statements.get(rule, ""))
 
         def rank(
             one: Candidate, section: str = section, said: frozenset[str] = said
         ) -> tuple[bool, bool, bool, int, int, int]:
             shared = len(said & words(f"{one.mutation.function} {one.mutation.before}"))
-            often = common[one.mutation.path, one.line]
+            often = common[one.mutation.path, one.line] or len(rules)
             # A result that is missing is noticed by any test that reaches it, whatever the rule says.
             is_crude = one.mutation.after == "return None"
             is_far = section not in one.sections

@@ -12,6 +12,9 @@ import attrs
 from tests.mutants.mutations import Mutation
 
 HERE: Final = Path(__file__).parent
+RULES: Final = HERE / "rules"
+"""Of each document a table, which is named for it."""
+SURVIVORS: Final = HERE / "survivors.csv"
 _COLUMNS: Final = ("rule", "path", "function", "before", "after", "place")
 
 
@@ -23,11 +26,22 @@ class Row:
     mutation: Mutation
 
 
-def read_table(name: str = "table.csv") -> list[Row]:
+def read_rules() -> list[Row]:
+    """The mutations of all rules."""
+    return [row for path in sorted(RULES.glob("*.csv")) for row in read_table(path)]
+
+
+def write_rules(rows: Sequence[Row]) -> None:
+    """Replace the tables of the documents that these rules are from."""
+    documents: dict[str, list[Row]] = {}
+    for row in rows:
+        documents.setdefault(row.about.partition("-")[0].lower(), []).append(row)
+    for document, its in documents.items():
+        write_table(its, RULES / f"{document}.csv")
+
+
+def read_table(path: Path) -> list[Row]:
     """The rows of a table."""
-    path = HERE / name
-    if not path.exists():
-        return []
     with path.open(newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     rows: list[Row] = []
@@ -38,9 +52,9 @@ def read_table(name: str = "table.csv") -> list[Row]:
     return rows
 
 
-def write_table(rows: Sequence[Row], name: str = "table.csv") -> None:
+def write_table(rows: Sequence[Row], path: Path) -> None:
     """Replace a table; the rows are sorted."""
-    with (HERE / name).open("w", newline="", encoding="utf-8") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(_COLUMNS)
         for row in sorted(rows, key=lambda each: each.about):
