@@ -165,6 +165,10 @@ class SimulatedSystem:
         """See L{LogSystem.size}."""
         return len(self._open[descriptor][1].content)
 
+    def free_space(self, directory: Path) -> int:
+        """See L{LogSystem.free_space}."""
+        return 0 if self._disk.is_full else 1 << 40
+
     def advise(self, descriptor: int, offset: int, size: int, advice: int) -> None:
         """See L{LogSystem.advise}."""
 

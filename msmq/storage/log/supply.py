@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from msmq.storage.log.core.format import SegmentHeader
-from msmq.storage.log.core.segments import Segments
+from msmq.storage.log.core.segments import KEPT, Segments
 from msmq.storage.log.files import make_segment
 from msmq.storage.log.system import LogSystem, LogWorker
 from msmq.storage.log.writer import next_segment
@@ -21,6 +21,8 @@ With two, the full one is reused while the other is filled.
 """
 AHEAD: Final = 1
 """Files created in advance for other batches, so that no batch waits for zero-filling."""
+SPACE: Final = 64
+"""Segments for which the disk has to have space before more files than these are created."""
 
 Begun: TypeAlias = tuple[SegmentHeader, Path]
 
@@ -42,6 +44,7 @@ class SegmentSupply:
         self._segments = segments
         self._upkeep = upkeep
         self._is_making = False
+        self._wanted = RESERVED + AHEAD
         # A segment that was begun, but is not yet in use.
         self._begun: Begun | None = None
 
@@ -52,14 +55,46 @@ class SegmentSupply:
 
     def prepare(self) -> None:
         """Create the missing files in the background."""
-        if not self._is_making and len(self._segments.free) < RESERVED + AHEAD:
-            self._is_making = True
+        found = len(self._segments.free)
+        if self._is_making or found >= self._wanted:
+            return
+        self._is_making = True
+        if found < RESERVED + AHEAD:
             self._make(self._prepared)
+        else:
+            self._make_optional()
+
+    def fill(self) -> None:
+        """Create as many files as a log in use keeps, in the background, until the next segment begins.
+
+        Called in a quiet log: a load that follows then writes no zeros besides its messages, which for large
+        ones are as many bytes again.
+        """
+        self._wanted = KEPT
+        self.prepare()
 
     def _prepared(self, outcome: Path | Exception) -> None:
         self._is_making = False
         if isinstance(outcome, Path):
             self.prepare()
+
+    def _make_optional(self) -> None:
+        """Create a file if there is plenty of space; a failure says nothing of the files that are needed."""
+        directory, slot, size = self._directory, self._segments.take_slot(), self._segments.size
+        system = self._system
+
+        def make() -> Path | None:
+            if system.free_space(directory) < SPACE * size:
+                return None
+            return make_segment(directory, slot, size, system)
+
+        def made(outcome: Path | Exception | None) -> None:
+            self._is_making = False
+            if isinstance(outcome, Path):
+                self._segments.free.append(outcome)
+                self.prepare()
+
+        self._upkeep.do(make, made)
 
     def reserve(self, done: Callable[[Path | Exception], object]) -> None:
         """Create one file for the reserve.
@@ -90,6 +125,7 @@ class SegmentSupply:
         @param done: called in the reactor's thread with the segment, or with the failure.
         """
         segments = self._segments
+        self._wanted = RESERVED + AHEAD
         if self._begun is not None and self._begun[0].size >= size:
             # If the record that names it did reach the disk, it must name this segment.
             begun, self._begun = self._begun, None

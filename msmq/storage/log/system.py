@@ -60,6 +60,9 @@ class LogSystem(Protocol):
     def size(self, descriptor: int) -> int:
         """The size of a file."""
 
+    def free_space(self, directory: Path) -> int:
+        """Bytes that may still be written to the file system of a directory."""
+
     def advise(self, descriptor: int, offset: int, size: int, advice: int) -> None:
         """Advise the page cache."""
 
@@ -136,6 +139,11 @@ class LocalSystem:
     def size(self, descriptor: int) -> int:
         """See L{LogSystem.size}."""
         return os.fstat(descriptor).st_size
+
+    def free_space(self, directory: Path) -> int:
+        """See L{LogSystem.free_space}."""
+        found = os.statvfs(directory)
+        return found.f_bavail * found.f_frsize
 
     def advise(self, descriptor: int, offset: int, size: int, advice: int) -> None:
         """See L{LogSystem.advise}."""

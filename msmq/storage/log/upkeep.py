@@ -95,6 +95,7 @@ class Upkeep:
             self._await_quiet()
             return
         self._checkpointing.begin_in_quiet_log()
+        self._engine.supply.fill()
         self.rest()
 
     def _scheduled(self) -> None:

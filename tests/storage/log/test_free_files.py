@@ -1,0 +1,82 @@
+"""Files that a record log creates before they are needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+from msmq.persistence.changes import AppendLog, PutQueue
+from msmq.persistence.definition import QueueDefinition
+from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.segments import KEPT
+from msmq.storage.log.supply import AHEAD, RESERVED, SPACE
+from msmq.storage.log.system import LocalSystem
+from msmq.storage.log.upkeep import QUIET_SECONDS
+from tests.storage.log.support import SEGMENT, LogTestCase
+
+QUEUE = QueueDefinition(identifier=UUID(int=1), path="private$\\orders", number=1, log=True)
+
+
+class SmallDisk(LocalSystem):
+    """A file system with this much space, whatever is written."""
+
+    def __init__(self, space: int) -> None:
+        self._space = space
+
+    def free_space(self, directory: Path) -> int:
+        """See L{LogSystem.free_space}."""
+        return self._space
+
+
+class FreeFilesTests(LogTestCase):
+    """Segments that no message is in yet."""
+
+    def opened_with(self, space: int) -> LogMessageStore:
+        """A store on a disk with so much space."""
+        store = self.make_store(system=SmallDisk(space))
+        self.done(store.open())
+        self.commit(store, PutQueue(QUEUE))
+        return store
+
+    def wait(self, store: LogMessageStore, seconds: float) -> None:
+        """Let time pass, and what it begins end."""
+        for step in (seconds, *[0.0] * 20):
+            self.reactor.advance(step)
+            self.settle(store)
+            while self.reactor.has_calls:
+                self.reactor.turn()
+
+    def files(self) -> set[str]:
+        """The segments on the disk."""
+        return {path.name for path in (self.home / "log").glob("segment-*")}
+
+    def test_quiet_log(self) -> None:
+        """After five quiet seconds a log has the free files that a log in use keeps, and the load that comes
+        then creates none until only the usual number is left.
+        """
+        store = self.opened_with(SPACE * SEGMENT)
+        self.wait(store, QUIET_SECONDS - 1)
+        self.assertLess(len(self.files()), 1 + KEPT)
+        for _ in range(2):
+            self.wait(store, QUIET_SECONDS)
+        quiet = self.files()
+        self.assertEqual(len(quiet), 1 + KEPT)
+        # The first message has space in the segment in use.
+        for number in range(KEPT - RESERVED - AHEAD + 1):
+            self.commit(store, AppendLog(QUEUE.identifier, number, bytes(SEGMENT * 3 // 4), 1.0))
+            self.wait(store, 0)
+            self.assertEqual(self.files(), quiet)
+        self.commit(store, AppendLog(QUEUE.identifier, 9, bytes(SEGMENT * 3 // 4), 1.0))
+        self.wait(store, 0)
+        self.assertEqual(len(self.files() - quiet), 1)
+        self.done(store.close())
+
+    def test_little_space(self) -> None:
+        """On a disk with less space than that of 64 segments only the usual number is created."""
+        store = self.opened_with(SPACE * SEGMENT - 1)
+        self.wait(store, 0)
+        usual = self.files()
+        for _ in range(3):
+            self.wait(store, QUIET_SECONDS)
+        self.assertEqual(self.files(), usual)
+        self.done(store.close())
