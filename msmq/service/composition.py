@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 from uuid import UUID, uuid4
 
@@ -22,14 +20,10 @@ from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
     IAddressBook,
     IControlBook,
-    IDirectory,
     IServedDirectory,
-    IWatchedDirectory,
 )
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.interfaces.plugins import DirectoryContext, ServerContext
-from msmq.interfaces.security.access import IAccessControl, IAccounts
-from msmq.interfaces.security.ciphers import ICiphers
 from msmq.interfaces.security.tls import ITls
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.applications.send_keys import SendKeys
@@ -42,9 +36,6 @@ from msmq.manager.manager_settings import (
     TransferPolicy,
 )
 from msmq.manager.securing.gated_peers import GatedPeers
-from msmq.manager.securing.message_security import SecurityProviders
-from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
-from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.manager.service import QueueManagerService
 from msmq.membership.local import HostIdentity
 from msmq.net.clock import SystemClock
@@ -56,27 +47,26 @@ from msmq.net.resolver import HostResolver
 from msmq.net.session_factory import SessionFactory
 from msmq.queues.model import ModelLimits, QueueManagerModel
 from msmq.security.access.control import AccessControl
-from msmq.security.access.guarded_access_control import GuardedAccessControl
-from msmq.security.access.rules import NO_RULES, Rules, load_rules, principal
-from msmq.security.certificate_store import FileCertificateStore
-from msmq.security.ciphers import LibraryCiphers
-from msmq.security.keys import KeyRing
-from msmq.security.signatures import LibrarySigning
+from msmq.security.access.rules import Rules
 from msmq.security.tls import PinnedTls
 from msmq.service.directory_servers import DirectorySearch
 from msmq.service.policy_plugins import make_access_control, make_router, make_session_policy
 from msmq.service.replacements import CONFIGURED, Replacements
-from msmq.service.settings import Configuration, SecuritySettings
+from msmq.service.security_parts import (
+    access_control,
+    access_policy,
+    ciphers,
+    encryption_preferences,
+    security_providers,
+    signing_policy,
+    trusted_peers,
+)
+from msmq.service.settings import Configuration
 from msmq.service.stored_rows import StoredRows, location_of_store
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.descriptor_shares import DescriptorShares
-from msmq.structures.algorithms import EncryptionAlgorithm
-from msmq.transfer.security.cipher_choice import Preferences
-from msmq.transfer.security.signature_rules import HASH_NAMES, VERSION_NAMES, SigningPolicy
 from msmq.transfer.source_journaling import SourceJournaling
-from msmq.windows.well_known_sids import user_sid
 from msmq.wire.addresses import AddressSet
-from msmq.wire.sid import parse_sid
 
 if TYPE_CHECKING:
     from msmq.archive_service.service import ArchiveService
@@ -228,7 +218,7 @@ def compose(
         or make_session_policy(configuration.security.session_policy, context),
     )
     live = live_settings(configuration, store)
-    access = _access(configuration, directory, clock)
+    access = access_control(configuration, directory, clock)
     deciding = replacements.access or make_access_control(configuration.security.access, context, access)
     own = OwnNames(
         (queue_manager.name, queue_manager.dns_name),
@@ -274,10 +264,10 @@ def compose(
             trusted_peers=(
                 live.trusted_peers if replacements.gate is None else GatedPeers(gate=replacements.gate)
             ),
-            access=_access_policy(configuration.security, access, deciding),
-            ciphers=None if directory is None else _ciphers(configuration),
+            access=access_policy(configuration.security, access, deciding),
+            ciphers=None if directory is None else ciphers(configuration),
             encryption=live.encryption,
-            providers=_providers(configuration),
+            providers=security_providers(configuration),
         ),
         send_keys=SendKeys(live.send_keys, live.send_key_lifetime),
         addresses=addresses,
@@ -383,55 +373,15 @@ def live_settings(configuration: Configuration, store: IMessageStore) -> LiveSet
         send_keys=limits.send_keys,
         send_key_lifetime=configuration.timers.send_key_lifetime,
         send_insecure_nacks=configuration.security.permit_insecure_nacks,
-        trusted_peers=_trusted_peers(configuration.security),
-        encryption=_preferences(configuration),
-        signing=_signing_policy(configuration.security),
+        trusted_peers=trusted_peers(configuration.security),
+        encryption=encryption_preferences(configuration),
+        signing=signing_policy(configuration.security),
     )
-
-
-def read_rules(configuration: Configuration) -> Rules:
-    """The file of rules.
-
-    @raise RulesError: it cannot be used.
-    """
-    rules = configuration.security.rules
-    return NO_RULES if rules is None else load_rules(Path(rules))
 
 
 def _allowed(configuration: Configuration) -> AddressSet | None:
     allowed = configuration.security.sessions_from
     return AddressSet(allowed) if allowed else None
-
-
-def _ciphers(configuration: Configuration) -> ICiphers:
-    """The ciphers, with the keys of the data directory."""
-    security = configuration.security
-    return LibraryCiphers(
-        KeyRing(
-            configuration.queue_manager.data / "keys",
-            weak=security.weak_algorithms,
-            bits=security.encryption_key_bits,
-        )
-    )
-
-
-def _preferences(configuration: Configuration) -> Preferences:
-    security, limits = configuration.security, configuration.limits
-
-    def algorithm(name: str) -> EncryptionAlgorithm:
-        return EncryptionAlgorithm[name.replace("-", "_")]
-
-    return Preferences(
-        advanced=algorithm(security.preferred_advanced_algorithm),
-        enhanced=algorithm(security.preferred_enhanced_algorithm),
-        base=algorithm(security.preferred_base_algorithm),
-        sends_40_bits=security.send_enhanced_rc2_with_40_bit_keys,
-        rejects_40_bits=security.reject_enhanced_rc2_with_40_bit_keys,
-        weak=security.weak_algorithms,
-        send_keys=limits.send_symmetric_keys,
-        receive_keys=limits.receive_symmetric_keys,
-        lifetime=configuration.timers.symmetric_key_lifetime,
-    )
 
 
 def directory_context(
@@ -440,59 +390,6 @@ def directory_context(
     """The context in which the directory of a configuration is created."""
     return DirectoryContext(
         clock, reactor, configuration.queue_manager.data, configuration.directory_options, search.find
-    )
-
-
-def _trusted_peers(security: SecuritySettings) -> TrustedPeers:
-    said = security.unauthenticated
-    return TrustedPeers(
-        Unauthenticated.LOOPBACK if said is None else Unauthenticated(said),
-        AddressSet(security.peers),
-        AddressSet(security.acknowledgements_from),
-    )
-
-
-def _access(configuration: Configuration, directory: IDirectory | None, clock: IClock) -> AccessControl:
-    accounts = None if directory is None else IAccounts(directory, None)
-    access = AccessControl(accounts, clock, read_rules(configuration))
-    watched = None if directory is None else IWatchedDirectory(directory, None)
-    if watched is not None:
-        watched.watch(access.forget)
-    return access
-
-
-def _access_policy(
-    security: SecuritySettings, documented: AccessControl, deciding: IAccessControl | None
-) -> AccessPolicy:
-    """The access policy, with an access control of a plugin or an application if there is one."""
-    owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, documented.rules)
-    return AccessPolicy(
-        documented if deciding is None else GuardedAccessControl(deciding),
-        owner,
-        DefaultDescriptor(security.default_descriptor),
-    )
-
-
-def _signing_policy(security: SecuritySettings) -> SigningPolicy:
-    algorithms = {name: algorithm for algorithm, name in HASH_NAMES.items()}
-    versions = {name: version for version, name in VERSION_NAMES.items()}
-    return SigningPolicy(
-        frozenset(algorithms[name] for name in security.hashes),
-        security.smallest_key,
-        frozenset(versions[name] for name in security.signatures),
-        security.expired_certificates,
-    )
-
-
-def _providers(configuration: Configuration) -> SecurityProviders:
-    """The signature providers; the certificates are stored in the data directory."""
-    security = configuration.security
-    return SecurityProviders(
-        signing=LibrarySigning(),
-        certificates=FileCertificateStore(configuration.queue_manager.data / "certificates"),
-        signing_policy=_signing_policy(security),
-        sender=user_sid(os.getuid()) if security.sender is None else parse_sid(security.sender),
-        sends_sender=security.send_sender,
     )
 
 

@@ -17,7 +17,7 @@ from msmq.directory.enterprise_file import read_enterprise
 from msmq.errors import MsmqError
 from msmq.interfaces.security.tls import IReloadableTls
 from msmq.security.access.rules import Rules
-from msmq.service.composition import read_rules
+from msmq.service.security_parts import read_rules
 from msmq.service.settings import Configuration
 
 _FILE: Final = "file:"

@@ -18,7 +18,7 @@ from msmq.directory.factory import make_directory
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.manager.manager_settings import ORIGINAL
 from msmq.net.dialling_session_factory import DiallingSessionFactory
-from msmq.service import composition
+from msmq.service import composition, security_parts
 from msmq.service.composition import ServerParts, compose
 from msmq.service.configuration import load
 from msmq.service.directory_servers import DirectorySearch
@@ -43,6 +43,15 @@ CONSTANTS = {"ControlLimits": ("receives", "connections"), "GatedPeers": ("gate"
 """Parameters that are given; the others are the same for every server, or have no effect beside them."""
 
 
+MODULES = (composition, security_parts)
+"""What makes the parts of a server from its configuration."""
+
+
+def named(name: str) -> object:
+    """What a name of the composition means."""
+    return next((vars(module)[name] for module in MODULES if name in vars(module)), None)
+
+
 REPLACED: Mapping[str, Any] = {"replacements.session_factory": DiallingSessionFactory}
 """What the composition calls where an application has no other."""
 
@@ -54,7 +63,7 @@ def omitted(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(node.func, ast.Name):
             called = node.func.id
-            made = getattr(composition, called, None)
+            made = named(called)
         else:
             made = REPLACED.get(ast.unparse(node.func))
             called = getattr(made, "__name__", "")
@@ -73,13 +82,16 @@ def omitted(function: ast.FunctionDef) -> Iterator[tuple[str, str]]:
 class CompositionTests(SynchronousTestCase):
     """Objects that C{compose} and its helpers construct."""
 
+    def trees(self) -> list[ast.Module]:
+        """The source of the composition."""
+        return [ast.parse(inspect.getsource(module)) for module in MODULES]
+
     def test_every_argument_is_given(self) -> None:
         """Each constructor gets every argument: a setting that is forgotten here would be one without effect.
 
         That is worst where the default is more permissive than what the configuration says.
         """
-        tree = ast.parse(inspect.getsource(composition))
-        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+        functions = [node for tree in self.trees() for node in tree.body if isinstance(node, ast.FunctionDef)]
         found = {each for function in functions for each in omitted(function)}
         self.assertEqual(found, DEFAULTS)
 
@@ -92,13 +104,13 @@ class CompositionTests(SynchronousTestCase):
 
     def test_every_adaptation_may_fail(self) -> None:
         """A directory without an optional interface is used without it; no server fails to start by it."""
-        tree = ast.parse(inspect.getsource(composition))
         calls = [
             node
+            for tree in self.trees()
             for node in ast.walk(tree)
             if isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
-            and isinstance(adapted := getattr(composition, node.func.id, None), InterfaceClass)
+            and isinstance(adapted := named(node.func.id), InterfaceClass)
             and adapted.__module__.startswith("msmq.")
         ]
         self.assertGreater(len(calls), 3)
