@@ -71,7 +71,8 @@ class Dispatcher:
         self._deliveries = deliveries
         self._reports = reports
         self._listener = listener
-        self._loading: set[ISession] = set()
+        # Sessions that wait until messages are read, and the queues that have nothing to send until then.
+        self._loading: dict[ISession, set[OutgoingQueue]] = {}
         self._carried: dict[ISession, dict[OutgoingQueue, None]] = {}
         self.is_stopped = False
 
@@ -85,12 +86,26 @@ class Dispatcher:
 
     def dispatch(self, session: ISession, queues: Iterable[OutgoingQueue]) -> None:
         """Dispatch Send Message. [MS-MQQB] 3.1.7.1, 3.1.7.16 and [MS-MQDMPR] 3.1.7.1.29, 3.1.7.3.9."""
+        if (held := self._loading.get(session)) is not None:
+            # What is held may have become free, and is tried again once the messages are read.
+            held.clear()
+            return
+        self._dispatch(session, queues, set())
+
+    def _dispatch(self, session: ISession, queues: Iterable[OutgoingQueue], held: set[OutgoingQueue]) -> None:
+        """Send what the session takes.
+
+        @param held: queues whose messages have to wait for acknowledgements; extended.
+        """
         if session in self._loading or session.capacity <= 0:
             return
         found = [
             queue
             for queue in queues
-            if queue.has_available and queue.state not in STILL and self._hops.carried(session, queue) != []
+            if queue not in held
+            and queue.has_available
+            and queue.state not in STILL
+            and self._hops.carried(session, queue) != []
         ]
         # There may be thousands, so the next one is not searched among all of them each time.
         waiting = [
@@ -115,18 +130,23 @@ class Dispatcher:
             is_in_memory = (chosen or queue.peek(1))[0].view is not None
             count = dispatch_count(room, is_alone=is_alone, is_in_memory=is_in_memory)
             positions, effects = self._performer.model.take(queue, count, session, now, chosen)
-            is_held = self._send(session, queue, positions, now)
+            self._send(session, queue, positions, held, now)
             if effects:
                 self._performer.perform(effects)
-            if is_held or not queue.has_available:
+            if queue in held or not queue.has_available:
                 heapq.heappop(waiting)
 
     def _send(
-        self, session: ISession, queue: OutgoingQueue, positions: list[MessagePosition], now: Moment
-    ) -> bool:
+        self,
+        session: ISession,
+        queue: OutgoingQueue,
+        positions: list[MessagePosition],
+        held: set[OutgoingQueue],
+        now: Moment,
+    ) -> None:
         """Send locked messages in portions, and release the rest when the window is full.
 
-        @return: whether some of them have to wait for the acknowledgement of others.
+        @param held: the queue is added if some of them have to wait for the acknowledgement of others.
         """
         self._hops.address(queue, positions)
         stream = self._sequences.find(queue)
@@ -144,11 +164,11 @@ class Dispatcher:
             )
         )
         if decision.waits:
-            self._loading.add(session)
+            self._loading[session] = held
             Deferred.fromCoroutine(self._load(session, queue, positions)).addErrback(
                 lambda failure: self.log.failure("outgoing messages could not be read", failure)
             )
-            return False
+            return
         positions, others = self._hops.part(session, queue, positions)
         if others:
             self._release(others, now)
@@ -160,7 +180,8 @@ class Dispatcher:
         is_held = self._send_portions(session, queue, stream, positions, sealed, now)
         if sealed is not None and sealed.failed:
             self._cannot_encrypt(session, queue, sealed.failed, now)
-        return is_held or bool(others)
+        if is_held or others:
+            held.add(queue)
 
     def _send_portions(
         self,
@@ -239,7 +260,7 @@ class Dispatcher:
             await performer.pause(READ_RETRY)
             positions = []
         finally:
-            self._loading.discard(session)
+            held = self._loading.pop(session, set())
         if not positions:
             self._listener.outgoing_ready(queue)
             return
@@ -251,8 +272,10 @@ class Dispatcher:
         locked, others = self._hops.part(session, queue, locked)
         if others:
             self._release(others, performer.clock.now())
-        if not self._send(session, queue, locked, performer.clock.now()):
-            self.dispatch(session, self._hops.busy_of(session))
+        self._send(session, queue, locked, held, performer.clock.now())
+        # The other queues too if this one is held: among their messages may be the acknowledgements for which
+        # the peer holds those that this one waits for.
+        self._dispatch(session, self._hops.busy_of(session), held)
         if others:
             # The next hop of each is known only after reading.
             self._listener.outgoing_ready(queue)
