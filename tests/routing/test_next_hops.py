@@ -145,8 +145,9 @@ class RoutingServerTests(SynchronousTestCase):
         self.assertEqual(hops(estate.sound(), "router", "near"), ["second", "gA"])
 
     def test_same_site(self) -> None:
-        """MQBR-3.1.5.2-04: within its site it hands over to the destination."""
-        self.assertEqual(hops(self.estate().sound(), "router", "gA"), ["gA"])
+        """MQBR-3.1.5.2-04: within its site it hands over to the destination, not to a gate."""
+        for destination in ("gA", "cA"):
+            self.assertEqual(hops(self.estate().sound(), "router", destination), [destination])
 
     def test_other_site(self) -> None:
         """MQBR-3.1.5.2-05, MQBR-3.1.5.6-03: to another site it hands over to a gate of its own."""
@@ -301,7 +302,15 @@ class SiteGateTests(SynchronousTestCase):
         estate = Estate("A-B 1 gA cB gB far")
         estate.machine("far", "C", routing_server=True)
         estate.add_site(guid("C"), "C")
-        for machine, expected in (("gA", True), ("gB", True), ("cB", False), ("far", False), ("cA", False)):
+        estate.machine("rA", "A", routing_server=True)
+        for machine, expected in (
+            ("gA", True),
+            ("gB", True),
+            ("cB", False),
+            ("far", False),
+            ("cA", False),
+            ("rA", False),
+        ):
             with self.subTest(machine=machine):
                 self.assertIs(is_site_gate(estate.topology, guid(machine)), expected)
 
@@ -361,12 +370,15 @@ class SnapshotTests(SynchronousTestCase):
     def test_first_of_two(self) -> None:
         """MQBR-3.1.5.4-01, MQBR-3.1.5.4-02: a queue manager is found by its Identifier, the first of two."""
         one, two = (Estate("A-B 1").sound().queue_managers[0] for _ in range(2))
-        topology = Topology(queue_managers=(one, two))
+        other = Estate("A-B 1").sound().queue_managers[1]
+        topology = Topology(queue_managers=(other, one, two))
         self.assertIs(topology.queue_manager(guid("gA")), one)
+        self.assertIs(topology.queue_manager(other.identifier), other)
 
     def test_site_by_identifier(self) -> None:
         """MQBR-3.1.5.7-01: the gates of a site are found by its Identifier."""
-        self.assertEqual(names(Estate("A-B 1").sound().gates(guid("A"))), ["gA"])
+        topology = Estate("A-B 1").sound()
+        self.assertEqual([names(topology.gates(guid(site))) for site in "AB"], [["gA"], ["gB"]])
 
     def test_members_of_lists(self) -> None:
         """Routing knows no member of a list but by its Identifier, and none that no list has.

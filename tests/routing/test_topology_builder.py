@@ -283,7 +283,7 @@ class CheckTests(SynchronousTestCase):
         )
 
     def test_unconnected(self) -> None:
-        """MQBR-3.1.3.1-12: sites that no links lead to are named."""
+        """MQBR-3.1.3.1-05, MQBR-3.1.3.1-12: sites that no links lead to are named, also one without links."""
         self.assert_notice(
             Estate("A-B 1, C-D 1"),
             ProblemKind.UNCONNECTED,
@@ -294,6 +294,11 @@ class CheckTests(SynchronousTestCase):
             ProblemKind.UNCONNECTED,
             "the enterprise: no route between A and B, D",
             "the enterprise: no route between A and C, E",
+        )
+        self.assert_notice(
+            Estate("A-B 1", sites="A B C"),
+            ProblemKind.UNCONNECTED,
+            "the enterprise: no route between A and C",
         )
 
     def test_many_unconnected(self) -> None:
