@@ -447,7 +447,7 @@ class SettingsTests(MachineTestCase):
         self.assertEqual(local.initialization_retry_timer_duration, 240)
 
     def test_volatile(self) -> None:
-        """Attributes that are neither persistent nor published are reset."""
+        """MQDMPR-3.1.1-03: attributes that are neither persistent nor published are reset."""
 
         def change(local: LocalQueueManager) -> None:
             local.directory_offline = True

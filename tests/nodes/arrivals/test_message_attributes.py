@@ -149,10 +149,8 @@ class ContentTests(AttributesCase):
             for delivery in Delivery
         ]
         found = self.arrived(*messages)
-        self.assertEqual(
-            [(bytes(view.body), view.extension) for view in found],
-            [(message.body, message.extension) for message in messages],
-        )
+        for view, message in zip(found, messages, strict=True):
+            self.assertEqual((bytes(view.body), view.extension), (message.body, message.extension))
         self.assertEqual((Message().body, Message().extension), (b"", b""))
 
     def test_class(self) -> None:
