@@ -241,9 +241,15 @@ class CreateTests(SynchronousTestCase):
             )
 
     def test_illegal_path(self) -> None:
-        """A path that is not one of ours, or of no public queue, causes no query."""
+        """A path that is not one of ours, or of no public queue, causes no query.
+
+        So queues of the system, and private ones, are never published.
+        MQDMPR-3.1.1.2-22.
+        """
         for path in ("beta\\q", ".\\private$\\q", ".\\system$;journal", ".\\q;sub", ".\\q;journal"):
-            self.refused(Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, path=path)
+            outcomes = Outcome(value=QUEUE), found(PUBLISHED, PATHS)
+            self.refused(Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, *outcomes, path=path)
+            self.assertEqual(self.played.effects, [])
             self.assertEqual(self.played.effects, [])
 
     def test_exists_here(self) -> None:

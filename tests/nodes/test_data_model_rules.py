@@ -193,6 +193,8 @@ class SharingTests(TransferTestCase):
     def test_what_one_changes_the_others_see(self) -> None:
         """A queue is made by the control API, filled by a session, emptied in Python and deleted again.
 
+        Made anew, it is another queue for the session too.
+
         MQDMPR-3.1.1-06.
         """
         path = ".\\private$\\orders"
@@ -208,6 +210,10 @@ class SharingTests(TransferTestCase):
         self.begin(b"2", dead_letter=True)
         self.clock.advance(5)
         self.assertEqual(self.there(self.alpha, DEADXACT), [b"2"])
+        self.call("POST", "/v1/queues", b'{"path": ".\\\\private$\\\\orders", "transactional": true}')
+        self.begin(b"3")
+        self.clock.advance(5)
+        self.assertEqual(self.call("GET", resource("queues", path)).json["messages"], 1)
         shown = self.call("GET", "/v1/status").json
         self.assertEqual(UUID(shown["identifier"]), self.beta.service.inspection.status().identifier)
 
