@@ -435,7 +435,7 @@ class SettingsTests(MachineTestCase):
                 self.assertIs(getattr(local, name), value)
 
     def test_persistent(self) -> None:
-        """The attributes that are persistent and not published survive."""
+        """MQDMPR-3.1.1.1-38: the attributes that are persistent and not published survive."""
 
         def change(local: LocalQueueManager) -> None:
             local.last_domain = UUID(int=4)

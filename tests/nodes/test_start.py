@@ -222,7 +222,7 @@ class OutgoingStateTests(StartingTestCase):
     def test_unknown_route(self) -> None:
         """NeedValidation: the name is not found, or no route to a queue manager is known.
 
-        MQDMPR-3.1.1.3-03.
+        MQDMPR-3.1.1.3-03, MQDMPR-3.1.1.3-05.
         """
         unreachable = str(PrivateFormatName(GAMMA, 16))
         for name in (NOWHERE, unreachable):

@@ -305,7 +305,7 @@ class HardenedTests(DurableNodesTestCase):
         self.assertEqual(self.network.links, [])
 
     def test_nothing_comes_in(self) -> None:
-        """A peer that connects is disconnected before a handshake."""
+        """MQDMPR-3.1.1.1-31: a peer that connects is disconnected before a handshake."""
         service = self.restart(is_hardened=True)
         self.queue(self.gamma)
         protocol = Dismissed()

@@ -267,10 +267,13 @@ class MessageTests(SynchronousTestCase):
         alpha = Alpha()
         queue = alpha.create()
         alpha.put(queue, b"1", arriving(b"express"), arriving(b"t", transactional=True))
+        # Of one shape, so they are admitted together.
+        view = arriving(b"2", recoverable=True)
+        alpha.put(queue, view, view)
         alpha.store.is_slow = True
         alpha.put(queue, b"not taken yet")
         again = alpha.restart()
-        self.assertEqual(again.bodies(again.find(".\\private$\\orders")), [b"1", b"t"])
+        self.assertEqual(again.bodies(again.find(".\\private$\\orders")), [b"1", b"2", b"2", b"t"])
 
     def test_position(self) -> None:
         """A message has its queue and its position there, wherever it is.

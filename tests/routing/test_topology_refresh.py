@@ -80,6 +80,7 @@ class RoutingCoreTests(SynchronousTestCase):
         """MQBR-3.1.6.1-03: until then, and while it is being read, all goes on as before."""
         core = self.running()
         table = core.snapshot.table
+        self.assertEqual(core.expire(at(3599)), [])
         core.expire(at(3600))
         self.assertEqual((core.is_reading, core.deadline), (True, None))
         self.assertEqual(core.expire(at(9999)), [])

@@ -225,17 +225,19 @@ class ExpressTests(NodesTestCase):
         self.assertEqual(self.beta.service.inspection.sessions(), [])
 
     def test_connection_history_shows_the_handshake(self) -> None:
-        """Three entries for a session that opened.
+        """Three entries for a session that opened, with the time and the address of the attempt.
 
-        MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQQB-3.1.5.2.3-06.
+        MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQQB-3.1.5.2.3-06, MQDMPR-3.1.1.3-06.
         """
         self.queue(self.beta)
+        now = self.clock.now().unix_seconds
         self.send(self.alpha, TO_BETA, b"1")
         self.clock.advance(1)
         [outgoing] = self.alpha.service.inspection.outgoing()
         statuses = [entry.status.document_name for entry in outgoing.history]
         self.assertEqual(statuses, ["InProcess", "EstablishPacketReceived", "Established"])
-        self.assertEqual([entry.error for entry in outgoing.history], [0, 0, 0])
+        for entry in outgoing.history:
+            self.assertEqual((entry.time, entry.error, entry.addresses), (now, 0, ("127.0.0.3",)))
         self.assertEqual(outgoing.state, "CONNECTED")
         self.assertEqual(outgoing.next_hops, ["127.0.0.3"])
 

@@ -153,6 +153,12 @@ class ContentTests(AttributesCase):
             self.assertEqual((bytes(view.body), view.extension), (message.body, message.extension))
         self.assertEqual((Message().body, Message().extension), (b"", b""))
 
+    def test_label(self) -> None:
+        """MQDMPR-3.1.1.12-38: a label arrives as it was set, with its spaces; by default it is empty."""
+        labels = ["", " a label\t", "é" * 249, "\N{GRINNING FACE}"]
+        found = self.arrived(Message(), *[Message(label=label) for label in labels])
+        self.assertEqual([view.label for view in found], ["", *labels])
+
     def test_class(self) -> None:
         """MQDMPR-3.1.1.12-08: Normal, unless the application has a class of its own."""
         [plain, custom] = self.arrived(Message(), Message(message_class=0x0123))

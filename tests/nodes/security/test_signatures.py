@@ -281,7 +281,7 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(len(self.arrived()), 1)
 
     def test_no_sender(self) -> None:
-        """A signature without a sender is valid or not, and authenticates no user."""
+        """MQDMPR-3.1.1.2-10: a signature without a sender is valid or not, and authenticates no user."""
         message = self.fields()
         self.say(self.signed(message, security_id=b"", flags=0x00C0))
         [view] = self.arrived()

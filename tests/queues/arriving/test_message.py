@@ -17,7 +17,10 @@ class DefaultTests(SynchronousTestCase):
     """A message with default properties."""
 
     def test_defaults(self) -> None:
-        """It is express, of priority 3, of no class, does not expire in its queue and asks for nothing."""
+        """It is express, of priority 3, of no class, does not expire in its queue and asks for nothing.
+
+        MQDMPR-3.1.1.12-20, MQDMPR-3.1.1.12-22.
+        """
         message = Message()
         self.assertEqual((message.priority, message.delivery), (3, Delivery.EXPRESS))
         self.assertEqual((message.body, message.label, message.extension), (b"", "", b""))

@@ -75,7 +75,7 @@ class QueueExpiryTests(SynchronousTestCase):
     def test_a_message_leaves_when_its_time_is_over(self) -> None:
         """At SentTime + TimeToBeReceived, and not before (reading 31).
 
-        MQDMPR-3.1.7.1.9-10,
+        MQDMPR-3.1.7.1.9-10, MQDMPR-3.1.1.12-41,
         MQDMPR-3.1.2.4-01, MQDMPR-3.1.7.2.7-02, MQMQ-2.2.19.2-06.
         """
         put(self.model, self.queue, mortal(b"5"), arriving(b"forever"))

@@ -530,6 +530,10 @@ class WayTests(CopyCase):
         self.receive(outgoing)
         self.assertEqual(self.system(QueueSuffix.JOURNAL).positions, {})
         self.assertEqual((outgoing.positions, self.alpha.stored(outgoing)), ({}, []))
+        self.queue = self.alpha.create()
+        self.alpha.put(self.queue, asking(b"2", source=ALPHA, journal=True))
+        self.assertEqual(self.alpha.bodies(self.queue), [b"2"])
+        self.assertEqual(self.system(QueueSuffix.JOURNAL).positions, {})
 
     def test_not_delivered_and_not_journaled(self) -> None:
         """A message that expires in transit is not a success."""
