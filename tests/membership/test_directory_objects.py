@@ -282,6 +282,7 @@ class LimitTests(SynchronousTestCase):
         kind = DirectoryServerType.PRIMARY_SITE_CONTROLLER
         server = QueueManagerObject(directory_server=True, directory_server_type=kind)
         self.assertIs(DirectoryEntry.holding(server).values["directory_server_type"], kind)
+        self.refused(QueueManagerObject, directory_server=True, directory_server_type="Branch")
         former = attrs.evolve(server, directory_server=False)
         self.assertIsNone(former.directory_server_type)
         self.assertNotIn("directory_server_type", DirectoryEntry.holding(former).values)

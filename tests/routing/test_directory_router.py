@@ -417,10 +417,17 @@ class GetDirectoryDataTests(RouterTestCase):
         self.assertIsNotNone(router.core.refused)
 
     def test_next_fails(self) -> None:
-        """MQBR-3.1.5.9-06, MQBR-3.1.5.8-03: if reading fails in the middle, all that was read is dropped."""
-        router, requests = self.read(self.handle(7), found(site("A")), found(site("B")), FAILED, DONE)
-        self.assertEqual(requests[-1], EndRead(7))
-        self.assertEqual(router.core.snapshot.enterprise.topology.sites, ())
+        """MQBR-3.1.5.9-06, MQBR-3.1.5.8-03, MQBR-3.1.5.5-02, MQBR-3.1.5.6-02: if reading fails in the middle,
+        all that was read is dropped.
+        """
+        before: list[Outcome] = []
+        for number, of in enumerate((SiteObject, RoutingLinkObject, QueueManagerObject), 1):
+            _, *objects, _, _ = self.whole(number, of)
+            router, requests = self.read(*before, self.handle(number), *objects[:2], FAILED, DONE)
+            self.assertEqual(requests[-1], EndRead(number))
+            topology = router.core.snapshot.enterprise.topology
+            self.assertEqual((topology.sites, topology.links, topology.queue_managers), ((), (), ()))
+            before += self.whole(number, of)
 
     def test_end_is_always_raised(self) -> None:
         """MQBR-3.1.5.9-07: the handle is closed in success and failure, and the result of that makes no

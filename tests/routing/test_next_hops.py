@@ -58,8 +58,10 @@ class ClientTests(SynchronousTestCase):
         estate = Estate("A-B 1, B-C 1")
         estate.machine("one", "A B")
         estate.machine("two", "B C")
+        estate.machine("other", "C B")
         estate.machine("three", "C")
-        self.assertEqual(hops(estate.sound(), "one", "two"), ["two"])
+        for destination in ("two", "other"):
+            self.assertEqual(hops(estate.sound(), "one", destination), [destination])
         self.assertEqual(hops(estate.sound(), "one", "three"), ["gA"])
 
     def test_other_site(self) -> None:
@@ -217,8 +219,9 @@ class SiteGateTests(SynchronousTestCase):
         """MQBR-3.1.5.3-02: a router that is not an in-routing server forwards to one that is."""
         estate = self.estate()
         estate.machine("router", "A", routing_server=True)
-        estate.machine("near", "A", into="router")
-        self.assertEqual(hops(estate.sound(), "gA", "near"), ["router"])
+        estate.machine("second", "A", routing_server=True)
+        estate.machine("near", "A", into="second router")
+        self.assertEqual(hops(estate.sound(), "gA", "near"), ["second", "router"])
 
     def test_same_site(self) -> None:
         """MQBR-3.1.5.3-03: within its site a gate hands over to the destination."""
@@ -304,13 +307,15 @@ class SiteGateTests(SynchronousTestCase):
         """MQBR-3.1.5.8-02, MQBR-3.1.5.8-04, MQBR-3.1.5.8-05: a gate is a routing server that is listed
         for a site of its own.
         """
-        estate = Estate("A-B 1 gA cB gB far")
+        estate = Estate("A-B 1 gA cB gB far both")
         estate.machine("far", "C", routing_server=True)
+        estate.machine("both", "C A", routing_server=True)
         estate.add_site(guid("C"), "C")
         estate.machine("rA", "A", routing_server=True)
         for machine, expected in (
             ("gA", True),
             ("gB", True),
+            ("both", True),
             ("cB", False),
             ("far", False),
             ("cA", False),

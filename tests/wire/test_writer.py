@@ -72,7 +72,7 @@ class WriterTests(SynchronousTestCase):
             self.assertRaises(ValueError, Writer().numbers, layout, fields, *numbers)
 
     def test_a_guid_is_written_as_the_documents_have_it(self) -> None:
-        """Three fields little-endian, eight bytes as they are."""
+        """MQDMPR-2-01: three fields little-endian, eight bytes as they are."""
         writer = Writer()
         writer.guid(UUID("557358D1-9150-9595-4997-B6E611EA26C6"))
         self.assertEqual(writer.getvalue().hex(), "d1587355509195954997b6e611ea26c6")

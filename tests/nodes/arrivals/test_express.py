@@ -227,7 +227,8 @@ class ExpressTests(NodesTestCase):
     def test_connection_history_shows_the_handshake(self) -> None:
         """Three entries for a session that opened, with the time and the address of the attempt.
 
-        MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQQB-3.1.5.2.3-06, MQDMPR-3.1.1.3-06.
+        MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQQB-3.1.5.2.3-06,
+        MQDMPR-3.1.1.3-02, MQDMPR-3.1.1.3-06.
         """
         self.queue(self.beta)
         now = self.clock.now().unix_seconds

@@ -19,7 +19,7 @@ class DefaultTests(SynchronousTestCase):
     def test_defaults(self) -> None:
         """It is express, of priority 3, of no class, does not expire in its queue and asks for nothing.
 
-        MQDMPR-3.1.1.12-20, MQDMPR-3.1.1.12-22.
+        MQDMPR-3.1.1.12-20, MQDMPR-3.1.1.12-22, MQDMPR-3.1.1.12-41.
         """
         message = Message()
         self.assertEqual((message.priority, message.delivery), (3, Delivery.EXPRESS))

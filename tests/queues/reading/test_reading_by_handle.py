@@ -18,15 +18,16 @@ class DequeueTests(HandleTestCase):
     """[MS-MQDMPR] 3.1.7.1.10, 3.1.7.1.15, 3.1.7.1.17 and 3.1.7.3.1, through handles."""
 
     def test_receive(self) -> None:
-        """The message is answered, and stays locked and counted until its reader decides.
+        """The message is answered, by cursor or not, and stays locked and counted until its reader decides.
 
         MQDMPR-3.1.7.1.10-15 MQDMPR-3.1.7.1.10-17 MQDMPR-3.1.1.11-03 MQDMPR-3.1.7.1.11-02
         """
-        self.put(b"1")
-        self.assertEqual(self.receive(), b"1")
-        [taken] = self.taken
-        self.assertEqual((taken.state, taken.owner), (PositionState.LOCKED_READER, self.last_tag))
-        self.assertEqual((self.peek(), self.queue.message_count), (Status.MQ_ERROR_IO_TIMEOUT, 1))
+        self.put(b"1", b"2")
+        for cursor, body in ((None, b"1"), (self.cursor(), b"2")):
+            self.assertEqual(self.receive(cursor), body)
+            taken = self.taken[-1]
+            self.assertEqual((taken.state, taken.owner), (PositionState.LOCKED_READER, self.last_tag))
+        self.assertEqual((self.peek(), self.queue.message_count), (Status.MQ_ERROR_IO_TIMEOUT, 2))
 
     def test_receive_for_good(self) -> None:
         """A reader that confirms at once has the message deleted, as received.
