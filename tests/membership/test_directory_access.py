@@ -193,6 +193,7 @@ class ReadingTests(SynchronousTestCase):
         directory = access(ORDERS, offline=True)
         for filters in ([equals("identifier", QUEUE)], [equals("pathname", "alpha\\ORDERS")], []):
             answered, played = play(directory.read_directory(QueueObject, filters))
+            self.assertIs(answered.result, DirectoryOperationResult.SUCCESS)
             self.assertEqual((answered.value.object, played.effects), (ORDERS, []))
         answered, _ = play(directory.read_directory(QueueObject, (), ("label",)))
         self.assertEqual(dict(answered.value.values), {"label": "orders"})
@@ -208,6 +209,7 @@ class ReadingTests(SynchronousTestCase):
         """MQDMPR-3.1.7.1.20-06: offline, our own object is read from what we know."""
         directory = access(offline=True)
         answered, played = play(directory.read_directory(QueueManagerObject, BY_OWN))
+        self.assertIs(answered.result, DirectoryOperationResult.SUCCESS)
         self.assertEqual((answered.value.object, played.effects), (ALPHA, []))
 
     def test_offline_anything_else(self) -> None:

@@ -36,6 +36,7 @@ from tests.membership.directory_builders import (
     ENTERPRISE,
     FAILED,
     NOW,
+    OWN,
     SITE,
     access,
     found,
@@ -143,7 +144,10 @@ class IntegratedTests(MachineTestCase):
     def test_own_object(self) -> None:
         """MQDMPR-3.1.3-14: our object is read by its Identifier, and what it says holds."""
         self.furnish(attrs.evolve(IN_LONDON, queue_manager_quota=4096, journal_quota=17))
-        local = self.initialize()
+        procedure, requests = self.spied(self.initialization())
+        self.run_procedure(procedure)
+        self.assertEqual(requests[0], ReadObject(QueueManagerObject, (equals("identifier", OWN),)))
+        local = self.machine.access.local
         self.assertEqual((local.object.queue_manager_quota, local.object.journal_quota), (4096, 17))
         [changed] = [effect for effect in self.machine.performed if isinstance(effect, QueueManagerChanged)]
         self.assertEqual((changed.object, changed.former_identifier), (local.object, None))
@@ -239,7 +243,7 @@ class IntegratedTests(MachineTestCase):
 
     def test_enterprise_that_cannot_be_read_whole(self) -> None:
         """Whether others are notified counts also if the rest of the enterprise cannot be read: they are,
-        unless the enterprise says otherwise.
+        unless the enterprise says otherwise (MQDMPR-3.1.3-18).
         """
         unset = Outcome(DirectoryOperationResult.ATTRIBUTE_NOT_FOUND)
         silenced = EnterpriseObject(non_ldap_capable_queue_manager_notification=False)

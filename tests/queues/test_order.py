@@ -62,13 +62,17 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual([number >> 56 for number in found], [0, 0, 0, 4, 4, 4, 7, 7, 7])
 
     def test_sequential_identifier(self) -> None:
-        """MQDMPR-3.1.7.1.9-06 MQDMPR-3.1.7.1.9-07: the low 56 bits count all messages of all queues."""
+        """MQDMPR-3.1.7.1.9-06 MQDMPR-3.1.7.1.9-07: the low 56 bits count all messages of all queues.
+
+        The number of a message is that of the counter after it was incremented.
+        """
         other = create(self.model, "other")
         found: list[int] = []
         for queue in (self.queue, other, self.queue):
             put(self.model, queue, arriving(priority=len(found)))
             found.append(receive(self.model, queue)[0].lookup_id & (1 << 56) - 1)
         self.assertEqual([number - found[0] for number in found], [0, 1, 2])
+        self.assertEqual(found[-1], self.model.last_sequential)
 
     def test_released_message_is_first_again(self) -> None:
         """A message that is returned is at its position again."""

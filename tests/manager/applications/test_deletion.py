@@ -47,9 +47,9 @@ class DeletionTests(ManagerTestCase):
         )
 
     def test_confirmed_after_the_deletion(self) -> None:
-        """A reader that confirms messages of a deleted queue gets an error.
+        """A reader that confirms messages of a deleted queue gets an error (reading 17).
 
-        Their senders got NackQueueDeleted, and would have the work done twice.
+        Their senders got NackQueueDeleted, and would have the work done twice. MQDMPR-3.1.7.1.12-01
         """
         self.put(self.orders, b"1", b"2", acknowledge=ASK_ALL)
         reservation = self.run_to_end(self.service.reserve(self.orders, count=2, timeout=0))

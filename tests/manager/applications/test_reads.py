@@ -111,6 +111,19 @@ class ConfirmTests(ManagerTestCase):
         self.run_to_end(reservation.confirm())
         self.assertEqual(self.seen(self.orders), [b"1", b"2", b"3"])
 
+    def test_in_a_transaction(self) -> None:
+        """Confirming or releasing what a transaction has received changes nothing: its end decides.
+
+        MQDMPR-3.1.7.1.12-03
+        """
+        self.put(self.payments, b"1", b"2", transactional=True)
+        transaction = self.service.begin()
+        for end in (lambda held: self.run_to_end(held.confirm()), lambda held: held.release()):
+            end(self.run_to_end(self.service.reserve(self.payments, timeout=0, transaction=transaction)))
+        self.assertEqual((self.seen(self.payments), self.count(self.payments)), ([], 2))
+        self.run_to_end(transaction.abort())
+        self.assertEqual(self.seen(self.payments), [b"1", b"2"])
+
     def test_cancelled_confirmation(self) -> None:
         """It is completed: the messages cannot be received again."""
         self.put(self.orders, b"1")

@@ -369,7 +369,7 @@ class SubqueueTests(MoveCase):
             self.assertFalse(queue.is_deleted)
 
     def test_deleted_with_its_parent(self) -> None:
-        """Its messages have events as well, and all is gone from the store.
+        """Its messages have events as well, and all is gone, from the store too.
 
         MQDMPR-3.1.7.1.4-01 MQDMPR-3.1.7.1.4-03
         """
@@ -382,6 +382,7 @@ class SubqueueTests(MoveCase):
             sorted(self.alpha.events),
             [("deleted", "private$\\orders")] * 2 + [("deleted", "private$\\orders;sub")],
         )
+        self.assertEqual(list(self.alpha.model.queues()), [])
         self.assertEqual(self.alpha.store.contents.queues, {})
         self.assertEqual(self.alpha.store.contents.messages, {})
         self.assertEqual(self.alpha.model.storage.used, 0)

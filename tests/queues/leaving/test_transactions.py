@@ -209,7 +209,10 @@ class SendTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(self.queue), [b"f", b"t", b"e"])
 
     def test_positions_in_a_sequence(self) -> None:
-        """They are assigned to all messages for one queue together, in order, receives in between or not."""
+        """They are assigned to all messages for one queue together, in order, receives in between or not.
+
+        MQDMPR-3.1.4.4-02: the commit takes the operations in the order in which they were requested.
+        """
         self.put(b"in")
         other = self.alpha.create("other", transactional=True)
         transaction = self.alpha.begin()

@@ -61,7 +61,7 @@ class DequeueEndTests(HandleTestCase):
         self.assertIs(other.state, PositionState.LOCKED_READER)
 
     def test_a_queue_that_is_gone(self) -> None:
-        """MQDMPR-3.1.7.1.12-01: it says so, and the message went with it."""
+        """It says so, and the message went with it."""
         self.put(b"1")
         position = self.begin()
         self.model.delete_queue(self.queue)
@@ -72,12 +72,14 @@ class DequeueEndTests(HandleTestCase):
     def test_second_end(self) -> None:
         """A second end finds a returned message unlocked, and a deleted one missing (reading 36).
 
-        MQDMPR-3.1.7.1.12-02
+        MQDMPR-3.1.7.1.12-02: a message that is available again stays in its queue.
         """
         self.put(b"1")
         position = self.begin()
         self.end(position, delete=False)
         self.assertEqual(self.end(position, delete=True), DequeueEnd(SEQUENCE))
+        self.assertEqual(list(self.model.remove([position]).positions), [])
+        self.assertEqual(self.peek(), b"1")
         position = self.begin()
         end = self.end(position, delete=True)
         for _ in range(2):
@@ -97,7 +99,7 @@ class DequeueEndTests(HandleTestCase):
         self.assertIs(position.state, PositionState.LOCKED_READER)
 
     def test_in_a_transaction(self) -> None:
-        """MQDMPR-3.1.7.1.12-03: the end changes nothing; the transaction decides."""
+        """The end changes nothing; the transaction decides."""
         self.put(b"1")
         transacting = self.model.transacting
         transaction = transacting.transactions.create(ALPHA, 0.0)

@@ -225,6 +225,7 @@ class ReadByLookupIdentifierTests(LookupTestCase):
     def test_nothing_found(self) -> None:
         """MQDMPR-3.1.7.1.13-03: the status is that of the search, and no read waits."""
         self.assertEqual(self.lookup(CURRENT, UNKNOWN), NONE)
+        self.assertEqual(self.lookup(CURRENT, self.hold(b"3").lookup_id), LOCKED)
         self.assertEqual(len(self.queue.readers), 0)
 
     def test_access(self) -> None:
