@@ -142,6 +142,16 @@ class OrderTests(DispatchTestCase):
         self.connect()
         self.assertEqual(self.sent(), ["second 7", "second 5", "second 3"])
 
+    def test_an_open_session(self) -> None:
+        """A message for a peer to which a session is open is sent as soon as it is there.
+
+        MQDMPR-3.1.7.1.28-02.
+        """
+        self.wait("first", 3)
+        self.connect()
+        self.wait("second", 3)
+        self.assertEqual(self.sent(), ["first 3", "second 3"])
+
     def test_no_session_without_messages(self) -> None:
         """Without messages to send no connection is opened."""
         self.connect()
