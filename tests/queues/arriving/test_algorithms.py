@@ -1,4 +1,4 @@
-"""[MS-MQDMPR] 3.1.7.1.31: the codes of privacy levels, ciphers and hashes."""
+"""[MS-MQDMPR] 3.1.7.1.31: the codes of privacy levels, signatures, ciphers and hashes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
-from msmq.structures.algorithms import EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
+from msmq.structures.algorithms import AuthenticationLevel, EncryptionAlgorithm, HashAlgorithm, PrivacyLevel
 from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.packet.security_header import SecurityHeader
+from msmq.structures.packet.user_message_rewrites import patch_authentication_level, patch_security_header
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA
 
@@ -35,6 +37,15 @@ class CodeTests(SynchronousTestCase):
             )
             self.assertIs(PrivacyLevel(view.privacy_level), level)
 
+    def test_signatures(self) -> None:
+        """MQDMPR-3.1.7.1.31-09 (reading 60): 0, 1, 3 and 5 in a stored packet that was verified."""
+        self.assertEqual({each.name: each.value for each in AuthenticationLevel}, SIGNATURES)
+        signed = patch_security_header(made(Message()), SecurityHeader(signature=b"signature"))
+        for level in AuthenticationLevel:
+            view = patch_authentication_level(signed, level)
+            self.assertEqual(view.packet[view.security_offset + 1] & 0x0F, SIGNATURES[level.name])
+            self.assertIs(UserMessageView(view.packet).authentication_level, level)
+
     def test_ciphers(self) -> None:
         """MQDMPR-3.1.7.1.31-14: what the sender chooses stands in the packet, and is read again."""
         self.assertEqual({each.name: each.value for each in EncryptionAlgorithm}, CIPHERS)
@@ -54,6 +65,7 @@ class CodeTests(SynchronousTestCase):
             self.assertIs(HashAlgorithm(view.hash_algorithm), algorithm)
 
 
+SIGNATURES = {"NONE": 0, "SIG_1_0": 1, "SIG_2_0": 3, "SIG_3_0": 5}
 LEVELS = {"NONE": 0, "BASE": 1, "ENHANCED": 3, "ADVANCED": 5}
 CIPHERS = {"RC2": 0x6602, "RC4": 0x6801, "AES_128": 0x660E, "AES_192": 0x660F, "AES_256": 0x6610}
 HASHES = {"MD2": 0x8001, "MD4": 0x8002, "MD5": 0x8003, "SHA_1": 0x8004, "SHA_256": 0x800C, "SHA_512": 0x800E}
