@@ -111,6 +111,7 @@ class DirectFormatNameTests(Refusing):
             "HTTP://h",
             "HTTP://h\\q",
             "HTTP://h/other\\q",
+            "HTTP://h/mail\\q",
             "HTTP://h:1:2/msmq\\q",
             "HTTP:///msmq\\q",
         ):
