@@ -113,7 +113,9 @@ class SortTests(SynchronousTestCase):
         self.assertEqual(self.order(SortOrder(2, ascending=False), SortOrder(0)), [1, 3, 2, 4])
 
     def test_no_priority(self) -> None:
-        """An attribute without a priority does not sort, not even where nothing else decides."""
+        """MQDMPR-3.1.7.1.21-03: an attribute without a priority does not sort, not even where nothing else
+        decides.
+        """
         found = select(self.queues[::-1], (), ("identifier", "quota"), (SortOrder(0), SortOrder(1)))
         self.assertEqual([entry["identifier"].int for entry in found], [3, 2, 4, 1])
         found = select(self.queues[::-1], (), ("identifier",), (SortOrder(0),))

@@ -35,8 +35,8 @@ class SendingTests(EncryptionTestCase):
     """Messages are sent encrypted, and arrive in clear."""
 
     def test_body(self) -> None:
-        """MQQB-3.1.7.1.5-01 MQQB-3.1.5.8.3-15: in transit EB is set and the body is encrypted, then it is
-        plain.
+        """MQQB-3.1.7.1.5-01 MQQB-3.1.5.8.3-15 MQDMPR-3.1.7.1.32-07: in transit EB is set and the body is
+        encrypted, then it is plain.
         """
         self.encrypted(SECRET)
         [sent] = self.wire

@@ -59,9 +59,7 @@ class SeekTests(LookupTestCase):
             (FIRST, NEXT, [b"1", b"2", b"3", b"4", b"5"]),
             (LAST, PREVIOUS, [b"5", b"4", b"3", b"2", b"1"]),
         ):
-            walked = [self.see(first)]
-            while isinstance(walked[-1], bytes):
-                walked.append(self.see(step, walked[-1]))
+            walked = [self.see(first), *(self.see(step, body) for body in names)]
             self.assertEqual(walked, [*names, NONE])
 
     def test_an_empty_queue(self) -> None:

@@ -183,7 +183,7 @@ class WaitingReaderTests(SynchronousTestCase):
     def test_read_of_a_deleted_queue(self) -> None:
         """A queue that is gone is not available.
 
-        MQDMPR-3.1.7.1.15-01 MQDMPR-3.1.7.1.10-01 MQDMPR-3.1.7.1.4-02
+        MQDMPR-3.1.7.1.15-01 MQDMPR-3.1.7.1.10-01 MQDMPR-3.1.7.1.4-02 MQDMPR-3.1.7.3.1-01
         """
         self.model.delete_queue(self.queue)
         for is_peek in (True, False):
