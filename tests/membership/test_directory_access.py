@@ -115,7 +115,7 @@ class WritingTests(SynchronousTestCase):
                 self.assertEqual(played.of(SendChangeNotification), [])
 
     def test_private_queue(self) -> None:
-        """A private queue causes no notification."""
+        """MQDMPR-3.1.7.1.24-03: a private queue causes no notification."""
         for procedure in (
             access().create_directory_object(PRIVATE),
             access().delete_directory_object(PRIVATE),
@@ -164,12 +164,13 @@ class GoingOfflineTests(SynchronousTestCase):
         self.assertFalse(directory.timers.is_running(ONLINE_TIMER))
 
     def test_timer_that_runs(self) -> None:
-        """A second failure does not put the next attempt off."""
+        """MQDMPR-3.1.7.1.20-09 MQDMPR-3.1.7.1.24-02: a second failure does not put the next attempt off."""
         directory = access()
         play(directory.write_directory(PARIS), replies(DISCONNECTED))
-        later = NOW.later(30)
-        play(directory.write_directory(PARIS), replies(DISCONNECTED), now=later)
-        self.assertEqual(directory.timers.deadline(), NOW.monotonic + 60)
+        for event in (directory.write_directory(PARIS), directory.read_directory(SiteObject)):
+            directory.local.directory_offline = False
+            play(event, replies(DISCONNECTED), now=NOW.later(30))
+            self.assertEqual(directory.timers.deadline(), NOW.monotonic + 60)
 
 
 class ReadingTests(SynchronousTestCase):
@@ -310,6 +311,14 @@ class CheckDirectoryOnlineTests(SynchronousTestCase):
             self.assertEqual(directory.timers.expired(now.later(59.9)), [])
             now = now.later(60)
             self.assertEqual(directory.timers.expired(now), [ONLINE_TIMER])
+
+    def test_still_away_before_it_was_due(self) -> None:
+        """MQDMPR-3.1.7.1.25-03: a failure while the timer runs puts the next attempt a minute off as well."""
+        directory = access(offline=True)
+        for seconds in (0, 30):
+            now = NOW.later(seconds)
+            play(directory.check_directory_online(), replies(DISCONNECTED), now=now)
+            self.assertEqual(directory.timers.deadline(), now.monotonic + 60)
 
     def test_objects_are_updated_when_it_is_back(self) -> None:
         """MQDMPR-3.1.7.1.25-02: our object and our public queues are as the directory has them."""

@@ -223,7 +223,7 @@ class DefaultTests(SynchronousTestCase):
         self.assertEqual(names, [BASE_PROVIDER, ENHANCED_PROVIDER])
 
     def test_queue(self) -> None:
-        """MQDMPR-3.1.7.1.33-01 MQDMPR-3.1.7.1.33-02: the defaults of a queue."""
+        """MQDMPR-3.1.7.1.33-01 MQDMPR-3.1.7.1.33-02 MQDMPR-3.1.7.1.33-03: the defaults of a queue."""
         queue = QueueObject()
         self.assertEqual((queue.label, queue.type, queue.multicast_address), ("", NULL_GUID, None))
         self.assertFalse(queue.journaling or queue.authentication or queue.transactional)
