@@ -134,8 +134,8 @@ class OrderTests(DispatchTestCase):
         MQDMPR-3.1.7.1.34-01.
         """
         for priority in (7, 5, 3):
-            self.wait("first", priority)
             self.wait("second", priority)
+            self.wait("first", priority)
         handle = self.alpha.service.open_queue(TO_BETA + "first", QueueAccessType.RECEIVE_ADMIN)
         self.assertEqual(self.run_to_end(handle.purge()), 3)
         handle.close()

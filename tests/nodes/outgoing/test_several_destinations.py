@@ -166,6 +166,7 @@ class RefusalTests(SeveralTestCase):
         names = f"{TO_BETA},{OTHERS},{between.replace('alpha', 'ALPHA')}"
         self.run_to_end(self.service.set_queue(self.local, {"quota": 1}))
         self.assert_refused("the quota of the queue is exceeded", names, bytes(2000))
+        self.assertEqual([queue.messages for queue in self.service.inspection.outgoing()], [0, 0])
         self.assert_nothing_arrived()
 
 
