@@ -87,7 +87,7 @@ class QueueTests(SynchronousTestCase):
     def test_defaults(self) -> None:
         """A queue with default properties has no limits, no journal, and accepts any message.
 
-        MQDMPR-3.1.7.1.33-02
+        MQDMPR-3.1.7.1.33-02 MQDMPR-3.1.7.1.33-03
         """
         definition = Alpha().create().definition
         self.assertEqual((definition.quota, definition.journal_quota), (UNLIMITED, UNLIMITED))

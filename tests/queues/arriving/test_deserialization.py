@@ -65,7 +65,7 @@ def golden() -> bytes:
     security = struct.pack("<HHHHII", 0x0001 | 0x0010 | 0x0020 | 0x0080 | 0x0300, *map(len, items))
     security += b"".join(map(padded, items))
     properties = struct.pack("<BBH", 0x0A, 6, 0x8003) + bytes(range(20))
-    properties += struct.pack("<IIIIIIII", 8, 0xBB, 4, 5, 3, 0x8003, 0x6801, 3)
+    properties += struct.pack("<IIIIIIII", 8, 0xBB, 4, 5, 1, 0x8004, 0x6801, 3)
     properties = padded(properties + text("label") + b"ext" + b"body")
     debug = struct.pack("<HH", 1, 0) + TRACE.bytes_le
     several = names(0x64, struct.pack("<HH", 1, 0) + GAMMA.bytes_le)
@@ -87,6 +87,9 @@ class GoldenTests(SynchronousTestCase):
         """MQDMPR-3.1.7.1.31-02: Priority, TracingRequested and TimeToReachQueue."""
         view = self.view
         self.assertEqual((view.priority, view.is_traced, view.time_to_reach_queue), (6, True, 0xCC))
+        packet = bytearray(golden())
+        packet[3] &= ~0x01
+        self.assertFalse(UserMessageView(bytes(packet)).is_traced)
 
     def test_user_header(self) -> None:
         """MQDMPR-3.1.7.1.31-07: source, destination, times, delivery, and the names of three queues."""
@@ -130,7 +133,7 @@ class GoldenTests(SynchronousTestCase):
         """MQDMPR-3.1.7.1.31-03 MQDMPR-3.1.7.1.31-04: what the application said, and about what."""
         view = self.view
         self.assertEqual((view.body_type, view.application_tag), (8, 0xBB))
-        self.assertEqual((view.privacy_level, view.hash_algorithm), (3, 0x8003))
+        self.assertEqual((view.privacy_level, view.hash_algorithm), (1, 0x8004))
         self.assertEqual((view.encryption_algorithm, view.allocation_body_size), (0x6801, 5))
         self.assertEqual((view.correlation_id, view.message_class), (bytes(range(20)), 0x8003))
         self.assertEqual(view.acknowledge, Acknowledge.POSITIVE_RECEIVE | Acknowledge.NEGATIVE_RECEIVE)
@@ -181,7 +184,10 @@ class GoldenTests(SynchronousTestCase):
 
     def test_headers_that_are_not_there(self) -> None:
         """MQDMPR-3.1.7.1.31-01: what no header says stays unset."""
-        view = UserMessageView(user_packet(b"body"))
+        packet = bytearray(user_packet(b"body"))
+        # The acknowledgements are where the flags of a TransactionHeader would be.
+        packet[UserMessageView(bytes(packet)).properties_offset] = 0x0F
+        view = UserMessageView(bytes(packet))
         self.assertEqual((view.transaction, view.security, view.debug), (None,) * 3)
         self.assertEqual((view.soap, view.multi_queue_format, view.connector_type), (None,) * 3)
         self.assertEqual((view.admin_format_name(), view.response_format_name()), (None, None))
@@ -345,6 +351,9 @@ class RoundTripTests(SynchronousTestCase):
         self.assertEqual(bool(view.flags & 0x00400000), message.connector_type is not None)
         self.assertEqual(view.message_class, message.message_class)
         self.assertEqual(view.correlation_id, message.correlation_id)
+        self.assertEqual(
+            (view.privacy_level, view.hash_algorithm), (message.privacy_level, message.hash_algorithm)
+        )
         self.assertEqual((view.body_type, view.application_tag), (message.body_type, message.application_tag))
         self.assertEqual((view.label, view.extension), (message.label, message.extension))
         self.assertEqual(bytes(view.body), message.body)

@@ -14,6 +14,7 @@ from msmq.errors import LocalProtocolError
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.arriving.packet_builder import PacketBuilder, build_packet, list_of_destinations
 from msmq.queues.arriving.send_run import SendRun
+from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.format_name import (
     FormatName,
@@ -61,6 +62,8 @@ EXPECTED_DESTINATIONS: dict[FormatName, tuple[QueueNameKind, QueueName, UUID]] =
     PublicFormatName(GAMMA): (QueueNameKind.PUBLIC, PublicQueueFormatName(GAMMA), BETA),
 }
 
+CONNECTOR = UUID(int=0xC0)
+
 numbers = st.integers(0, 0xFFFFFFFF)
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=120)
 queues: st.SearchStrategy[FormatName] = st.sampled_from(
@@ -99,6 +102,8 @@ def messages(draw: st.DrawFn) -> Message:
         trace=draw(st.none() | st.just(NULL) | st.uuids()),
         message_class=draw(st.integers(0, 0xFFFF)) & 0xE1FF,
         connector_type=draw(st.none() | st.uuids()),
+        hash_algorithm=draw(numbers),
+        privacy_level=draw(st.sampled_from(PrivacyLevel)),
     )
 
 
@@ -177,6 +182,8 @@ def encoded(message: Message, destination: FormatName, message_id: int, sent_tim
             correlation_id=message.correlation_id,
             body_type=message.body_type,
             application_tag=message.application_tag,
+            hash_algorithm=message.hash_algorithm,
+            privacy_level=message.privacy_level,
         ),
         debug=debug,
     ).to_bytes()
@@ -337,6 +344,13 @@ class FieldTests(SynchronousTestCase):
         self.assertIsNotNone(self.packet(transactional=True).transaction)
         self.assertTrue(self.packet(transactional=True).user.is_recoverable)
         self.assertIsNone(self.packet(delivery=Delivery.RECOVERABLE).transaction)
+
+    def test_connector_type(self) -> None:
+        """MQDMPR-3.1.7.1.32-12: any message has the ConnectorType that is set, and no other has one."""
+        for values in ({}, {"transactional": True}, {"response_queue": DIRECT}):
+            for connector_type in (CONNECTOR, None):
+                packet = self.packet(connector_type=connector_type, **values)
+                self.assertEqual(packet.user.connector_type, connector_type)
 
     def test_tracing(self) -> None:
         """TR, DH and the DebugHeader come together or not (reading 66).
