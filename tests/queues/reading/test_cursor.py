@@ -39,6 +39,8 @@ class OpenCursorTests(HandleTestCase):
         cursors = [self.cursor(handle) for _ in range(5000) for handle in (self.handle, other)]
         self.assertEqual(len({cursor.handle for cursor in cursors}), 10_000)
         self.assertIs(self.descriptors.find_cursor(cursors[77].handle), cursors[77])
+        self.descriptors.close_cursor(cursors[0])
+        self.assertNotIn(self.cursor().handle, {cursor.handle for cursor in cursors})
 
     def test_a_queue_that_is_gone(self) -> None:
         """MQDMPR-3.1.7.1.1-01 MQDMPR-3.2.7.1-01: no cursor is made, and nothing happens."""

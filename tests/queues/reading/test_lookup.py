@@ -41,7 +41,7 @@ class SeekTests(LookupTestCase):
     def test_actions(self) -> None:
         """The five of the document, and each relative to the message that is named.
 
-        MQDMPR-3.1.1.17-02 MQDMPR-3.1.7.3.3-03 MQDMPR-3.1.7.3.3-04
+        MQDMPR-3.1.1.17-02 MQDMPR-3.1.7.3.3-02 MQDMPR-3.1.7.3.3-03 MQDMPR-3.1.7.3.3-04
         """
         self.assertEqual(
             {action.value for action in MessageSeekAction},
@@ -95,6 +95,7 @@ class SeekTests(LookupTestCase):
         held = [self.hold(body, allow_peek=True) for body in (b"1", b"3", b"5")]
         self.assertEqual([self.see(FIRST), self.see(LAST), self.see(CURRENT, b"3")], [b"1", b"5", b"3"])
         self.assertEqual([self.see(NEXT, b"2"), self.see(PREVIOUS, b"4")], [b"3", b"3"])
+        self.assertEqual([self.see(NEXT, b"3"), self.see(PREVIOUS, b"3")], [b"4", b"2"])
         self.assertEqual(self.peek(), b"1")
         self.assertEqual(self.lookup(FIRST), b"2")
         self.assertEqual(self.lookup(LAST), b"4")
