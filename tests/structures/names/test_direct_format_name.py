@@ -108,6 +108,7 @@ class DirectFormatNameTests(Refusing):
         self.assertEqual(str(name), "DIRECT=HTTP://h:8080/MSMQ\\q")
         for text in (
             "HTTP:h/msmq\\q",
+            "HTTP:xxh/msmq\\q",
             "HTTP://h",
             "HTTP://h\\q",
             "HTTP://h/other\\q",

@@ -185,7 +185,7 @@ class GuidFormatNameTests(Refusing):
         name = parse_format_name(f"PRIVATE={GUID}\\0000000F;JOURNAL")
         self.assertEqual(name, PrivateFormatName(QUEUE, 15, QueueSuffix.JOURNAL))
         self.assertEqual(parse_format_name(f"PRIVATE={GUID}\\f"), PrivateFormatName(QUEUE, 15))
-        for text in ("\\123456789", "\\", "", "\\x", "15"):
+        for text in ("\\123456789", "\\000000001", "\\", "", "\\x", "15"):
             self.refused(f"PRIVATE={GUID}{text}")
 
     def test_the_number_is_printed_with_eight_digits(self) -> None:
@@ -200,7 +200,8 @@ class GuidFormatNameTests(Refusing):
     def test_a_distribution_list_may_have_a_domain(self) -> None:
         """MQMQ-2.1.5-01: behind an at sign."""
         self.assertEqual(parse_format_name(f"DL={GUID}"), DistributionListFormatName(QUEUE))
-        self.assertEqual(parse_format_name(f"DL={GUID}@dom"), DistributionListFormatName(QUEUE, "dom"))
+        name = parse_format_name(f"DL={GUID}@dom")
+        self.assertEqual((name, str(name)), (DistributionListFormatName(QUEUE, "dom"), f"DL={GUID}@dom"))
         self.refused(f"DL={GUID}dom")
 
     def test_a_domain_has_1_to_255_characters(self) -> None:
@@ -215,6 +216,7 @@ class GuidFormatNameTests(Refusing):
         for suffix in (QueueSuffix.JOURNAL, QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT):
             name = parse_format_name(f"MACHINE={GUID};{suffix.value}")
             self.assertEqual(name, MachineFormatName(QUEUE, suffix))
+            self.assertEqual(str(name), f"MACHINE={GUID};{suffix.value}")
         self.assertIn("expected ;JOURNAL or ;DEADLETTER or ;DEADXACT", self.refused(f"MACHINE={GUID}"))
         self.assertRaises(MQError, MachineFormatName, QUEUE, QueueSuffix.NONE)
 
@@ -238,6 +240,7 @@ class MulticastFormatNameTests(Refusing):
         """MQMQ-2.1.6-03: dotted, with a colon between them."""
         name = parse_format_name("MULTICAST=234.1.1.1:8001")
         self.assertEqual(name, MulticastFormatName("234.1.1.1", 8001))
+        self.assertEqual(str(name), "MULTICAST=234.1.1.1:8001")
         self.assertIn("a colon and a port are missing", self.refused("MULTICAST=234.1.1.1"))
 
     def test_the_address_is_of_class_d(self) -> None:

@@ -55,19 +55,20 @@ class PathNameTests(SynchronousTestCase):
         r"""MQMQ-2.1.1-01: srv\q is the queue q of the computer srv."""
         name = parse_path_name("srv\\q")
         self.assertEqual((name.kind, name.computer, name.queue), (PathKind.PUBLIC, "srv", "q"))
+        self.assertEqual((name.queue_path, str(name)), ("q", "srv\\q"))
 
     def test_a_private_queue(self) -> None:
         r"""MQMQ-2.1.1-02: private$\ stands before its name."""
         name = parse_path_name("srv\\private$\\q")
         self.assertEqual((name.kind, name.computer, name.queue), (PathKind.PRIVATE, "srv", "q"))
-        self.assertEqual(name.queue_path, "private$\\q")
+        self.assertEqual((name.queue_path, str(name)), ("private$\\q", "srv\\private$\\q"))
 
     def test_a_system_queue(self) -> None:
         """MQMQ-2.1.1-03: system$; stands before its name."""
         name = parse_path_name("srv\\system$;deadletter")
         self.assertEqual((name.kind, name.queue), (PathKind.SYSTEM, "deadletter"))
         self.assertEqual(name.suffix, QueueSuffix.DEADLETTER)
-        self.assertEqual(name.queue_path, "system$")
+        self.assertEqual((name.queue_path, str(name)), ("system$", "srv\\system$;deadletter"))
 
     def test_the_literal_parts_have_no_case(self) -> None:
         """MQMQ-2.1.1-04: PRIVATE$ and Private$ mean the same, and so do SYSTEM$ and system$."""
