@@ -22,6 +22,11 @@ settings.register_profile(
     deadline=None,
     max_examples=examples(25),
     derandomize="MSMQ_SOAK" not in os.environ,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        # A test may run again in one process: another instance of its class is the same test.
+        HealthCheck.differing_executors,
+    ],
 )
 settings.load_profile("msmq")
