@@ -71,10 +71,7 @@ class SigningTests(SigningContract, SynchronousTestCase):
         return credentials(number)
 
     def test_openssl_signs(self) -> None:
-        """Signatures by openssl verify, with each hash that it supports.
-
-        MQMQ-2.2.19.3-18.
-        """
+        """Signatures by openssl verify, with each hash that it supports."""
         _, private = certificate_files()
         encoded = self.credentials().certificate
         data = bytes(range(256)) * 5

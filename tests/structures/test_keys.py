@@ -84,6 +84,7 @@ class PublicKeyBlobTests(SynchronousTestCase):
         """MQMQ-2.2.20.6-18: a modulus of fewer bits is padded with zero bits."""
         blob = PublicKeyBlob(MODULUS >> 3, 3)
         self.assertEqual(blob.bit_length, 1024)
+        self.assertEqual(blob.to_bytes()[12:16], pack("<I", 1024))
         self.assertEqual(len(blob.to_bytes()[20:]) * 8, blob.bit_length)
         data = bytearray(BLOB.to_bytes())
         data[12:16] = pack("<I", 1023)

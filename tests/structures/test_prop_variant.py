@@ -127,11 +127,12 @@ class PropVariantTests(SynchronousTestCase):
         self.carried(0x101F, ("IP=10.0.0.1", "", "IP=10.0.0.2"))
 
     def test_a_type_has_16_bits_here_and_32_as_body_type(self) -> None:
-        """MQMQ-2.2.12.1-01: BodyType of a message holds the same values in a wider field."""
-        self.assertEqual(PropVariant(31, "").to_bytes()[:2], b"\x1f\0")
-        properties = bytearray(MessagePropertiesHeader().to_bytes())
-        properties[24:28] = pack("<I", VarEnum.VT_LPWSTR)
-        self.assertEqual(MessagePropertiesHeader.read(Reader(properties)).body_type, VarEnum.VT_LPWSTR)
+        """MQMQ-2.2.12.1-01: a type of 0x101F takes two bytes, BodyType of a message four."""
+        self.assertEqual(PropVariant(0x101F, ()).to_bytes()[:10].hex(), "1f10" + "000000000000" + "1f10")
+        properties = bytearray(MessagePropertiesHeader(body_type=0x101F).to_bytes())
+        self.assertEqual(properties[24:28].hex(), "1f100000")
+        properties[26:28] = b"\x34\x12"
+        self.assertEqual(MessagePropertiesHeader.read(Reader(properties)).body_type, 0x1234101F)
 
     @given(st.binary(min_size=6, max_size=6))
     def test_the_reserved_members_mean_nothing(self, reserved: bytes) -> None:

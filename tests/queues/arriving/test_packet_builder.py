@@ -375,7 +375,9 @@ class FieldTests(SynchronousTestCase):
             with self.assertRaises(MQError) as caught:
                 self.packet(acknowledge=Acknowledge(flag))
             self.assertEqual(caught.exception.status, Status.MQ_ERROR_INSUFFICIENT_PROPERTIES)
-        self.assertEqual(self.packet(admin_queue=admin).user.admin_kind, QueueNameKind.NONE)
+        for response in (None, DIRECT):
+            unasked = self.packet(admin_queue=admin, response_queue=response)
+            self.assertEqual(unasked.user.admin_kind, QueueNameKind.NONE)
 
     def test_response_queue_without_acknowledgements(self) -> None:
         """A response queue is named in full if the equal administration queue is left out."""

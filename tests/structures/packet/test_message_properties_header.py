@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError, RemoteProtocolError
+from msmq.structures.algorithms import HashAlgorithm
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.internal.order_queue import AckEnvelope
@@ -58,10 +59,7 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
         )
 
     def test_is_read_from_the_message_of_the_document(self) -> None:
-        """Frame 7 has a label, 2000 bytes and class 0.
-
-        MQMQ-2.2.19.3-01, MQMQ-2.2.19.3-02, MQMQ-2.2.19.3-10.
-        """
+        """Frame 7 has a label, 2000 bytes and class 0."""
         data = vector("mqqb-4.1.7-user-message")[136:]
         header = read(data)
         self.assertEqual(header, FRAME_7)
@@ -69,7 +67,7 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
         self.assertEqual(header.to_bytes(), data)
 
     def test_every_field_is_at_its_offset(self) -> None:
-        """Little-endian, in the order of the document."""
+        """Little-endian, in the order of the document: MQMQ-2.2.19.3-01, MQMQ-2.2.19.3-02."""
         header = MessagePropertiesHeader(
             message_body=b"body!",
             label="L",
@@ -155,13 +153,21 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
             self.assertEqual(data[24:28], body_type.to_bytes(4, "little"))
             self.assertEqual(read(data).body_type, body_type)
 
+    def test_hash_algorithms_have_their_numbers(self) -> None:
+        """MQMQ-2.2.19.3-18: there are six, and each is written as it is numbered."""
+        numbers = {"MD2": 0x8001, "MD4": 0x8002, "MD5": 0x8003}
+        numbers |= {"SHA_1": 0x8004, "SHA_256": 0x800C, "SHA_512": 0x800E}
+        self.assertEqual({name: int(each) for name, each in HashAlgorithm.__members__.items()}, numbers)
+        for number in HashAlgorithm:
+            data = MessagePropertiesHeader(hash_algorithm=number).to_bytes()
+            self.assertEqual(int.from_bytes(data[44:48], "little"), number)
+
     def test_any_class_is_read(self) -> None:
-        """Classes of the document, of applications, and unknown ones."""
-        for message_class in (MessageClass.NACK_Q_PURGED, 0x0123, 0xFFFF):
-            self.assertEqual(
-                read(MessagePropertiesHeader(message_class=message_class).to_bytes()).message_class,
-                message_class,
-            )
+        """Each class of the document, one of applications, and an unknown one: MQMQ-2.2.19.3-10."""
+        for message_class in (*MessageClass, 0x0123, 0xFFFF):
+            data = MessagePropertiesHeader(message_class=message_class).to_bytes()
+            self.assertEqual(int.from_bytes(data[2:4], "little"), message_class)
+            self.assertEqual(read(data).message_class, message_class)
 
     def test_sizes_end_within_the_packet(self) -> None:
         """MQMQ-2.2.19.3-15: a body or an extension of more bytes than follow is malformed; 0 has none."""
@@ -190,11 +196,16 @@ class MessagePropertiesHeaderTests(SynchronousTestCase):
     def test_what_is_opaque_passes_unchanged(
         self, message: UserMessage, correlation_id: bytes, tag: int
     ) -> None:
-        """CorrelationID and ApplicationTag survive every change of a hop.
+        """CorrelationID and ApplicationTag of an application's message survive every change of a hop.
 
         MQMQ-2.2.19.3-12, MQMQ-2.2.19.3-14.
         """
-        properties = attrs.evolve(message.properties, correlation_id=correlation_id, application_tag=tag)
+        properties = attrs.evolve(
+            message.properties,
+            message_class=MessageClass.NORMAL,
+            correlation_id=correlation_id,
+            application_tag=tag,
+        )
         packet = packet_of(attrs.evolve(message, properties=properties))
         packet = patch_time_to_reach_queue(patch_hop_count(packet, 5), 60)
         packet = patch_session_header(packet, SessionHeader(1, 0, 0, 1, 0, 64))

@@ -39,7 +39,7 @@ class SecurityHeaderTests(SynchronousTestCase):
         )
 
     def test_is_read_from_the_message_of_the_document(self) -> None:
-        """MQMQ-2.2.20.6-01, MQMQ-2.2.20.6-02: frame 7 names its sender by a SID (ST 1), and no more."""
+        """MQMQ-2.2.20.6-01: frame 7 names its sender by a SID (ST 1), and no more."""
         data = vector("mqqb-4.1.7-user-message")[92:136]
         header = SecurityHeader(SenderIdType.SID, SID)
         self.assertEqual(read(data), header)
@@ -66,6 +66,18 @@ class SecurityHeaderTests(SynchronousTestCase):
         )
         self.assertEqual(header.to_bytes(), expected)
         self.assertEqual(read(expected), header)
+
+    def test_flags_are_in_their_bits(self) -> None:
+        """MQMQ-2.2.20.6-02: ST is the lowest four, then come AU, EB, DE, AI, and what is not read."""
+        for header, flags in (
+            (SecurityHeader(0, b"", b"key"), 0x0080),
+            (SecurityHeader(15, SID), 0x000F),
+            (SecurityHeader(1, SID, is_body_encrypted=True), 0x0021),
+            (SecurityHeader(1, SID, is_default_provider=True), 0x0041),
+        ):
+            data = header.to_bytes()
+            self.assertEqual(int.from_bytes(data[:2], "little"), flags)
+            self.assertEqual(read((flags ^ 0xFF90).to_bytes(2, "little") + data[2:]), header)
 
     def test_items_of_no_bytes_take_no_space(self) -> None:
         """The second item begins four bytes after the first if that has three."""

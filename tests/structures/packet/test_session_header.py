@@ -19,15 +19,19 @@ class SessionHeaderTests(SynchronousTestCase):
     """L{SessionHeader}."""
 
     def test_is_read_from_the_session_ack_of_the_document(self) -> None:
-        """MQMQ-2.2.20.4-01, MQMQ-2.2.20.4-02: frame 8 acknowledges one message, with a window of 64."""
+        """Frame 8 acknowledges one message, with a window of 64."""
         header = SessionHeader.read(Reader(vector("mqqb-4.1.8-session-ack")[20:]))
         self.assertEqual(header, SessionHeader(1, 0, 0, 0, 0, 0x40))
         self.assertEqual(header.to_bytes(), vector("mqqb-4.1.8-session-ack")[20:])
 
     def test_every_field_is_at_its_offset(self) -> None:
-        """Six numbers, little-endian, and two reserved bytes of 0."""
+        """Six numbers, little-endian, and two reserved bytes of 0.
+
+        MQMQ-2.2.20.4-01, MQMQ-2.2.20.4-02.
+        """
         header = SessionHeader(0x0102, 0x0304, 0x05060708, 0x090A, 0x0B0C, 0x0D0E)
         self.assertEqual(header.to_bytes().hex(), "02010403080706050a090c0b0e0d0000")
+        self.assertEqual(SessionHeader.from_bytes(header.to_bytes()), header)
 
     @given(session_headers, st.binary(min_size=2, max_size=2))
     def test_reserved_is_ignored(self, header: SessionHeader, reserved: bytes) -> None:

@@ -61,7 +61,7 @@ class UserHeaderTests(SynchronousTestCase):
         )
 
     def test_is_read_from_the_message_of_the_document(self) -> None:
-        """MQMQ-2.2.19.2-01, MQMQ-2.2.19.2-18: frame 7 goes to a direct name (DQ 7)."""
+        """Frame 7 goes to a direct name (DQ 7)."""
         data = vector("mqqb-4.1.7-user-message")[16:92]
         self.assertEqual(read(data), FRAME_7)
         self.assertEqual(FRAME_7.flags, 0x00281C00)
@@ -70,7 +70,7 @@ class UserHeaderTests(SynchronousTestCase):
     def test_every_field_is_at_its_offset(self) -> None:
         """The names and ConnectorType follow the fixed part in their order.
 
-        MQMQ-2.2.19.2-02: DestinationQueue, AdminQueue, ResponseQueue, ConnectorType.
+        MQMQ-2.2.19.2-01, and MQMQ-2.2.19.2-02: DestinationQueue, AdminQueue, ResponseQueue, ConnectorType.
         """
         header = UserHeader(
             source_queue_manager=UUID(bytes_le=b"source manager.."),
@@ -143,6 +143,19 @@ class UserHeaderTests(SynchronousTestCase):
             self.assertEqual(start % 4, 0)
             self.assertEqual(data[start + 16 :], b"\x0a\0\0\0")
             self.assertEqual(read(data), header)
+
+    def test_destinations_of_every_kind_come_back(self) -> None:
+        """MQMQ-2.2.19.2-18: nothing, a number of the destination, a public and a direct name."""
+        for kind, flags, tail in (
+            (0, 0x0000, b""),
+            (3, 0x0C00, b"\x09\0\0\0"),
+            (5, 0x1400, CLIENT.bytes_le),
+            (7, 0x1C00, b"\x04\0q\0\0\0\0\0"),
+        ):
+            data = with_flags(0x00200000 | flags, tail)
+            header = read(data)
+            self.assertEqual(header.destination_kind, kind)
+            self.assertEqual(header.to_bytes(), data)
 
     def test_admin_queues_of_every_kind_come_back(self) -> None:
         """MQMQ-2.2.19.2-20: nothing, a number of the source, of the destination, public, private, direct."""

@@ -121,7 +121,10 @@ class UserMessageTests(SynchronousTestCase):
             message.properties.to_bytes() + bytes(64),
         )
         self.assertRaises(RemoteProtocolError, UserMessage.from_bytes, user + properties)
-        for rest in (properties, user, user + bytes(16)):
+        # As long as the shortest message.
+        name = DirectQueueFormatName("OS:beta\\private$\\" + "q" * 30)
+        alone = attrs.evolve(message.user, destination_queue=name).to_bytes()
+        for rest in (properties, user, user + bytes(16), alone):
             size = BaseHeader.SIZE + len(rest)
             data = base[:8] + size.to_bytes(4, "little") + base[12:] + rest
             self.assertRaises(RemoteProtocolError, UserMessage.from_bytes, data)
