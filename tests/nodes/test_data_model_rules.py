@@ -366,3 +366,4 @@ class SendingTests(SenderTestCase):
         found = self.run_to_end(service.send(path, [Message() for _ in range(1000)]))
         self.assertEqual(len({each.ordinal for each in found}), 1000)
         self.assertEqual({each.queue_manager for each in found}, {ALPHA})
+        self.assertEqual([view.identifier for view in self.take(self.alpha, path)], list(found))

@@ -10,6 +10,8 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.body_encryption import EncryptedBody, is_encrypted, with_encrypted_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.windows.well_known_sids import EVERYONE
+from tests.builders import with_security
 from tests.nodes.encrypted import ADVANCED, SECRET, EncryptionTestCase
 from tests.nodes.routes.test_routing import IDENTIFIERS
 from tests.nodes.support import ADDRESSES, Node
@@ -37,11 +39,10 @@ class ReceivingTests(EncryptionTestCase):
         """MQMQ-2.2.19.3-23: 0x6601 with EB is refused; without EB the field is ignored."""
         self.assertIn("0x6601", self.refused(self.foreign(algorithm=0x6601)))
         self.assertIn("0x6801", self.refused(self.foreign(algorithm=0x6801, number=2)))
-        plain = bytearray(self.plain(3))
-        offset = UserMessageView(bytes(plain)).properties_offset + 48
-        plain[offset : offset + 4] = (0x6601).to_bytes(4, "little")
-        self.put(bytes(plain))
-        self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
+        for packet in (self.plain(3), with_security(self.plain(4), EVERYONE)):
+            offset = UserMessageView(packet).properties_offset + 48
+            self.put(packet[:offset] + (0x6601).to_bytes(4, "little") + packet[offset + 4 :])
+            self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
 
     def test_tampered_messages(self) -> None:
         """MQQB-3.1.5.8.3-19: the blob, its head, its length, the body, its length."""

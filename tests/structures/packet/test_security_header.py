@@ -39,14 +39,17 @@ class SecurityHeaderTests(SynchronousTestCase):
         )
 
     def test_is_read_from_the_message_of_the_document(self) -> None:
-        """MQMQ-2.2.20.6-01: frame 7 names its sender by a SID (ST 1), and no more."""
+        """Frame 7 names its sender by a SID (ST 1), and no more."""
         data = vector("mqqb-4.1.7-user-message")[92:136]
         header = SecurityHeader(SenderIdType.SID, SID)
         self.assertEqual(read(data), header)
         self.assertEqual(header.to_bytes(), data)
 
     def test_every_field_is_at_its_offset(self) -> None:
-        """MQMQ-2.2.20.6-13: the five items follow in their order, each at a multiple of four bytes."""
+        """The five items follow in their order, each at a multiple of four bytes.
+
+        MQMQ-2.2.20.6-01, MQMQ-2.2.20.6-13.
+        """
         header = SecurityHeader(
             sender_id_type=2,
             security_id=b"sid",

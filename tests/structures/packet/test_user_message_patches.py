@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from uuid import UUID
 
 import attrs
 from hypothesis import given
@@ -139,7 +140,7 @@ class PatchTests(SynchronousTestCase):
     def test_what_identifies_a_message_never_changes(
         self, message: UserMessage, hop_count: int, seconds: int, header: SessionHeader
     ) -> None:
-        """MQMQ-2.2.19.2-03, MQMQ-2.2.19.2-33: a hop changes neither SourceQueueManager nor ConnectorType.
+        """MQMQ-2.2.19.2-03: a hop changes neither SourceQueueManager nor ConnectorType.
 
         A hop has only the patches; all of them together leave every other byte as it was.
         """
@@ -151,6 +152,15 @@ class PatchTests(SynchronousTestCase):
         self.assertEqual(view.connector_type, message.user.connector_type)
         changed = {place for place in range(len(packet)) if packet[place] != arrived[place]}
         self.assertLessEqual(changed, {*range(12, 16), 60})
+
+    def test_a_connector_type_passes_unchanged(self) -> None:
+        """MQMQ-2.2.19.2-33: a hop leaves ConnectorType as it is, whatever it is."""
+        message = UserMessage.from_bytes(user_packet(b"body"))
+        for connector_type in (GAMMA, UUID(int=0)):
+            user = attrs.evolve(message.user, connector_type=connector_type)
+            packet = attrs.evolve(message, user=user).to_bytes()
+            passed_on = patch_time_to_reach_queue(patch_hop_count(packet, 5), 60)
+            self.assertEqual(UserMessageView(passed_on).connector_type, connector_type)
 
 
 class RewriteTests(SynchronousTestCase):
