@@ -203,11 +203,11 @@ class AcceptorTests(SynchronousTestCase):
         self.assertEqual(driven.close_reason, CloseReason.OUT_OF_TURN)
 
     def test_closes_on_an_unknown_internal_packet(self) -> None:
-        """IN with PT 4 or 15 closes the session, and nothing is answered.
+        """IN with any PT but 1, 2 and 3 closes the session, and nothing is answered.
 
         MQQB-2.2.1-04, MQQB-2.1.1-06.
         """
-        for packet_type in (0x0, 0x4, 0xF):
+        for packet_type in (0x0, *range(0x4, 0x10)):
             packet = bytearray(session_ack(bytes(16)))
             packet[18] = packet_type
             driven = open_acceptor()

@@ -189,7 +189,7 @@ class IgnoringTests(SynchronousTestCase):
         self.assertEqual(pings.deadline(), START.monotonic + 1.0)
 
     def test_bad_responses_are_ignored(self) -> None:
-        """MQQB-3.1.7.8-01 MQQB-2.2.7-09: another signature or cookie is ignored and the timer runs on.
+        """MQQB-3.1.7.8-01: another signature or cookie is ignored and the timer runs on.
 
         So is a good response without a waiting request; the matching one ends the wait.
         """
@@ -204,7 +204,10 @@ class IgnoringTests(SynchronousTestCase):
         self.assertIsNone(pings.receive(response(7), HOST, at(0.1)))
 
     def test_response_to_an_overtaken_request_is_disregarded(self) -> None:
-        """2.2.7: only the newest request can be answered; an earlier one waits for its own timer."""
+        """Only the newest request can be answered; an earlier one waits for its own timer.
+
+        MQQB-2.2.7-09.
+        """
         pings = initiator()
         pings.ask(HOST, START)
         pings.ask("10.0.0.10", START)

@@ -239,9 +239,11 @@ class ConnectionParametersTests(SynchronousTestCase):
 
 class SessionAckTests(SynchronousTestCase):
     def test_frame_8_is_understood(self) -> None:
-        """MQQB-2.2.6-02: one message is acknowledged and the window is 64."""
-        packet = SessionAck.from_bytes(vector("mqqb-4.1.8-session-ack"))
-        self.assertEqual(packet, SessionAck(SessionHeader(1, 0, 0, 0, 0, 64)))
+        """MQQB-2.2.6-02: one message is acknowledged and the window is 64; each field has its place."""
+        data = vector("mqqb-4.1.8-session-ack")
+        self.assertEqual(SessionAck.from_bytes(data), SessionAck(SessionHeader(1, 0, 0, 0, 0, 64)))
+        filled = patched(data, 20, bytes.fromhex("0100 0200 03000000 0400 0500 0600 0000"))
+        self.assertEqual(SessionAck.from_bytes(filled), SessionAck(SessionHeader(1, 2, 3, 4, 5, 6)))
 
     def test_it_is_36_bytes(self) -> None:
         """MQQB-2.2.6-01: IN and SH, PacketSize 0x24 and PT 1, then the six fields and Reserved."""
