@@ -133,7 +133,7 @@ class LoadTests(ReadingTestCase):
     def test_starts_without_a_file(self) -> None:
         """No configuration is required: the server listens on loopback and uses C{./msmq-data}.
 
-        MQQB-1.9-01: it listens on the assigned port, and dials it.
+        MQQB-1.9-01, MQQB-2.1.1-01, MQQB-2.1.1-02: it listens on the assigned port, and dials it.
         """
         configuration = load()
         data = Path.cwd() / "msmq-data"

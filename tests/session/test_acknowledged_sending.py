@@ -375,7 +375,10 @@ class AckWaitTests(SynchronousTestCase):
         self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
 
     def test_any_packet_buys_one_more_period(self) -> None:
-        """Any packet of the peer proves that it lives, for one period (MQQB-3.1.6.3-03, MQQB-3.1.5.1-01)."""
+        """Any packet of the peer proves that it lives, for one period.
+
+        MQQB-3.1.6.3-03, MQQB-3.1.5.1-01, MQQB-3.1.1.1.1.1-03.
+        """
         driven = open_initiator(direct=False)
         driven.send(user_packet())
         driven.advance(10)

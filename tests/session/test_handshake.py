@@ -404,6 +404,7 @@ class InitiatorTests(SynchronousTestCase):
         one, other = open_initiator(), open_initiator()
         one.send(user_packet())
         self.assertEqual((one.session.statistics.sent, other.session.statistics.sent), (1, 0))
+        self.assertEqual((one.session.capacity, other.session.capacity), (63, 64))
 
     def test_internal_reserved_bits_are_ignored(self) -> None:
         """Unused bits and reserved fields of the handshake change nothing.

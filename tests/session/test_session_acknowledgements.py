@@ -66,12 +66,19 @@ class AcknowledgingTests(SynchronousTestCase):
         self.assertEqual(driven.written, b"")
 
     def test_acknowledges_at_half_the_window(self) -> None:
-        """With a window of 4 the second message is acknowledged at once (MQQB-3.1.1.6.1-05)."""
+        """With a window of 4 the second message is acknowledged at once, and then the fourth.
+
+        MQQB-3.1.1.6.1-05, MQQB-3.1.1.3.1-05.
+        """
         driven = open_acceptor(window_size=4)
         driven.receive(user_packet())
         self.assertEqual(driven.written, b"")
         driven.receive(user_packet())
         self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 0, 0, 64)])
+        driven.receive(user_packet())
+        self.assertEqual(driven.written, b"")
+        driven.receive(user_packet())
+        self.assertEqual(acks(driven.take_written()), [(4, 0, 0, 0, 0, 64)])
 
     def test_a_batch_is_acknowledged_where_that_is_due(self) -> None:
         """Messages that come together are split there: what came before them counts, and a window of 1 gets
