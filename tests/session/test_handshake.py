@@ -225,10 +225,14 @@ class AcceptorTests(SynchronousTestCase):
             self.assertEqual(driven.bodies, [])
 
     def test_closes_on_a_ping_in_the_stream(self) -> None:
-        """Ping packets never travel over TCP (MQQB-2.1.2-08)."""
-        driven = open_acceptor()
-        driven.receive(bytes.fromhex("017d485504000000") + ALPHA.bytes_le)
-        self.assertEqual(driven.close_reason, CloseReason.MALFORMED_PACKET)
+        """Ping packets never travel over TCP, whatever their QMGuid says in the place of PacketSize.
+
+        MQQB-2.1.2-08.
+        """
+        for identifier in (ALPHA.bytes_le, (36).to_bytes(4, "little") + ALPHA.bytes_le[4:]):
+            driven = open_acceptor()
+            driven.receive(bytes.fromhex("017d485504000000") + identifier)
+            self.assertEqual(driven.close_reason, CloseReason.MALFORMED_PACKET)
 
 
 class InitiatorTests(SynchronousTestCase):

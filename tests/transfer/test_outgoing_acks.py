@@ -39,6 +39,8 @@ class OrderAckTests(SynchronousTestCase):
     def test_unverified_acknowledgement(self) -> None:
         """It releases messages that their receiver has stored, and the rest when that is stored,
         without a gap.
+
+        MQQB-3.1.1.3.1.2-03.
         """
         sender = Sender()
         positions = sender.put(5)

@@ -90,6 +90,11 @@ class NumberTests(SynchronousTestCase):
         sender.put(2)
         sender.sent(1)
         self.assertEqual(sender.restart().sent(), [(1, 0), (2, 1)])
+        sender = Sender()
+        sender.put(3)
+        sender.sent(1)
+        sender.order_ack(1)
+        self.assertEqual(sender.restart().sent(), [(2, 1), (3, 2)])
 
     def test_a_new_sequence_begins_when_all_is_acknowledged(self) -> None:
         """MQQB-3.1.1.5-03, MQQB-3.1.5.6-10: the next message is number 1 of the next identifier."""

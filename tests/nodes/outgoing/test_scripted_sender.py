@@ -126,18 +126,18 @@ class NumberTests(SenderTestCase):
         self.assertEqual(self.remaining(), 1)
 
     def test_what_was_queued_before_a_restart_has_the_same_destination(self) -> None:
-        """The recoverable and the transactional message are sent there in their order; express ones are gone.
+        """The recoverable and the transactional messages are sent there in their order; express ones are gone.
 
         MQQB-3.1.1.3.1-12, MQQB-3.1.1.3.1-19, MQQB-3.1.3.2-05, MQQB-3.1.4.1-02.
         """
         self.deafen()
         self.put_others(b"E", recoverable=False)
-        self.put_others(b"R1")
-        self.put(b"T2")
+        self.put_others(b"R1", b"R2")
+        self.put(b"T3", b"T4")
         self.alpha = self.restart(self.alpha)
         self.listen()
         self.clock.advance(20)
-        self.assertEqual(self.peer.bodies, [b"R1", b"T2"])
+        self.assertEqual(self.peer.bodies, [b"R1", b"R2", b"T3", b"T4"])
         expected = "TCP:127.0.0.4\\private$\\orders"
         self.assertEqual({message.destination for message in self.peer.messages}, {expected})
 
