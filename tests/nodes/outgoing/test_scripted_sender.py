@@ -126,7 +126,7 @@ class NumberTests(SenderTestCase):
         self.assertEqual(self.remaining(), 1)
 
     def test_what_was_queued_before_a_restart_has_the_same_destination(self) -> None:
-        """The recoverable and the transactional messages are sent there in their order; express ones are gone.
+        """Recoverable and transactional messages are sent there in their order; express ones are gone.
 
         MQQB-3.1.1.3.1-12, MQQB-3.1.1.3.1-19, MQQB-3.1.3.2-05, MQQB-3.1.4.1-02.
         """
