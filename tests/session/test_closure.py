@@ -290,7 +290,7 @@ class CleanupTests(SynchronousTestCase):
     def test_a_message_in_either_direction_keeps_it_open(self) -> None:
         """One message in the interval, received or sent, and it lives one more.
 
-        MQQB-3.1.2.2-01, MQQB-3.1.6.2-02, MQQB-3.1.5.8.2-02, MQQB-3.1.7.1.3-05.
+        MQQB-3.1.2.2-01, MQQB-3.1.6.2-02, MQQB-3.1.7.1.3-05.
         """
 
         def receive(driven: Driven) -> None:

@@ -111,13 +111,24 @@ class AcceptorTests(SynchronousTestCase):
             self.assertEqual(driven.session.state, SessionState.WAITING_CP_MSG)
 
     def test_takes_the_initiators_parameters_and_gives_its_window(self) -> None:
-        """Both times are echoed, the window is our own (MQQB-3.1.5.4.1-01, MQQB-3.1.5.4.1-03)."""
+        """Both times are echoed, the window is our own (MQQB-3.1.5.4.1-01, MQQB-3.1.5.4.1-03).
+
+        A recoverable message is acknowledged after the initiator's time for these, any other after half of
+        its AckTimeout.
+        """
         driven = accepting()
         driven.receive(establish(ALPHA))
         driven.take_written()
         driven.receive(parameters(1496, 30000, 8))
         self.assertEqual(driven.take_written(), parameters(1496, 30000, 64))
         self.assertEqual(driven.session.statistics.window, 8)
+        driven.take_written()
+        for packet, wait in ((user_packet(), 15), (user_packet(recoverable=True), 1.496)):
+            driven.receive(packet)
+            driven.advance(wait - 0.001)
+            self.assertEqual(driven.take_written(), b"")
+            driven.advance(0.001)
+            self.assertNotEqual(driven.take_written(), b"")
 
     def test_echoes_parameters_out_of_range_without_using_them(self) -> None:
         """AckTimeout 0 arms no timer of zero length (MQQB-2.2.2.1-06); window 0 counts as 1.

@@ -94,10 +94,19 @@ class TimerTests(SynchronousTestCase):
         self.assertEqual(self.numbers(receiver.advance(1)), [2])
 
     def test_no_acknowledgement_without_a_message(self) -> None:
-        """MQQB-3.1.6.9-01: while nothing of a stream was accepted there is no OrderAck."""
+        """MQQB-3.1.6.9-01: while nothing of a stream was accepted there is no OrderAck.
+
+        Nor while its first message is being stored, if a copy of that comes meanwhile.
+        """
         receiver = Receiver()
         receiver.take(message(3))
         self.assertEqual((receiver.advance(20), receiver.streams.deadline), ([], None))
+        receiver.classify(message(1))
+        receiver.begin()
+        receiver.classify(message(1))
+        self.assertEqual(receiver.advance(20), [])
+        receiver.stored()
+        self.assertEqual(self.numbers(receiver.advance(1)), [1])
 
     def test_only_what_is_stored_is_acknowledged(self) -> None:
         """MQQB-3.1.1.6.2-02: while the disk is at work the OrderAck waits, or says what was before."""

@@ -90,15 +90,22 @@ class ResendTests(SynchronousTestCase):
         self.assertEqual(sender.streams.deadline, sender.now.monotonic + 20)
 
     def test_nothing_is_waited_for_when_all_is_acknowledged(self) -> None:
-        """MQQB-3.1.5.6-07: the index is back at the first entry, and no timer runs."""
-        sender = Sender()
-        sender.put(2)
-        sender.send()
-        self.attempts(sender, 4)
-        sender.order_ack(2)
-        self.assertIs(sender.streams.deadline, None)
-        info = sender.stream.info()
-        self.assertEqual((info.eod_resend_count, info.eod_resend_time), (0, 0))
+        """MQQB-3.1.5.6-07: the index is back at the first entry, and no timer runs.
+
+        The same is true once the last messages that wait have expired.
+        """
+        for is_acknowledged in (True, False):
+            sender = Sender()
+            positions = sender.put(2)
+            sender.send()
+            self.attempts(sender, 4)
+            if is_acknowledged:
+                sender.order_ack(2)
+            else:
+                sender.expire(*positions)
+            self.assertIs(sender.streams.deadline, None)
+            info = sender.stream.info()
+            self.assertEqual((info.eod_resend_count, info.eod_resend_time), (0, 0))
 
     def test_a_new_connection_begins_anew(self) -> None:
         """MQQB-3.1.3.2-06: nothing of the waits and counts of the last connection is left."""

@@ -342,13 +342,20 @@ class RefusalTests(ReceiverTestCase):
         self.assertEqual(again.order_acks, [(X, 2, 1)])
 
     def test_the_first_reason_counts(self) -> None:
-        """A late duplicate is a duplicate; a missing queue comes before (MQQB-3.1.5.8-03)."""
+        """A late duplicate is a duplicate; a missing queue and one of the wrong kind come before lateness.
+
+        MQQB-3.1.5.8-03.
+        """
         late = (1, 0xFFFFFFFF, int(self.clock.now().wall) - 100)
         self.say(*chain(1, 1), *chain(1, 1, times=late))
         self.say(*chain(1, 1, destination="TCP:127.0.0.3\\private$\\nowhere", times=late))
+        self.say(*chain(1, 1, destination="TCP:127.0.0.3\\private$\\plain", times=late))
         self.clock.advance(1)
-        self.assertEqual(self.peer.final_acks, [(0x8000, 1)])
-        self.assertEqual(self.beta.service.inspection.status().refused, {"DUPLICATE": 1, "NACK_BAD_DST_Q": 1})
+        self.assertEqual(self.peer.final_acks, [(0x8000, 1), (0x8009, 1)])
+        self.assertEqual(
+            self.beta.service.inspection.status().refused,
+            {"DUPLICATE": 1, "NACK_BAD_DST_Q": 1, "NACK_NOT_TRANSACTIONAL_Q": 1},
+        )
 
     def test_acknowledgements_of_applications_are_messages(self) -> None:
         """To a queue of an application they are messages like any (MQQB-3.1.5.11-01)."""

@@ -127,7 +127,10 @@ class ClassifyTests(SynchronousTestCase):
         self.assertRaises(RemoteProtocolError, classify, changed)
 
     def test_bad_signatures_are_no_packets(self) -> None:
-        """Version 0x11 and the signature read the other way round are refused, naming the field."""
+        """Version 0x11 and the signature read the other way round are refused, naming the field.
+
+        MQQB-3.1.5.1.2-01.
+        """
         for data in (ESTABLISH, PARAMETERS, SESSION_ACK, USER_MESSAGE, order_ack()):
             error = self.assertRaises(RemoteProtocolError, classify, b"\x11" + data[1:])
             self.assertEqual((error.field, error.offset), ("VersionNumber", 0))
