@@ -328,6 +328,8 @@ class ReplyTests(SynchronousTestCase):
         self.assertEqual(known(discovery)[:3], before)
         # Reading 8: the deadline of the first network is none any more.
         self.assertEqual(discovery.deadline, at(17).monotonic + RESPONSE_TIME)
+        self.assertEqual(discovery.expire(at(32)), [DiscoveryEnded(True)])
+        self.assertEqual(discovery.directory_servers, ("CONFIGURED",))
 
     def test_own_site_on_the_last_network(self) -> None:
         """MQSD-3.1.5.2-11 MQSD-3.1.5.2-12 MQSD-3.1.5.2-13 MQSD-3.1.5.2-14 MQSD-3.1.5.2-16: that is the end.
@@ -347,7 +349,8 @@ class ReplyTests(SynchronousTestCase):
     def test_first_foreign(self) -> None:
         """MQSD-3.1.5.2-17 MQSD-3.1.5.2-18 MQSD-3.1.5.2-19 MQSD-3.1.5.2-20 MQSD-3.1.5.2-21: wait for another.
 
-        MQSD-3.1.1.2-03: it is stored, and counts when no other comes.
+        MQSD-3.1.1.2-03: it is stored, and counts when no other comes. That of an earlier network makes the
+        run succeed, and its servers are not taken (reading 4).
         """
         for is_last in (False, True):
             discovery, address = self.on_network(is_last=is_last, is_stored=False)
@@ -355,6 +358,12 @@ class ReplyTests(SynchronousTestCase):
             self.assertEqual(discovery.deadline, at(40).monotonic)
             self.assertEqual(discovery.last_successful_address, address)
             self.assertEqual(discovery.expire(at(39.9)), [])
+            effects = discovery.expire(at(40))
+            if not is_last:
+                self.assertEqual(sent_on(effects), [SECOND.address])
+                effects = discovery.expire(at(55))
+            self.assertEqual(effects, [DiscoveryEnded(True)])
+            self.assertEqual(discovery.directory_servers, ("DS1", "DS2") if is_last else ("CONFIGURED",))
 
     def test_second_foreign_on_the_last_network(self) -> None:
         """MQSD-3.1.5.2-22 MQSD-3.1.5.2-23 MQSD-3.1.5.2-24 MQSD-3.1.5.2-25 MQSD-3.1.5.2-26: the first."""

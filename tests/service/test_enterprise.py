@@ -41,7 +41,7 @@ class DiscoveryEndpointTests(SynchronousTestCase):
     """Where searches for directory servers are answered."""
 
     def test_port(self) -> None:
-        """MQSD-1.5-02: by default UDP 1801, with TCP 1801."""
+        """MQSD-1.5-02 MQSD-2.1-04: by default UDP 1801, with TCP 1801."""
         path = Path(self.mktemp())
         path.write_text("", encoding="utf-8")
         listen = load(path).listen
