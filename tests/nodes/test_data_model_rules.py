@@ -309,14 +309,16 @@ class SendingTests(SenderTestCase):
         self.assertEqual(self.peer.bodies, [b"1", b"2"])
 
     def test_local_messages_cause_no_connection(self) -> None:
-        """A message to a local queue causes no connection; others leave in their order, once connected.
+        """A message to a local queue is there, and causes no connection; others leave in their order.
 
         MQQB-3.1.7.12-01, MQQB-3.1.7.12-05.
         """
         path = self.queue(self.alpha)
         self.send(self.alpha, path, b"own")
         self.clock.advance(60)
-        self.assertEqual((self.peers, self.alpha.service.inspection.sessions()), ([], []))
+        inspection = self.alpha.service.inspection
+        self.assertEqual((self.peers, inspection.sessions(), inspection.outgoing()), ([], [], []))
+        self.assertEqual(self.bodies(self.alpha, path), [b"own"])
         self.put(b"1")
         self.put_others(b"2", b"3")
         self.put(b"4")

@@ -168,7 +168,7 @@ class DirectoryRouterTests(RouterTestCase):
             identifier=guid("A-B"),
             site1_identifier=guid("A"),
             site2_identifier=guid("B"),
-            site_gate_identifier_list=guids("gA nobody hB"),
+            site_gate_identifier_list=guids("gA absent hB"),
         )
         self.successResultOf(self.directory.write(written, ("site_gate_identifier_list",)))
         self.assertEqual(self.hops(self.opened(), "cB"), ["hB"])

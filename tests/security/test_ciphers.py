@@ -66,7 +66,7 @@ class VectorTests(SynchronousTestCase):
             self.assertEqual(run(*vector, "-d", data=ours), body)
 
     def test_aes(self) -> None:
-        """MQQB-3.1.5.8.3-18: AES in CBC with a zero IV and PKCS5 padding, of all three lengths.
+        """MQQB-3.1.5.8.3-18 MQQB-3.1.7.1.5-13: AES in CBC, zero IV and PKCS5 padding, all three lengths.
 
         MQMQ-2.2.19.3-25: so it is of RC2, beneath.
         """

@@ -160,7 +160,7 @@ class PauseTests(SynchronousTestCase):
     def test_nothing_is_said_twice(self) -> None:
         """No timer acknowledges again what the pause did, and the session is idle from then on.
 
-        MQQB-3.1.7.13-01, MQQB-3.1.7.13-03.
+        MQQB-3.1.7.13-03.
         """
         driven = open_acceptor(settings=SessionSettings(session_cleanup=100))
         driven.advance(90)
@@ -172,6 +172,16 @@ class PauseTests(SynchronousTestCase):
         self.assertEqual(driven.take_written(), b"")
         self.assertEqual(driven.session.state, SessionState.OPEN)
         driven.advance(0.1)
+        self.assertEqual(driven.session.state, SessionState.CLOSED)
+
+    def test_no_acknowledgement_is_awaited(self) -> None:
+        """A message that is not stored yet does not keep the session either (MQQB-3.1.7.13-01)."""
+        driven = open_acceptor(settings=SessionSettings(session_cleanup=100))
+        driven.advance(99.8)
+        driven.receive(user_packet(recoverable=True))
+        driven.perform(driven.session.pause(driven.now))
+        self.assertEqual(acks(driven.take_written()), [(1, 0, 0, 0, 0, 1)])
+        driven.advance(0.2)
         self.assertEqual(driven.session.state, SessionState.CLOSED)
 
     def test_resumed(self) -> None:

@@ -206,7 +206,7 @@ class IgnoringTests(SynchronousTestCase):
     def test_response_to_an_overtaken_request_is_disregarded(self) -> None:
         """Only the newest request can be answered; an earlier one waits for its own timer.
 
-        MQQB-2.2.7-09.
+        MQQB-2.2.7-09, MQQB-3.1.7.8-01.
         """
         pings = initiator()
         pings.ask(HOST, START)

@@ -271,6 +271,7 @@ class AcknowledgingTests(SynchronousTestCase):
     def test_a_message_carries_the_acknowledgement_late_in_the_timer(self) -> None:
         """After three quarters of the timer a message takes the acknowledgement along.
 
+        The timer has ended with that, and runs anew from the next arrival on.
         MQQB-2.2.6-08, MQQB-3.1.7.11-02, MQQB-3.1.7.11-03, MQQB-3.1.7.1.3-07.
         """
         driven = open_acceptor()
@@ -283,6 +284,11 @@ class AcknowledgingTests(SynchronousTestCase):
         header = session_header(received=1, sent=2)
         expected = user_packet(b"late", header=header) + user_packet(b"later")
         self.assertEqual(driven.take_written(), expected)
+        driven.receive(user_packet())
+        driven.advance(9.9)
+        self.assertEqual(driven.take_written(), b"")
+        driven.advance(0.1)
+        self.assertEqual(acks(driven.take_written()), [(2, 0, 0, 3, 0, 64)])
         driven.advance(30)
         self.assertEqual(driven.written, b"")
 

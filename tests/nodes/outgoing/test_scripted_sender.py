@@ -385,10 +385,12 @@ class ConnectionTests(SenderTestCase):
         self.put(b"2")
         self.put(b"3", b"4")
         self.clock.advance(60)
+        self.put(b"5")
+        self.clock.advance(1)
         self.assertEqual(len(self.peers), 1)
         self.alpha.service.resume_outgoing(TO_GAMMA)
         self.clock.advance(1)
-        self.assertEqual(self.peer.bodies, [b"2", b"3", b"4"])
+        self.assertEqual(self.peer.bodies, [b"2", b"3", b"4", b"5"])
 
     def test_a_stop_closes_all_sessions(self) -> None:
         """The connection ends, and no packet says so (MQQB-3.1.4.2-01)."""

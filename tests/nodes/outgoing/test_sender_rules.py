@@ -121,7 +121,8 @@ class LayoutTests(SenderTestCase):
     def test_messages(self) -> None:
         """Each layout, with its size; only a transactional message has a TransactionHeader.
 
-        MQQB-3.1.7.1.1-02, MQQB-3.1.7.11-01.
+        All are written on the connection of the session, which has nothing else between them.
+        MQQB-3.1.7.1.1-02, MQQB-3.1.7.1.6-01, MQQB-3.1.7.11-01.
         """
         time = self.sent_time()
         self.put_others(b"e", recoverable=False, label="greeting", priority=5)

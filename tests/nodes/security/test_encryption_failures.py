@@ -55,7 +55,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual(entry.addresses, (ADDRESSES["BETA"],))
 
     def test_dead_letters_on_request(self) -> None:
-        """MQQB-3.1.7.1.5.1-02: if its sender asks for one; a transactional message has another queue."""
+        """MQQB-3.1.7.1.5.1-02: if its sender asks for one, of an express and of a recoverable message."""
         self.publish("BETA", BASE_PROVIDER)
         letter, reason = self.failed(dead_letter=True)
         assert letter is not None
@@ -66,7 +66,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
 
     def test_transactional(self) -> None:
-        """Its number in the sequence is left out, and the messages behind it arrive."""
+        """MQQB-3.1.7.1.5.1-02: it has a dead-letter queue of its own; the messages behind it arrive."""
         transactional = self.queue(self.beta, "in_order", transactional=True)
         self.name = self.private_name(self.beta, transactional)
         self.publish("BETA")
