@@ -365,6 +365,19 @@ class ReplyTests(SynchronousTestCase):
             self.assertEqual(effects, [DiscoveryEnded(True)])
             self.assertEqual(discovery.directory_servers, ("DS1", "DS2") if is_last else ("CONFIGURED",))
 
+    def test_the_network_of_the_latest_reply(self) -> None:
+        """MQSD-3.1.1.2-02 MQSD-3.1.5.2-06 MQSD-3.1.5.2-13 MQSD-3.1.5.2-19: it is kept, not an earlier one."""
+        for second, seconds in ((own(), 0), (foreign(), 15)):
+            discovery = client()
+            begin(discovery, FIRST, SECOND, THIRD)
+            found: list[str | None] = []
+            for network, reply in ((FIRST, own()), (SECOND, second), (THIRD, own())):
+                discovery.receive(reply, network.address, START)
+                found.append(discovery.last_successful_address)
+                # After one of another site the next network is asked when no other has come.
+                discovery.expire(at(seconds if network is SECOND else 0))
+            self.assertEqual(found, [FIRST.address, SECOND.address, THIRD.address])
+
     def test_second_foreign_on_the_last_network(self) -> None:
         """MQSD-3.1.5.2-22 MQSD-3.1.5.2-23 MQSD-3.1.5.2-24 MQSD-3.1.5.2-25 MQSD-3.1.5.2-26: the first."""
         discovery, address = self.on_network(is_last=True, is_stored=True)

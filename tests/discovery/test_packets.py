@@ -157,6 +157,7 @@ class TopologyClientRequestTests(SynchronousTestCase):
         """MQSD-2.2.1-01, MQSD-2.2.1-02, MQSD-2.2.1-04, MQSD-2.2.1-07: a request begins with 00 01 00 00."""
         data = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE).to_bytes()
         self.assertEqual(data[:4].hex(), "00010000")
+        self.assertEqual(data[4:20], ENTERPRISE.bytes_le)
 
     def test_version_and_reserved_are_not_looked_at(self) -> None:
         """Bytes 0, 2 and 3 of a request are ignored."""
@@ -165,7 +166,7 @@ class TopologyClientRequestTests(SynchronousTestCase):
         self.assertEqual(TopologyClientRequest.from_bytes(changed), TopologyClientRequest.from_bytes(data))
 
     def test_what_follows_on_ip_is_ignored(self) -> None:
-        """A datagram of an IPX client, received over IP, is read without its IPX part."""
+        """MQSD-2.2.2-06: a datagram of an IPX client, received over IP, is read without its IPX part."""
         data = TopologyClientRequest(ENTERPRISE, REQUEST, CLIENT_SITE, (1, 2)).to_bytes()
         self.assertEqual(TopologyClientRequest.from_bytes(data).ipx_networks, ())
 
@@ -268,7 +269,7 @@ class TopologyServerReplyTests(SynchronousTestCase):
             self.assertEqual(TopologyServerReply.from_bytes(changed).connected_network_mask, mask)
 
     def test_thirty_two_networks(self) -> None:
-        """As many as a reply can have, with a mask of as many bits."""
+        """MQSD-2.2.3-04: as many as a reply can have, with a mask of as many bits."""
         reply = TopologyServerReply(REQUEST, (NETWORK,) * 32, connected_network_mask=0xFFFFFFFF)
         self.assertEqual(len(reply.to_bytes()), 32 + 16 * 32)
         self.assertEqual(TopologyServerReply.from_bytes(reply.to_bytes()), reply)
@@ -291,10 +292,12 @@ class TopologyServerReplyTests(SynchronousTestCase):
 
     def test_servers_are_separated_by_commas(self) -> None:
         """MQSD-2.2.3-12, MQSD-2.2.3-13, MQSD-2.2.3-14: two entries, each with its two flags."""
-        reply = TopologyServerReply.from_bytes(array("10A,01B\0"))
+        data = array("10A,01B\0")
+        reply = TopologyServerReply.from_bytes(data)
         self.assertEqual(
             reply.servers, (DirectoryServer("A", True, False), DirectoryServer("B", False, True))
         )
+        self.assertEqual(reply.to_bytes(), data)
 
     def test_flags_are_0_or_1(self) -> None:
         """MQSD-2.2.3-18: any other flag character is malformed."""
@@ -318,7 +321,7 @@ class TopologyServerReplyTests(SynchronousTestCase):
             self.assertRaises(LocalProtocolError, reply.to_bytes)
 
     def test_servers_and_site_come_together(self) -> None:
-        """One without the other cannot be expressed."""
+        """MQSD-2.2.3-17: one without the other cannot be expressed, so a list has an entry."""
         for reply in (
             TopologyServerReply(REQUEST, (NETWORK,), SERVER_SITE),
             TopologyServerReply(REQUEST, (NETWORK,), None, (DirectoryServer("a"),)),

@@ -174,6 +174,18 @@ class PauseTests(SynchronousTestCase):
         driven.advance(0.1)
         self.assertEqual(driven.session.state, SessionState.CLOSED)
 
+    def test_counts_begin_anew(self) -> None:
+        """What the pause has acknowledged is neither named nor counted again (MQQB-3.1.7.13-03)."""
+        driven = open_acceptor()
+        driven.receive(user_packet(recoverable=True))
+        driven.perform(driven.session.persisted(1, driven.now))
+        driven.perform(driven.session.pause(driven.now))
+        self.assertEqual(acks(driven.take_written()), [(1, 1, 1, 0, 0, 1)])
+        driven.receive(user_packet() * 31)
+        self.assertEqual(driven.take_written(), b"")
+        driven.receive(user_packet())
+        self.assertEqual(acks(driven.take_written()), [(33, 0, 0, 0, 0, 1)])
+
     def test_no_acknowledgement_is_awaited(self) -> None:
         """A message that is not stored yet does not keep the session either (MQQB-3.1.7.13-01)."""
         driven = open_acceptor(settings=SessionSettings(session_cleanup=100))

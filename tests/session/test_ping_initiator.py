@@ -93,7 +93,7 @@ class WaitingTests(SynchronousTestCase):
     """How Send Ping Request ends."""
 
     def test_three_outcomes(self) -> None:
-        """MQQB-3.1.1.1.1.9-01: silence is FALSE, RF=0 is TRUE, RF=1 is FALSE."""
+        """MQQB-3.1.1.1.1.9-01 MQQB-3.1.7.6-04: silence is FALSE, RF=0 is TRUE, RF=1 is FALSE."""
         pings = initiator()
         pings.ask(HOST, START)
         [silent] = pings.expire(at(1.0))

@@ -67,7 +67,7 @@ class AnswerTests(SynchronousTestCase):
             self.assertEqual(self.answer(request(cookie)).cookie, cookie)
 
     def test_rf_says_whether_a_session_would_be_refused(self) -> None:
-        """3.1.7.7: RF is 1 if a session would be refused now, else 0."""
+        """MQQB-3.1.7.7-02: RF is 1 if a session would be refused now, else 0."""
         self.assertTrue(self.answer(request(), refuses=True).is_refused)
         self.assertFalse(self.answer(request(), refuses=False).is_refused)
 

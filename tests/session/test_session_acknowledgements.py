@@ -292,6 +292,20 @@ class AcknowledgingTests(SynchronousTestCase):
         driven.advance(30)
         self.assertEqual(driven.written, b"")
 
+    def test_what_was_carried_is_named_once(self) -> None:
+        """What a carrier has acknowledged is neither named nor counted again (MQQB-3.1.7.11-03)."""
+        driven = open_acceptor()
+        driven.receive(user_packet(recoverable=True))
+        driven.advance(0.4)
+        driven.perform(driven.session.persisted(1, driven.now))
+        driven.send(user_packet())
+        header = session_header(received=1, sent=1, recoverable_base=1, recoverable_flags=1)
+        self.assertEqual(driven.take_written(), user_packet(header=header))
+        driven.receive(user_packet() * 31)
+        self.assertEqual(driven.take_written(), b"")
+        driven.receive(user_packet())
+        self.assertEqual(acks(driven.take_written()), [(33, 0, 0, 1, 0, 64)])
+
     def test_a_message_carries_nothing_that_is_not_owed(self) -> None:
         """Neither before anything arrived, nor at three quarters of the timer exactly, nor if it runs only
         for messages that are not stored yet.

@@ -145,7 +145,7 @@ class AcknowledgementTests(NodesTestCase):
     def test_an_acknowledgement_names_its_message(self) -> None:
         """CorrelationID is the source and number of the message, ResponseQueue its destination.
 
-        MQMQ-2.2.19.3-11, MQQB-3.1.7.15-09, MQQB-3.1.7.15-10, MQQB-3.1.7.15-11, MQQB-3.1.7.15-12.
+        MQMQ-2.2.19.3-11, MQQB-3.1.7.15-09, MQQB-3.1.7.15-10, MQQB-3.1.7.15-12.
         """
         path = self.queue(self.beta)
         self.ask(Acknowledge.POSITIVE_ARRIVAL)

@@ -200,7 +200,7 @@ class RemovalTests(AnswersTestCase):
     def test_delivery_mode(self) -> None:
         """An answer is recoverable if its message is.
 
-        MQQB-3.1.7.2.1-02.
+        MQQB-3.1.7.2.1-02, MQQB-3.1.7.15-11.
         """
         self.say(asking(POSITIVE_RECEIVE), asking(POSITIVE_RECEIVE, number=2, is_recoverable=True))
         self.take(self.beta, self.path)

@@ -395,7 +395,7 @@ class FateTests(ReceiverTestCase):
         self.assertEqual(UUID(bytes_le=ack.body[16:32]), GAMMA)
 
     def test_purged_expired_and_deleted(self) -> None:
-        """The class says which it was (MQQB-3.1.1.1.1.8-02)."""
+        """The class says which it was (MQQB-3.1.1.1.1.8-02, MQQB-3.1.7.2-01, MQQB-3.1.7.2.2-01)."""
         flags: dict[str, Any] = {"user_flags": NEGATIVE}
         self.say(*chain(1, 1, **flags))
         self.run_to_end(self.beta.service.purge_queue(self.path))

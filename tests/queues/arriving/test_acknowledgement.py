@@ -15,7 +15,7 @@ from msmq.structures.names.format_name import PrivateFormatName, PublicFormatNam
 from msmq.structures.packet.body_encryption import EncryptedBody, with_encrypted_body
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
-from tests.builders import ALPHA, BETA
+from tests.builders import ALPHA, BETA, GAMMA
 from tests.queues.builders import NOW, model
 
 ADMIN = parse_format_name("DIRECT=TCP:127.0.0.4\\private$\\admin")
@@ -101,8 +101,23 @@ class ClassTests(SynchronousTestCase):
             self.assertEqual(answer.destination, expected)
             self.assertEqual(answer.message.response_queue, PrivateFormatName(BETA, 18))
 
+    def test_where_to_answer(self) -> None:
+        """ResponseQueue is the queue that the message was for, by the name that it had (MQQB-3.1.7.15-10)."""
+        for name in (TO_BETA, f"PUBLIC={GAMMA}", f"PRIVATE={BETA}\\00000011"):
+            packet = build_packet(
+                Message(acknowledge=EVERY, admin_queue=ADMIN, response_queue=ADMIN),
+                parse_format_name(name),
+                source=ALPHA,
+                destination_queue_manager=BETA,
+                message_id=1,
+                sent_time=NOW.unix_seconds,
+            )
+            answer = acknowledgement(UserMessageView(packet), MessageClass.ACK_RECEIVE, queue_manager=BETA)
+            assert answer is not None
+            self.assertEqual(answer.message.response_queue, parse_format_name(name))
+
     def test_insecure_classes(self) -> None:
-        """[MS-MQQB] 5.1."""
+        """[MS-MQQB] 5.1: those that are sent only if that is permitted (MQQB-3.1.7.15-02)."""
         self.assertEqual(set(INSECURE), {0x8000, 0x8004, 0x8006, 0x8007, 0x800B})
 
 

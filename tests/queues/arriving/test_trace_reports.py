@@ -98,7 +98,9 @@ class TextTests(SynchronousTestCase):
 
         MQQB-3.1.7.1.7-02, MQQB-3.1.7.1.7-03, MQQB-3.1.7.1.7-04.
         """
-        view = sent(reported(traced(), next_hop="10.0.0.5"))
+        made = reported(traced(), next_hop="10.0.0.5")
+        self.assertEqual(str(made.destination), f"PUBLIC={str(BETA).upper()}")
+        view = sent(made)
         self.assertEqual((view.message_class, view.is_recoverable, view.flags >> 10 & 7), (1, False, 5))
         self.assertEqual(view.label, LABEL)
         self.assertEqual(bytes(view.body), SENT.encode("utf-16-le"))

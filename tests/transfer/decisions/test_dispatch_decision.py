@@ -27,7 +27,7 @@ class ReadinessTests(SynchronousTestCase):
     """L{decide_readiness}: whether an outgoing queue sends."""
 
     def test_each_outcome(self) -> None:
-        """A line for each reason to send nothing; a queue sends in every other state."""
+        """A line for each reason to send nothing; a queue sends in every other state (MQQB-3.1.7.12-03)."""
         inactive = OutgoingState.INACTIVE
         for state, facts, expected in (
             (inactive, {}, SENDS),
