@@ -16,7 +16,9 @@ from typing import Any, Final
 from twisted.python import log
 from twisted.trial.runner import TestLoader
 
-from tests.mutants.mutations import BODY, PROJECT, Mutation, import_anew
+# Without it tests that draw their examples would have other settings than in the suite.
+from tests import samples as samples
+from tests.mutants.mutations import BODY, PROJECT, Mutation, Stale, import_anew
 
 CPU_LIMIT: Final = 60
 """Seconds of processor time after which a mutant is taken to go in a circle, which a test would notice."""
@@ -56,7 +58,11 @@ def passes(tests: Sequence[str]) -> bool:
 
 
 def _run_mutant(mutation: Mutation, tests: Sequence[str]) -> bytes:
-    mutation.apply()
+    try:
+        mutation.apply()
+    except Stale:
+        # It is no function of the module, but of something that was made of one.
+        return b"passed"
     return b"passed" if _succeed(tests) else b"failed"
 
 

@@ -58,7 +58,8 @@ class FoundTests(RunTestCase):
 
     def test_none_fails_again(self) -> None:
         """FinalAcks that come early, twice or together; a group in the page cache alone; writes that fail and
-        are on the disk nevertheless; damage in a queue whose deletion is not stored; a held queue before others.
+        are on the disk nevertheless; damage in a queue whose deletion is not stored; a held queue that is
+        dispatched before others.
         """
         finals = (12006389, 12006722, 12008698, 12026141)
         for seed in (*finals, 12017194, 12020256, 7000868, 8002643, 15006859, 16120428):

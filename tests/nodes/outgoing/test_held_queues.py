@@ -15,7 +15,7 @@ OTHERS = "DIRECT=TCP:127.0.0.4\\private$\\payments", "DIRECT=TCP:127.0.0.4\\priv
 
 
 class HeldQueueTests(SenderTestCase):
-    """ALPHA keeps no stored packets in memory, and sends one transactional message at a time to each queue."""
+    """ALPHA keeps no stored packets in memory, and sends one transactional message at a time to a queue."""
 
     settings = SessionSettings(unacknowledged_messages=1)
 
