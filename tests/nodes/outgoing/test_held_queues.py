@@ -22,7 +22,7 @@ class HeldQueueTests(SenderTestCase):
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         return super().node(name, identifier, packet_memory=0, **kwargs)
 
-    def send(self, destination: str, *bodies: bytes, **properties: Any) -> None:
+    def send_to(self, destination: str, *bodies: bytes, **properties: Any) -> None:
         """Send messages, and let time pass in which they could be read and sent."""
         messages = [Message(body=body, **properties) for body in bodies]
         self.run_to_end(self.alpha.service.send(destination, messages))
@@ -34,10 +34,10 @@ class HeldQueueTests(SenderTestCase):
         acknowledgements, for which the peer may hold those that are waited for here.
         """
         self.put(b"1", b"2")
-        self.send(OTHERS[0], b"3", b"4", transactional=True)
+        self.send_to(OTHERS[0], b"3", b"4", transactional=True)
         self.assertEqual(sorted(self.peer.bodies), [b"1", b"3"])
-        self.send(OTHERS[1], b"5", delivery=Delivery.RECOVERABLE)
-        self.send(OTHERS[1], b"6", delivery=Delivery.RECOVERABLE)
+        self.send_to(OTHERS[1], b"5", delivery=Delivery.RECOVERABLE)
+        self.send_to(OTHERS[1], b"6", delivery=Delivery.RECOVERABLE)
         self.assertEqual(sorted(self.peer.bodies), [b"1", b"3", b"5", b"6"])
 
     def test_what_is_held_follows(self) -> None:
