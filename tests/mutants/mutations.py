@@ -18,6 +18,7 @@ import attrs
 
 PROJECT: Final = Path(__file__).resolve().parent.parent.parent
 
+Node: TypeAlias = ast.stmt | ast.expr
 Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 
 BODY: Final = "<body>"
@@ -70,7 +71,7 @@ class Mutation:
 
         @raise Stale: it is not there.
         """
-        return int(_nodes(_scope(_parsed(self.path), self), self)[self.place].lineno)  # type: ignore[attr-defined]
+        return _nodes(_scope(_parsed(self.path), self), self)[self.place].lineno
 
     def apply(self) -> None:
         """Change the live function of this process.
@@ -163,7 +164,7 @@ def mutations_of(path: str, name: str, scope: Scope) -> Iterator[tuple[int, Muta
         for changed in changes:
             after = ast.unparse(ast.fix_missing_locations(changed))
             if after != text:
-                yield node.lineno, Mutation(path, name, text, after, place)  # type: ignore[attr-defined]
+                yield node.lineno, Mutation(path, name, text, after, place)
 
 
 @cache
@@ -171,7 +172,7 @@ def _parsed(path: str) -> ast.Module:
     return ast.parse((PROJECT / path).read_text())
 
 
-def _walk(scope: Scope) -> Iterator[ast.AST]:
+def _walk(scope: Scope) -> Iterator[Node]:
     """Expressions and statements of a body, without docstrings, annotations and decorators."""
     for statement in _statements(scope):
         parts: list[ast.AST] = [statement]
@@ -232,7 +233,7 @@ def _scope(tree: ast.Module, mutation: Mutation) -> Scope:
     raise Stale(f"{mutation}: there is no such function")
 
 
-def _nodes(scope: Scope, mutation: Mutation) -> list[ast.AST]:
+def _nodes(scope: Scope, mutation: Mutation) -> list[Node]:
     found = [node for node in _walk(scope) if ast.unparse(node) == mutation.before]
     if len(found) <= mutation.place:
         raise Stale(f"{mutation}: not in the source any more")

@@ -66,7 +66,7 @@ class FailingTests(EncryptionTestCase):
         self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
 
     def test_transactional(self) -> None:
-        """MQQB-3.1.7.1.5.1-02: it has a dead-letter queue of its own; the messages behind it arrive."""
+        """MQQB-3.1.7.1.5.1-02: it has a dead-letter queue of its own; the messages after it arrive."""
         transactional = self.queue(self.beta, "in_order", transactional=True)
         self.name = self.private_name(self.beta, transactional)
         self.publish("BETA")

@@ -22,6 +22,7 @@ from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.position import PositionState
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from tests.queues.builders import (
     NOW,
     admit,
@@ -330,10 +331,37 @@ class QuotaTests(SynchronousTestCase):
             self.assertEqual([refusal.status for refusal in refusals], [status] if status else [])
 
     def test_late_for_the_destination(self) -> None:
-        """In the destination queue TimeToReachQueue no longer counts."""
+        """In the destination queue TimeToReachQueue no longer counts, whatever else is checked there."""
         alpha = model()
-        late = arriving(time_to_reach_queue=1, sent_time=NOW.unix_seconds - 10)
-        self.assertEqual(admit(alpha, create(alpha), late).refusals, [])
+        sent = NOW.unix_seconds - 10
+        for limit in (0xFFFFFFFF, 60):
+            late = arriving(time_to_reach_queue=1, time_to_be_received=limit, sent_time=sent)
+            again = UserMessageView.shaped(late.packet, late.shape)
+            for batch in ((late,), (late, again)):
+                queue = create(alpha, f"q{limit}-{len(batch)}")
+                self.assertEqual(admit(alpha, queue, *batch).refusals, [])
+
+
+class PriorityTests(SynchronousTestCase):
+    """Messages whose senders state a priority."""
+
+    def test_transactional(self) -> None:
+        """A transactional message has priority 0, and keeps its order, whatever its packet says.
+
+        A packet that is built here always says 0; one of a peer may say something else.
+        """
+        alpha = model()
+        queue = create(alpha)
+        packets = [bytearray(arriving(b"%d" % number, transactional=True).packet) for number in range(4)]
+        for packet in packets[1:]:
+            # PR of the BaseHeader.
+            packet[2] |= 7
+        first, *urgent = [UserMessageView(bytes(packet)) for packet in packets]
+        together = [UserMessageView.shaped(view.packet, urgent[1].shape) for view in urgent[1:]]
+        self.assertEqual([view.priority for view in urgent], [7, 7, 7])
+        for batch in ([first], urgent[:1], together):
+            put(alpha, queue, *batch)
+        self.assertEqual(peek(alpha, queue), [b"0", b"1", b"2", b"3"])
 
 
 class DeletedQueueTests(SynchronousTestCase):

@@ -146,7 +146,8 @@ CASES = {
     "one more": Case(message=RECOVERABLE, count=5),
     "three changes": Case(message=RECOVERABLE, count=10),
     "quota that fits": Case(size=1024 - SIZE + 10, queue=small(3)),
-    "quota that is too small": Case(size=1025 - SIZE + 10, queue=small(3)),
+    # A body is padded to a multiple of four bytes.
+    "quota that is too small": Case(size=1025 - SIZE + 12, queue=small(3)),
     "machine quota that fits": Case(prepare=limit(3 * SIZE)),
     "machine quota that is too small": Case(prepare=limit(3 * SIZE - 1)),
     "transactional in a machine quota": Case(message=TRANSACTIONAL, prepare=limit(3 * TRANSACTIONAL_SIZE)),
@@ -156,6 +157,15 @@ CASES = {
     "recoverable without memory": Case(message=RECOVERABLE, prepare=express_memory(0)),
     "deleted": Case(prepare=delete),
 }
+
+REFUSED = {
+    "outgoing and late",
+    "quota that is too small",
+    "machine quota that is too small",
+    "transactional beyond it",
+    "deleted",
+}
+"""The cases some of whose messages are refused."""
 
 
 def shown(positions: Sequence[MessagePosition]) -> list[object]:
@@ -223,6 +233,7 @@ class AdmissionTests(SynchronousTestCase):
                 together = self.result(case, is_shared=True)
                 apart = self.result(case, is_shared=False)
                 self.assertEqual(together, apart)
+                self.assertEqual(bool(together[4]), name in REFUSED)
 
     def test_several_queues_and_shapes(self) -> None:
         """Each message is stored in its queue, at its place, wherever queue or shape change in a batch."""
@@ -288,3 +299,4 @@ class TransactionTests(SynchronousTestCase):
                 together = self.result(case, is_shared=True)
                 apart = self.result(case, is_shared=False)
                 self.assertEqual(together, apart)
+                self.assertEqual(bool(together[0]), name in REFUSED)
