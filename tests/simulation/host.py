@@ -42,6 +42,7 @@ AGAIN: Final = 2.0
 class Host:
     """A queue manager.
 
+    @ivar running: what was begun in its present life and has not ended.
     @ivar life: the number of its present life; what belongs to an earlier one is over.
     @ivar is_up: it is open and accepts sessions.
     @ivar is_rotten: a bit on its disk was changed.
@@ -61,6 +62,7 @@ class Host:
         self.rot: list[tuple[Any, int, int]] = []
         self.errors: list[str] = []
         self.window = plan.window
+        self.running: set[Deferred[Any]] = set()
         self.start()
 
     # Life
@@ -69,6 +71,7 @@ class Host:
         """Begin a life."""
         world = self.world
         self.life += 1
+        self.running = set()
         self.host = host = world.network.host(self.address)
         self.system = SimulatedSystem(self.disk, host, lambda: self.lose_power(self._likelihood))
         self._likelihood = 0.5
@@ -187,8 +190,11 @@ class Host:
     # Work
 
     def begin(self, work: Coroutine[Deferred[Any], Any, Any]) -> None:
-        """Start something of which nobody waits for the end; errors that are no refusal are violations."""
-        Deferred.fromCoroutine(work).addErrback(self._failed, self.life)
+        """Start something and do not wait for its end; errors that are no refusal are violations."""
+        running, of_this_life = Deferred.fromCoroutine(work), self.running
+        of_this_life.add(running)
+        running.addErrback(self._failed, self.life)
+        running.addCallback(lambda _: of_this_life.discard(running))
 
     def _failed(self, failure: Failure, life: int) -> None:
         if life == self.life and not failure.check(MQError):

@@ -224,6 +224,10 @@ class World:
             down = [host.name for host in self.hosts if not host.is_up]
             self.violations.append(f"not up again: {', '.join(down)}")
             return
+        # A pause that a slow disk has still to store would come after the queues are resumed.
+        self.clock.advance_to(
+            self.clock.seconds() + 300.0, lambda: not any(each.running for each in self.hosts)
+        )
         self._wait(self._create_queues(), 300.0)
 
     def _settle(self) -> bool:
