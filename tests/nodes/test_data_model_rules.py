@@ -27,7 +27,7 @@ from tests.builders import ALPHA, GAMMA
 from tests.control.support import Answer, Caller, resource
 from tests.nodes.arrivals.test_scripted_receiver import ReceiverTestCase, X, chain
 from tests.nodes.arrivals.test_transactional import DEADXACT, TransferTestCase
-from tests.nodes.outgoing.test_scripted_sender import TO_GAMMA, SenderTestCase
+from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.routes.test_public_queues import ORDERS, DirectoryTestCase
 from tests.nodes.scripted import final_ack, order_ack, transactional
 from tests.nodes.support import Node

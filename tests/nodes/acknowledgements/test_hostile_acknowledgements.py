@@ -7,7 +7,7 @@ import struct
 from uuid import UUID
 
 from tests.builders import ALPHA, GAMMA, session_ack, session_header
-from tests.nodes.outgoing.test_scripted_sender import SenderTestCase
+from tests.nodes.outgoing.senders import SenderTestCase
 from tests.nodes.scripted import (
     ACK_RECEIVE,
     DEADXACT,

@@ -13,7 +13,7 @@ from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PrivateFormatName
 from tests.builders import BETA, GAMMA
 from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, ReceiverTestCase, X, chain
-from tests.nodes.outgoing.test_scripted_sender import SenderTestCase
+from tests.nodes.outgoing.senders import SenderTestCase
 from tests.nodes.scripted import JOURNAL, final_ack, order_ack, transactional
 
 STRANGER = UUID("57a40000-0000-4000-8000-000000000009")

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.settings import SessionSettings
-from tests.nodes.outgoing.test_scripted_sender import SenderTestCase
+from tests.nodes.outgoing.senders import SenderTestCase
 from tests.nodes.scripted import order_ack
 from tests.nodes.support import Node
 

@@ -14,7 +14,7 @@ from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA
-from tests.nodes.outgoing.test_scripted_sender import TO_GAMMA, SenderTestCase
+from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.scripted import (
     JOURNAL,
     Heard,

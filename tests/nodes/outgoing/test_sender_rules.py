@@ -10,7 +10,7 @@ from msmq.structures.names.format_name import PrivateFormatName, parse_format_na
 from msmq.structures.status import MQError, Status
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, GAMMA, establish, user_packet
-from tests.nodes.outgoing.test_scripted_sender import TO_GAMMA, SenderTestCase
+from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.scripted import (
     DEADLETTER,
     DEADXACT,
