@@ -127,7 +127,9 @@ class Arrivals:
         batch = ArrivalBatch(session, first_recoverable, self._outbox.answers(), peer)
         if refused:
             batch.refused = {
-                message: Refused(refusal.message_class, f"the session policy: {refusal.reason}")
+                message: Refused(
+                    refusal.message_class, f"the session policy: {refusal.reason}", precedes_queue=True
+                )
                 for message, refusal in refused.items()
             }
         free = self._performer.model.storage.free

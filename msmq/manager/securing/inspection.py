@@ -68,11 +68,14 @@ class Refused:
     @ivar reason: a sentence with the right, certificate, algorithm or configuration line that caused the
     refusal.
     @ivar is_authenticated: its sender is authenticated, and it was refused for another reason.
+    @ivar precedes_queue: its peer or the policy of its session is the reason, so that no rule of its queue
+    comes before; all other security comes after the type of the queue (reading 63).
     """
 
     message_class: MessageClass
     reason: str
     is_authenticated: bool = False
+    precedes_queue: bool = False
 
 
 Outcome: TypeAlias = Accepted | Refused

@@ -45,7 +45,8 @@ class QueueAccessCheck:
         """Refuse unauthenticated messages from untrusted addresses, and senders without write access."""
         sender = _sender(message)
         if sender is None and not self._trusted_peers.admits(session.remote_address):
-            return Refused(self.message_class, self._trusted_peers.refusal(session.remote_address))
+            reason = self._trusted_peers.refusal(session.remote_address)
+            return Refused(self.message_class, reason, precedes_queue=True)
         return self.check_access(queue, message)
 
     def check_access(self, queue: Queue, message: Accepted) -> Answer:

@@ -82,7 +82,7 @@ class TrustedPeers:
         """Refuse unsigned messages from addresses that are not trusted."""
         if message.is_signed or self.admits(session.remote_address):
             return message
-        return Refused(self.message_class, self.refusal(session.remote_address))
+        return Refused(self.message_class, self.refusal(session.remote_address), precedes_queue=True)
 
     def refusal(self, address: str) -> str:
         """The refusal, with the configuration line that would accept it."""

@@ -59,6 +59,8 @@ class SecurityRefusal(Protocol):
 
     @ivar message_class: of the negative acknowledgement.
     @ivar reason: a sentence that names the right, certificate, algorithm or line of the configuration.
+    @ivar precedes_queue: its peer or the policy of its session is the reason, so that no rule of its queue
+    comes before.
     """
 
     @property
@@ -66,6 +68,9 @@ class SecurityRefusal(Protocol):
 
     @property
     def reason(self) -> str: ...
+
+    @property
+    def precedes_queue(self) -> bool: ...
 
 
 class ArrivalHistory(Protocol):
@@ -399,22 +404,26 @@ class _Outcomes:
             self.add(_DROPPED[verdict])
 
     def _of_accepted(self, message: UserMessageView, destination: Destination) -> MessageOutcome:
-        """The rules about the queue of a message, in order."""
+        """The rules about the queue of a message, in the order of [MS-MQQB] 3.1.5.8: its type, security,
+        expiration.
+        """
         facts = self._facts
-        if facts.security and (refused := facts.security.get(message)) is not None:
-            # First: a sender without the right to send must not learn anything about the queue.
+        refused = facts.security.get(message) if facts.security else None
+        if refused is None or not refused.precedes_queue:
+            is_transactional = destination is Destination.TRANSACTIONAL_QUEUE
+            is_local = is_transactional or destination is Destination.QUEUE
+            if is_local and is_transactional is not message.is_transactional:
+                return ArrivalRefusal(
+                    MessageClass.NACK_NOT_TRANSACTIONAL_MSG
+                    if is_transactional
+                    else MessageClass.NACK_NOT_TRANSACTIONAL_Q
+                )
+        if refused is not None:
             return ArrivalRefusal(refused.message_class, f": {refused.reason}")
         if destination is Destination.MISSING:
             return ArrivalOutcome.ACKNOWLEDGEMENT
         if destination is Destination.ELSEWHERE:
             return self._of_passing(message)
-        is_transactional = destination is Destination.TRANSACTIONAL_QUEUE
-        if is_transactional is not message.is_transactional:
-            return ArrivalRefusal(
-                MessageClass.NACK_NOT_TRANSACTIONAL_MSG
-                if is_transactional
-                else MessageClass.NACK_NOT_TRANSACTIONAL_Q
-            )
         if self._now >= message.reach_limit:
             return ArrivalRefusal(MessageClass.NACK_REACH_QUEUE_TIMEOUT)
         return ArrivalOutcome.ENQUEUED

@@ -43,6 +43,7 @@ class Security:
 
     message_class: MessageClass = MessageClass.NACK_ACCESS_DENIED
     reason: str = "no right to send"
+    precedes_queue: bool = False
 
 
 @attrs.define
@@ -216,11 +217,29 @@ class OneMessageTests(DecisionTestCase):
             with self.subTest(destination=destination, expected=expected):
                 self.assertEqual(self.outcome(view, destination, **facts), expected)
 
-    def test_security_comes_first(self) -> None:
-        """A sender without the right to send learns nothing else about the queue."""
+    def test_order_of_the_rules(self) -> None:
+        """Reading 63: the type of the queue decides before security, and security before expiration.
+
+        MQQB-3.1.5.8-03.
+        """
+        denied = ArrivalRefusal(MessageClass.NACK_ACCESS_DENIED, ": no right to send")
+        no_transaction = ArrivalRefusal(MessageClass.NACK_NOT_TRANSACTIONAL_MSG)
+        no_queue_for_it = ArrivalRefusal(MessageClass.NACK_NOT_TRANSACTIONAL_Q)
+        for view, own, other, of_another_type in (
+            (express(**LATE), QUEUE, TRANSACTIONAL, no_transaction),
+            (recoverable(**LATE), QUEUE, TRANSACTIONAL, no_transaction),
+            (in_stream(), TRANSACTIONAL, QUEUE, no_queue_for_it),
+        ):
+            with self.subTest(packet=view):
+                refused = {view: Security()}
+                self.assertEqual(self.outcome(view, other, security=refused), of_another_type)
+                self.assertEqual(self.outcome(view, own, security=refused), denied)
+
+    def test_an_unauthenticated_peer_comes_first(self) -> None:
+        """A peer that may not send, or the policy of its session, decides before the type of the queue."""
         for make in (express, recoverable):
             view = make(**LATE)
-            refused = {view: Security()}
+            refused = {view: Security(precedes_queue=True)}
             self.assertEqual(
                 self.outcome(view, TRANSACTIONAL, security=refused),
                 ArrivalRefusal(MessageClass.NACK_ACCESS_DENIED, ": no right to send"),
