@@ -136,7 +136,7 @@ operator-day: $(INSTALLED)
 FUZZ ?= 100000
 fuzz: $(INSTALLED)
 	$(VENV)/bin/python -c 'import atheris' 2>/dev/null || $(VENV)/bin/python -m pip install --quiet \
-		--disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[fuzz]'
+		--disable-pip-version-check --constraint constraints.txt --editable '.[fuzz]'
 	$(VENV)/bin/python -m tests.fuzz.campaign --runs $(FUZZ) --jobs $(JOBS)
 
 # Spark follows a message log while a hundred thousand messages come in, and is killed ten times: minutes.
@@ -191,11 +191,11 @@ installation: $(INSTALLED)
 # The documentation site with its reference and search, in build/docs/html; a warning is an error.
 docs: $(INSTALLED)
 	$(VENV)/bin/python -c 'import furo, pydoctor' 2>/dev/null || $(VENV)/bin/python -m pip install --quiet \
-		--disable-pip-version-check --constraint constraints.txt --config-settings editable_mode=compat --editable '.[docs]'
+		--disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(VENV)/bin/python docs/site/build.py
 
 RELEASE := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-	--config-settings editable_mode=compat --editable '.[release]'
+	--editable '.[release]'
 
 # Git runs the checks of `make lint` before a commit, and looks at its message.
 hooks: $(INSTALLED)
@@ -243,12 +243,11 @@ bench-goals: $(INSTALLED)
 HEADERS = $(shell $(PYTHON) -c 'import os, sysconfig; print(os.path.exists(sysconfig.get_config_h_filename()))')
 KERBEROS = $(if $(shell command -v krb5-config),$(if $(filter True,$(HEADERS)),$(comma)kerberos))
 
-# Editable in the compatible mode, because the other one hides twisted/plugins from twistd.
 $(INSTALLED): $(SOURCES)
 	@test -n "$(PYTHON)" || { echo "msmq needs Python 3.11 or newer with venv: apt-get install python3-venv" >&2; exit 1; }
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--config-settings editable_mode=compat --editable '.[test,lint$(KERBEROS)]'
+		--editable '.[test,lint$(KERBEROS)]'
 	touch $@
 
 clean:

@@ -181,9 +181,8 @@ class InstallationTests(SynchronousTestCase):
         self.assertIn("PASSED (successes=2)", printed)
 
     def test_editable_checkout_works_in_an_empty_directory(self) -> None:
-        """Installed editable in the compatible mode, the plugin is found outside the checkout too."""
-        editable = ("--config-settings", "editable_mode=compat", "--editable", shipped_source())
-        self.check_plugin(self.install(*editable))
+        """Installed editable, with no option of its own, the plugin is found outside the checkout too."""
+        self.check_plugin(self.install("--editable", shipped_source()))
 
 
 class SourceDistributionTests(SynchronousTestCase):
