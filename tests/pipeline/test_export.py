@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -146,7 +147,7 @@ class ExportTests(ExportTestCase):
         self.assertEqual(sorted(self.rows()), list(range(1, 9)))
         for path in self.directory.rglob("*.parquet"):
             table = pyarrow.parquet.read_table(path, partitioning=None)
-            self.assertEqual(table.schema, arrow_schema(EXPORTED_COLUMNS))
+            self.assertEqual(table.column_names, list(names_of(EXPORTED_COLUMNS)))
             self.assertEqual(table.schema.metadata, arrow_schema(EXPORTED_COLUMNS).metadata)
             for row in table.to_pylist():
                 self.assertEqual(row["packet"], packet(row["offset"]))
@@ -154,6 +155,50 @@ class ExportTests(ExportTestCase):
                 self.assertEqual(f"date={row['timestamp'].date()}", path.parent.name)
         whole = pyarrow.parquet.read_table(self.directory)
         self.assertEqual((whole.num_rows, whole.column_names[-1]), (8, "date"))
+
+    def test_columns(self) -> None:
+        """A column has its comment, is not nullable if each row has a value, and is a dictionary of names."""
+        self.write([put(1), event(1)])
+        self.export("orders", "events")
+        orders, events = (
+            pyarrow.parquet.read_schema(path)
+            for path in sorted(self.directory.rglob("*.parquet"), key=lambda path: "events" in path.name)
+        )
+        for schema, columns in ((orders, EXPORTED_COLUMNS), (events, EVENT_COLUMNS)):
+            comments = [schema.field(column.name).metadata[b"comment"].decode() for column in columns]
+            self.assertEqual(comments, [column.meaning for column in columns])
+        self.assertEqual(
+            [orders.field(name).nullable for name in ("topic", "packet", "label", "admin_queue")],
+            [False, False, True, True],
+        )
+        names = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+        self.assertEqual((orders.field("class_name").type, events.field("event").type), (names, names))
+
+    def test_beside_files_of_an_older_version(self) -> None:
+        """Files with plain columns, as exports once wrote them, are read together with the new ones."""
+        self.write([log(1)])
+        self.export("orders", log=True)
+        [path] = self.directory.rglob("*.parquet")
+        table = pyarrow.parquet.read_table(path, partitioning=None)
+        pyarrow.parquet.write_table(table.cast(arrow_schema(EXPORTED_COLUMNS)), path)
+        self.write([log(2), log(20)])
+        self.export("orders", log=True)
+        whole = pyarrow.parquet.read_table(self.directory)
+        self.assertEqual(whole.column("topic").to_pylist(), [".\\private$\\orders"] * 3)
+
+    def test_a_full_disk(self) -> None:
+        """The error names the file, of which nothing is left; the next export continues there."""
+        self.write([log(number) for number in range(1, 11)])
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+            error = self.assertRaises(FilesError, self.export, "orders", log=True)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertIn(f"{self.directory}/.msmq-private-orders-log", str(error))
+        self.assertEqual(self.files, ["_msmq_export.lock"])
+        [told] = self.export("orders", log=True)
+        self.assertEqual((told.rows, self.rows()), (10, list(range(1, 11))))
 
     def test_names(self) -> None:
         """Journals, dead letters, outgoing queues, logs and events, each under its name."""

@@ -206,12 +206,11 @@ def _erasure(settings: Settings, directory: str | None) -> Callable[[str, bool],
 def _refusing() -> Iterator[None]:
     """Report errors of the archive and the store as a refusal."""
     from msmq.interfaces.storage import StorageError
-    from msmq.pipeline.archive.errors import ArchiveError
     from msmq.pipeline.files.errors import FilesError
 
     try:
         yield
-    except (ArchiveError, FilesError) as error:
+    except FilesError as error:
         raise click.UsageError(str(error)) from error
     except StorageError as error:
         raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error

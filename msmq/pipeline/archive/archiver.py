@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -19,14 +19,14 @@ from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.changes import StreamChanges
 from msmq.pipeline.archive.errors import ArchiveError
-from msmq.pipeline.archive.format import EVENTS, read_file
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
 from msmq.pipeline.files.directory import date_of
+from msmq.pipeline.files.format import EVENTS, read_file
+from msmq.pipeline.files.row_parts import RowPart, logged_page, queued_pages, row_parts
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, topics_of
-from msmq.pipeline.rows import EVENTS_TOPIC, event_batch, message_batch, microseconds
-from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.rows import EVENTS_TOPIC, microseconds
 from msmq.pipeline.stored_packets import StoredPacket, signed
 from msmq.storage.readers import StoreReader
 from msmq.wire.guid import NULL_GUID
@@ -39,8 +39,6 @@ FILE_PAGES: Final = 8
 
 REST: Final = 20.0
 """How many times as long as a scan of a queue took, there is no further one: 5 % of one core."""
-
-_NAMES: Final = names_of(EXPORTED_COLUMNS)
 
 
 @attrs.frozen
@@ -203,14 +201,14 @@ class Archiver:
                 changes.commit()
             return 0, True
         rows = 0
-        parts: list[_Part] = []
+        parts: list[RowPart] = []
         following: int | None = begin
         for _ in range(self._pages):
             assert following is not None
-            page, following = self._page(topic, following, end, is_events)
+            page, following = logged_page(store, topic, following, end, is_events=is_events)
             if page:
                 rows += len(page)
-                parts += _parts(page)
+                parts += row_parts(page, _number)
                 manifest.anchor = parts[-1].last, _checksum(page[-1])
                 manifest.next = parts[-1].last + 1
             if following is None:
@@ -225,16 +223,6 @@ class Archiver:
         changes.commit()
         return rows, following is None
 
-    def _page(self, topic: Topic, begin: int, end: int, is_events: bool) -> tuple[Sequence[Any], int | None]:
-        if is_events:
-            return self._store.events(begin, end)
-        page = self._store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
-        rows = [
-            StoredPacket(packet, topic.name, sequence, arrived, lookup_id)
-            for sequence, lookup_id, arrived, packet in page.rows
-        ]
-        return rows, page.next
-
     def _check(self, manifest: StreamManifest, topic: Topic, first: int, end: int) -> None:
         """Check that the store still has the numbers that were archived, with the same rows.
 
@@ -247,7 +235,8 @@ class Archiver:
             return
         last, crc = manifest.anchor
         if first <= last:
-            page, _ = self._page(topic, last, last + 1, manifest.stream == EVENTS)
+            is_events = manifest.stream == EVENTS
+            page, _ = logged_page(self._store, topic, last, last + 1, is_events=is_events)
             if [_checksum(row) for row in page] != [crc]:
                 raise ArchiveError(self._restored(topic, f"its entry {last} is another one;", manifest))
         self._checked.add(manifest.name)
@@ -276,9 +265,9 @@ class Archiver:
         began = kept.scanned = self._seconds()
         kept.scan(self._store, topic.queue, manifest)
         rows = pages = 0
-        parts: list[_Part] = []
+        parts: list[RowPart] = []
         for page in self._new(kept, topic):
-            parts += _parts(page, by_lookup_id=True)
+            parts += row_parts(page, _lookup_id)
             rows += len(page)
             pages += 1
             kept.add([(signed(row.lookup_id or 0), microseconds(row.arrived) or 0) for row in page])
@@ -296,19 +285,8 @@ class Archiver:
     def _new(self, kept: KeptRows, topic: Topic) -> Iterator[Sequence[StoredPacket]]:
         """The messages that are not archived, page by page."""
         for first, last in kept.missing():
-            begin: int | None = first
-            while begin is not None:
-                page = self._store.messages(
-                    topic.queue, begin, min(last + 1, LEVELS * LEVEL), since=None, until=None, bodies=True
-                )
-                rows = [
-                    StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
-                    for lookup_id, arrived, aborts, moves, _, packet in page.rows
-                    if not kept.has(signed(lookup_id), microseconds(arrived) or 0)
-                ]
-                if rows:
-                    yield rows
-                begin = page.next
+            end = min(last + 1, LEVELS * LEVEL)
+            yield from queued_pages(self._store, topic, partial(_is_new, kept), first, end)
 
     def _maintain(self) -> int:
         """Compact and expire, and return the number of entries that the archive is behind."""
@@ -344,37 +322,19 @@ def _path_of(store: StoreReader) -> str:
     return str(path.absolute()) if path.exists() else ""
 
 
-@attrs.frozen
-class _Part:
-    """Rows of one date.
-
-    @ivar first: the smallest number of its rows; C{last}: the largest.
-    """
-
-    date: str
-    batch: Any
-    first: int
-    last: int
+def _is_new(kept: KeptRows, lookup_id: int, arrived: float | None) -> bool:
+    return not kept.has(signed(lookup_id), microseconds(arrived) or 0)
 
 
-def _parts(page: Sequence[Any], *, by_lookup_id: bool = False) -> Iterator[_Part]:
-    """The rows of a page by date, in order."""
-    for date, group in groupby(page, _date):
-        rows = list(group)
-        is_events = isinstance(rows[0], StoredEvent)
-        if is_events:
-            numbers = [row.sequence for row in rows]
-        else:
-            numbers = [signed(row.lookup_id) if by_lookup_id else row.offset for row in rows]
-        batch = event_batch(rows) if is_events else message_batch(rows, _NAMES)
-        yield _Part(date, batch, min(numbers), max(numbers))
+def _number(row: StoredPacket | StoredEvent) -> int:
+    return row.sequence if isinstance(row, StoredEvent) else row.offset
 
 
-def _date(row: StoredPacket | StoredEvent) -> str:
-    return date_of(row.event.time if isinstance(row, StoredEvent) else row.arrived)
+def _lookup_id(row: StoredPacket) -> int:
+    return signed(row.lookup_id or 0)
 
 
-def _add(changes: StreamChanges, parts: Sequence[_Part]) -> None:
+def _add(changes: StreamChanges, parts: Sequence[RowPart]) -> None:
     """Write parts, those of one date that follow each other into one file."""
     for date, group in groupby(parts, lambda part: part.date):
         same = list(group)

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from msmq.durable import sync
-from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
-from msmq.pipeline.archive.format import checksum, read_file, read_groups, write_file
+from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.files.directory import date_of
+from msmq.pipeline.files.errors import FileUnwritable
+from msmq.pipeline.files.format import checksum, read_file, read_groups, write_file
 
 MERGED: Final = 8
 """Files of one level that are merged into one of the next."""
@@ -42,20 +43,20 @@ class StreamChanges:
     def add(self, date: str, batches: Iterable[Any], first: int, last: int) -> None:
         """Write new rows of one date; L{commit} makes them part of the archive.
 
-        @raise ArchiveError: the file cannot be written.
+        @raise FilesError: the file cannot be written.
         """
         self.manifest.files.append(self._write(date, batches, first, last, 0, fresh=True))
 
     def commit(self) -> None:
         """Store the manifest.
 
-        @raise ArchiveError: it cannot be written.
+        @raise FileUnwritable: it cannot be written.
         """
         try:
             self._archive.store(self.manifest)
         except OSError as error:
             where = error.filename or self._archive.directory
-            raise ArchiveUnwritable(f"{where}: cannot be written: {error.strerror or error}") from error
+            raise FileUnwritable(f"{where}: cannot be written: {error.strerror or error}") from error
 
     def merge(self) -> None:
         """Merge the newest files while there are enough of one level, so that their number stays small."""
@@ -194,7 +195,9 @@ class StreamChanges:
         # plain Parquet must not see half a file.
         unfinished = path.with_name(f".{path.name}") if not fresh else path
         unfinished = unfinished.with_suffix(path.suffix)
-        rows = write_file(unfinished, self.manifest.stream, batches, are_groups=are_groups)
+        rows = write_file(
+            unfinished, self.manifest.stream, batches, is_parquet=not fresh, are_groups=are_groups
+        )
         size, crc = checksum(unfinished)
         if unfinished != path:
             unfinished.rename(path)

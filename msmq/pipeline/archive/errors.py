@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from msmq.errors import MsmqError
+from msmq.pipeline.files.errors import FilesError
 
 
-class ArchiveError(MsmqError):
-    """The archive cannot be read or written; the text names the file or the numbers, and what to do."""
-
-
-class ArchiveUnwritable(ArchiveError):
-    """The archive cannot be written now, since the disk is full for example; it is as it was before."""
+class ArchiveError(FilesError):
+    """The archive is not as it must be; the text names the file or the numbers, and what to do."""

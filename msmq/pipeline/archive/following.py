@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
-from msmq.pipeline.archive.errors import ArchiveUnwritable
+from msmq.pipeline.files.errors import FileUnwritable
 
 
 def follow(
@@ -22,13 +22,13 @@ def follow(
     @param is_over: waits between two passes, and returns whether to end.
     @param report: called with each pass that has archived rows or found gaps.
     @param complain: called with a reason why nothing is archived, and when it is over.
-    @raise ArchiveError: the archive is damaged, or not that of the store.
+    @raise FilesError: the archive is damaged, or not that of the store.
     """
     problem = ""
     while True:
         try:
             progress = archiver.run()
-        except (ArchiveUnwritable, StorageError) as error:
+        except (FileUnwritable, StorageError) as error:
             if str(error) != problem:
                 problem = str(error)
                 complain(f"{problem}; trying again")

@@ -12,8 +12,8 @@ from uuid import UUID
 
 import numpy
 
-from msmq.pipeline.archive.format import read_file
 from msmq.pipeline.archive.manifest import Archive, StreamManifest
+from msmq.pipeline.files.format import read_file
 from msmq.pipeline.rows import microseconds
 from msmq.pipeline.stored_packets import signed
 from msmq.storage.readers import StoreReader
@@ -44,7 +44,7 @@ class KeptRows:
     def scan(self, store: StoreReader, queue: UUID, manifest: StreamManifest) -> None:
         """Read which messages the queue has.
 
-        @raise ArchiveError: an archived file cannot be read.
+        @raise FilesError: an archived file cannot be read.
         @raise StorageError: the store cannot be read.
         """
         known = self._numbers[self._archived], self._times[self._archived]

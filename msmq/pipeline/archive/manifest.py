@@ -18,8 +18,9 @@ from typing import Any, Final
 import attrs
 
 from msmq.durable import sync, write_durably
-from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
-from msmq.pipeline.archive.format import EVENTS
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.files.errors import FileUnwritable
+from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.schema import VERSION as RECORD_FORMAT
 
 VERSION: Final = 1
@@ -209,7 +210,7 @@ class Archive:
     def locked(self, *, create: bool = False) -> Iterator[None]:
         """Wait for the lock of the writers, and hold it.
 
-        @raise ArchiveError: the directory cannot be written.
+        @raise FileUnwritable: the directory cannot be written.
         """
         try:
             if create:
@@ -219,7 +220,7 @@ class Archive:
                 yield
         except OSError as error:
             where = error.filename or self.directory
-            raise ArchiveUnwritable(f"{where}: {error.strerror or error}") from error
+            raise FileUnwritable(f"{where}: {error.strerror or error}") from error
 
     def streams(self) -> list[StreamManifest]:
         """The manifests of all streams.

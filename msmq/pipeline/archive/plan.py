@@ -13,10 +13,10 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
-from msmq.pipeline.archive.format import EVENTS
 from msmq.pipeline.archive.manifest import ROOT, Archive, StreamManifest, stream_name
 from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, FilePart, opened_parquet
 from msmq.pipeline.files.directory import NO_DATE, date_of
+from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import ReadOptions

@@ -12,7 +12,6 @@ import pyarrow
 import pyarrow.compute
 
 from msmq.interfaces.storage import StoredEvent
-from msmq.pipeline.archive.format import EVENTS
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.parts import (
     LAST_OFFSET,
@@ -23,6 +22,7 @@ from msmq.pipeline.archive.parts import (
     unreadable,
 )
 from msmq.pipeline.archive.plan import store_of
+from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.reading.errors import DataLost
 from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import ReadOptions

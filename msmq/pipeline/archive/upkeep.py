@@ -13,9 +13,10 @@ import attrs
 from msmq.pipeline.archive.archiver import skip
 from msmq.pipeline.archive.changes import StreamChanges
 from msmq.pipeline.archive.errors import ArchiveError
-from msmq.pipeline.archive.format import EVENTS, checksum, columns_of, read_file
 from msmq.pipeline.archive.manifest import ERASURES, Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.archive.where import RowCondition
+from msmq.pipeline.files.errors import FilesError
+from msmq.pipeline.files.format import EVENTS, checksum, columns_of, read_file
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, names_of
 
 
@@ -76,7 +77,7 @@ def problems(archive: Archive, on_rows: Callable[[int], None] = lambda rows: Non
         for file in manifest.files:
             try:
                 rows, numbers = _verified(archive, manifest, file)
-            except ArchiveError as error:
+            except FilesError as error:
                 yield str(error)
                 continue
             on_rows(rows)
@@ -102,7 +103,7 @@ def _verified(archive: Archive, manifest: StreamManifest, file: ArchiveFile) -> 
 def compact(archive: Archive, now: float) -> None:
     """Write all rows as Parquet.
 
-    @raise ArchiveError: there is no archive, or a file cannot be read or written.
+    @raise FilesError: there is no archive, or a file cannot be read or written.
     """
     archive.owner()
     for name in [each.name for each in archive.streams()]:
@@ -117,7 +118,7 @@ def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: boo
     What was erased is noted in the archive without the values of the condition, and is not archived again.
 
     @param dry_run: only count them.
-    @raise ArchiveError: the condition names an unknown column, or the archive cannot be written.
+    @raise FilesError: the condition names an unknown column, or the archive cannot be written.
     """
     known = {*names_of(EXPORTED_COLUMNS), *names_of(EVENT_COLUMNS)}
     for name in condition.columns:
@@ -189,7 +190,7 @@ def _note(archive: Archive, condition: RowCondition, now: float, found: dict[str
 def rows(archive: Archive, stream: str, columns: Sequence[str] | None = None) -> Iterator[Any]:
     """The rows of a stream, each once, in batches.
 
-    @raise ArchiveError: a file cannot be read.
+    @raise FilesError: a file cannot be read.
     """
     for manifest in archive.streams():
         if manifest.stream == stream:

@@ -20,10 +20,10 @@ from typing import Any, Final
 from msmq.durable import write_durably
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver, ArchiveSelection
-from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
 from msmq.pipeline.archive.manifest import ERASURES, NOTED, Archive
 from msmq.pipeline.archive.upkeep import compact, erase, summaries
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.errors import FilesError, FileUnwritable
 from msmq.pipeline.files.exporter import store_at
 from msmq.storage.readers import StoreReader
 
@@ -136,9 +136,9 @@ class ArchiveWorker:
             pause = self._interval
             try:
                 self._complete(archiver.run())
-            except ArchiveUnwritable as error:
+            except FileUnwritable as error:
                 self._report("waiting", str(error))
-            except ArchiveError as error:
+            except FilesError as error:
                 self._report("failed", str(error))
                 pause = max(pause, FAILED_PAUSE)
             self._rest(pause)
@@ -170,8 +170,8 @@ class ArchiveWorker:
             answer: dict[str, object] = {"answer": record["request"]}
             try:
                 answer["rows"] = self._perform(record)
-            except ArchiveError as error:
-                answer |= {"error": str(error), "wrong": not isinstance(error, ArchiveUnwritable)}
+            except FilesError as error:
+                answer |= {"error": str(error), "wrong": not isinstance(error, FileUnwritable)}
             self._channel.send(answer)
         if self._channel.is_ended:
             raise ArchivingStopped
@@ -194,7 +194,7 @@ class ArchiveWorker:
         state |= {"archived": self._archived, "gaps": (), **facts}
         try:
             found = summaries(self._archive)
-        except ArchiveError:
+        except FilesError:
             found = []
         if found:
             state |= {name: sum(getattr(each, name) for each in found) for name in _SUMS}

@@ -9,16 +9,16 @@ from __future__ import annotations
 import fcntl
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from msmq.durable import sync
-from msmq.pipeline.files.errors import FilesError, parquet
+from msmq.pipeline.files.errors import FilesError, FileUnwritable, parquet
 
 LOCK_NAME: Final = "_msmq_export.lock"
 """The lock of the writer; readers of the data ignore names that begin with _ or a dot."""
@@ -27,7 +27,6 @@ NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Partition name of rows without a date, as in Hive."""
 
 _UNFINISHED: Final = ".msmq-"
-_COMPRESSION: Final = "zstd"
 _DIGITS: Final = 20
 _NAME: Final = re.compile(rf"(.+)-(\d{{{_DIGITS}}})-\d{{{_DIGITS}}}\.parquet")
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
@@ -102,56 +101,27 @@ class TopicFiles:
             numbers.update(table.column(column).to_pylist())
         return numbers
 
-    def file(self, date: str, first: int) -> NewFile:
-        """Create a file for a date, whose first row has this number."""
-        return NewFile(self._directory, self._stem, date, first)
+    @property
+    def unfinished(self) -> Path:
+        """The path of a file in progress, which readers of the data ignore."""
+        return self._directory / f"{_UNFINISHED}{self._stem}"
 
+    def publish(self, date: str, first: int, last: int) -> None:
+        """Give the file in progress its final name, durably.
 
-class NewFile:
-    """A file in progress, under a temporary name.
-
-    @ivar rows: the number of its rows.
-    @ivar bytes: the sum of the sizes of its packets.
-    """
-
-    def __init__(self, directory: Path, stem: str, date: str, first: int) -> None:
-        self.date = date
-        self.rows = 0
-        self.bytes = 0
-        self._folder = directory / f"date={date}"
-        self._stem = stem
-        self._first = self._last = first
-        self._unfinished = directory / f"{_UNFINISHED}{stem}"
-        self._writer: Any = None
-
-    def write(self, batch: Any, last: int, size: int) -> None:
-        """Append rows; the last one has this number."""
-        if self._writer is None:
-            self._writer = parquet().ParquetWriter(
-                self._unfinished, batch.schema, compression=_COMPRESSION, compression_level=1
-            )
-        self._writer.write_batch(batch)
-        self.rows += batch.num_rows
-        self.bytes += size
-        self._last = last
-
-    def finish(self) -> None:
-        """Publish the file under its final name, durably."""
-        self._writer.close()
-        sync(self._unfinished)
-        self._folder.mkdir(exist_ok=True)
-        name = f"{self._stem}-{self._first:0{_DIGITS}}-{self._last:0{_DIGITS}}.parquet"
-        self._unfinished.rename(self._folder / name)
-        sync(self._folder)
-        sync(self._folder.parent)
-
-    def abandon(self) -> None:
-        """Delete the unfinished file."""
-        with suppress(OSError):
-            if self._writer is not None:
-                self._writer.close()
-        with suppress(OSError):
-            self._unfinished.unlink(missing_ok=True)
+        @param first: the number of its first row; C{last}: of its last row.
+        @raise FileUnwritable: the directory cannot be written; the file in progress is gone.
+        """
+        folder = self._directory / f"date={date}"
+        path = folder / f"{self._stem}-{first:0{_DIGITS}}-{last:0{_DIGITS}}.parquet"
+        try:
+            folder.mkdir(exist_ok=True)
+            self.unfinished.rename(path)
+            sync(folder)
+            sync(self._directory)
+        except OSError as error:
+            self.unfinished.unlink(missing_ok=True)
+            raise FileUnwritable(f"{path}: {error.strerror or error}") from error
 
 
 @contextmanager

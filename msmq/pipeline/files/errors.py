@@ -1,4 +1,4 @@
-"""Errors of export and import of files."""
+"""Errors of files of messages: of export, import and archive."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from msmq.errors import MsmqError
 
 class FilesError(MsmqError):
     """Files cannot be written or read as requested; the text names file and reason."""
+
+
+class FileUnwritable(FilesError):
+    """A file cannot be written now, as on a full disk; what was there is as it was before."""
 
 
 def parquet() -> ModuleType:

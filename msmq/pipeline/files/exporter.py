@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from msmq.interfaces.storage import StoredEvent
-from msmq.pipeline.files.directory import NewFile, TopicFiles, date_of, writing_into
+from msmq.pipeline.files.directory import TopicFiles, writing_into
 from msmq.pipeline.files.errors import parquet
+from msmq.pipeline.files.format import write_file
+from msmq.pipeline.files.row_parts import RowPart, logged_page, queued_pages, row_parts
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
-from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders, event_batch, message_batch
-from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders
 from msmq.pipeline.stored_packets import StoredPacket, signed
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.structures.names.name_text import is_format_name
@@ -32,7 +32,6 @@ FILE_ROWS: Final = 100_000
 FILE_BYTES: Final = 128 * 1024 * 1024
 """Approximate limit on the bytes of packets in a file."""
 
-_EXPORTED: Final = names_of(EXPORTED_COLUMNS)
 _ALL: Final = 1 << 62
 _SUFFIXES: Final = {"deadletter": "dead_letter", "deadxact": "dead_letter_transactional"}
 
@@ -165,140 +164,93 @@ class Exporter:
 
     def _export(self, request: ExportRequest) -> Exported:
         exported = Exported(request.topic.name, request.stream)
-        writer = _Writer(self._topic_files(request), exported, self._on_rows, self._file_rows)
-        try:
-            if request.stream == "events":
-                for events in self._events(request, exported):
-                    writer.write(events, _event_facts, event_batch)
-            else:
-                for packets in self._packets(request, exported):
-                    writer.write(packets, _packet_facts(request.stream), self._batch)
-            writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+        files, parts = self._topic_files(request), self._parts(request, exported)
+        part = next(parts, None)
+        while part is not None:
+            part = self._write(files, part, parts, exported)
         return exported
 
-    def _batch(self, packets: Sequence[StoredPacket]) -> Any:
-        return message_batch(packets, _EXPORTED, self._reading)
+    def _write(
+        self, files: TopicFiles, begin: RowPart, following: Iterator[RowPart], exported: Exported
+    ) -> RowPart | None:
+        """Write a file of these parts, and return the part with which the next file begins."""
+        part: RowPart | None = begin
+        last = begin.last
 
-    def _events(self, request: ExportRequest, exported: Exported) -> Iterator[Sequence[StoredEvent]]:
-        bounds = self._store.event_bounds()
-        begin = self._from(request, bounds, exported)
-        while True:
-            events, following = self._store.events(begin, bounds[1])
-            yield events
-            if following is None:
-                return
-            begin = self._still(following, self._store.event_bounds()[0], exported)
+        def batches() -> Iterator[Any]:
+            nonlocal part, last
+            rows = size = 0
+            while part is not None and part.date == begin.date:
+                if size >= FILE_BYTES or (rows and rows + part.batch.num_rows > self._file_rows):
+                    return
+                batch, last = part.batch, part.last
+                rows, size = rows + batch.num_rows, size + part.size
+                yield batch
+                exported.rows += batch.num_rows
+                if "packet" in batch.schema.names:
+                    exported.damaged += batch.column("id").null_count
+                self._on_rows(batch.num_rows)
+                part = next(following, None)
 
-    def _packets(self, request: ExportRequest, exported: Exported) -> Iterator[Sequence[StoredPacket]]:
-        return self._logged(request, exported) if request.stream == "log" else self._of_queue(request)
+        write_file(files.unfinished, exported.stream, batches(), is_parquet=True)
+        files.publish(begin.date, begin.first, last)
+        exported.files += 1
+        return part
 
-    def _logged(self, request: ExportRequest, exported: Exported) -> Iterator[Sequence[StoredPacket]]:
-        topic, end = request.topic, self._store.log_end()
-        begin = self._from(request, self._store.log_bounds(topic.queue), exported)
-        while True:
-            page = self._store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
-            yield [
-                StoredPacket(packet, topic.name, sequence, arrived, lookup_id)
-                for sequence, lookup_id, arrived, packet in page.rows
-            ]
-            if page.next is None:
-                return
-            begin = self._still(page.next, self._store.log_bounds(topic.queue)[0], exported)
+    def _parts(self, request: ExportRequest, exported: Exported) -> Iterator[RowPart]:
+        number: Callable[[Any], int]
+        match request.stream:
+            case "events":
+                number = _sequence
+            case "log":
+                number = _offset
+            case _:
+                number = _lookup_id
+        for rows in self._pages(request, exported):
+            yield from row_parts(rows, number, reading=self._reading, most=self._file_rows)
 
-    def _still(self, following: int, first: int, exported: Exported) -> int:
-        """Where to continue, given the expected and the actual first row."""
-        if first <= following:
-            return following
-        exported.trimmed = exported.trimmed[0] if exported.trimmed else following, first - 1
-        return first
-
-    def _from(self, request: ExportRequest, bounds: tuple[int, int], exported: Exported) -> int:
-        behind = self._behind(request)
-        if 0 < behind < bounds[0]:
-            exported.trimmed = behind, bounds[0] - 1
-        return max(behind, bounds[0])
-
-    def _of_queue(self, request: ExportRequest) -> Iterator[Sequence[StoredPacket]]:
-        topic = request.topic
+    def _pages(
+        self, request: ExportRequest, exported: Exported
+    ) -> Iterator[Sequence[StoredPacket | StoredEvent]]:
+        if request.stream in ("events", "log"):
+            return self._logged(request, exported)
         # A transaction that commits late may add a lower number than those in the files.
         known = self._topic_files(request).numbers("lookup_id")
-        begin: int | None = 0
-        while begin is not None:
-            page = self._store.messages(
-                topic.queue, begin, LEVELS * LEVEL, since=None, until=None, bodies=True
-            )
-            yield [
-                StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
-                for lookup_id, arrived, aborts, moves, _, packet in page.rows
-                if signed(lookup_id) not in known
-            ]
-            begin = page.next
+        return queued_pages(self._store, request.topic, lambda number, time: signed(number) not in known)
+
+    def _logged(
+        self, request: ExportRequest, exported: Exported
+    ) -> Iterator[Sequence[StoredPacket | StoredEvent]]:
+        is_events = request.stream == "events"
+        first, end = self._bounds(request)
+        if not is_events:
+            end = self._store.log_end()
+        behind = self._behind(request)
+        if 0 < behind < first:
+            exported.trimmed = behind, first - 1
+        following: int | None = max(behind, first)
+        while following is not None:
+            page, following = logged_page(self._store, request.topic, following, end, is_events=is_events)
+            yield page
+            if following is not None and (first := self._bounds(request)[0]) > following:
+                # The store was trimmed meanwhile.
+                exported.trimmed = exported.trimmed[0] if exported.trimmed else following, first - 1
+                following = first
+
+    def _bounds(self, request: ExportRequest) -> tuple[int, int]:
+        """The first number of a log, and the one after its last."""
+        if request.stream == "events":
+            return self._store.event_bounds()
+        return self._store.log_bounds(request.topic.queue)
 
 
-def _packet_facts(stream: str) -> Callable[[StoredPacket], tuple[str, int, int]]:
-    """The date of a packet, its number in the name of a file, and its size."""
-    if stream == "log":
-        return lambda packet: (date_of(packet.arrived), packet.offset, len(packet.packet))
-    return lambda packet: (date_of(packet.arrived), packet.lookup_id or 0, len(packet.packet))
+def _sequence(event: StoredEvent) -> int:
+    return event.sequence
 
 
-def _event_facts(stored: StoredEvent) -> tuple[str, int, int]:
-    event = stored.event
-    return date_of(event.time), stored.sequence, len(event.reason)
+def _offset(packet: StoredPacket) -> int:
+    return packet.offset
 
 
-class _Writer:
-    """Writes rows to files: a new file for each date, and when a file is large enough."""
-
-    def __init__(
-        self, topic_files: TopicFiles, exported: Exported, on_rows: Callable[[int], None], file_rows: int
-    ) -> None:
-        self._topic_files = topic_files
-        self._exported = exported
-        self._on_rows = on_rows
-        self._file_rows = file_rows
-        self._file: NewFile | None = None
-
-    def write(
-        self,
-        rows: Sequence[Any],
-        facts: Callable[[Any], tuple[str, int, int]],
-        batch: Callable[[Sequence[Any]], Any],
-    ) -> None:
-        """Write rows in order."""
-        for date, group in groupby(rows, lambda row: facts(row)[0]):
-            same = list(group)
-            if self._file is not None and self._file.date != date:
-                self.finish()
-            while same:
-                if self._file is None:
-                    self._file = self._topic_files.file(date, facts(same[0])[1])
-                part = same[: self._file_rows - self._file.rows]
-                del same[: len(part)]
-                self._add(part, facts, batch(part))
-
-    def _add(self, rows: Sequence[Any], facts: Callable[[Any], tuple[str, int, int]], batch: Any) -> None:
-        file = self._file
-        assert file is not None
-        file.write(batch, facts(rows[-1])[1], sum(facts(row)[2] for row in rows))
-        if "packet" in batch.schema.names:
-            self._exported.damaged += batch.column("id").null_count
-        self._exported.rows += len(rows)
-        self._on_rows(len(rows))
-        if file.rows >= self._file_rows or file.bytes >= FILE_BYTES:
-            self.finish()
-
-    def finish(self) -> None:
-        """Finish the files."""
-        if self._file is not None:
-            self._file.finish()
-            self._file = None
-            self._exported.files += 1
-
-    def abandon(self) -> None:
-        """Delete unfinished files."""
-        if self._file is not None:
-            self._file.abandon()
+def _lookup_id(packet: StoredPacket) -> int:
+    return packet.lookup_id or 0

@@ -25,6 +25,7 @@ from msmq.pipeline.archive.following import follow
 from msmq.pipeline.archive.manifest import FRESH, MANIFESTS, Archive
 from msmq.pipeline.archive.upkeep import compact, erase, problems, rows, summaries
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.errors import FileUnwritable
 from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
@@ -367,7 +368,7 @@ class FaultTests(ArchiveTestCase):
         ]
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-            error = self.assertRaises(ArchiveError, self.update)
+            error = self.assertRaises(FileUnwritable, self.update)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         self.assertIn("cannot be written", str(error))

@@ -161,7 +161,7 @@ class MeanwhileTests(ReadingTestCase):
 
     def test_an_erasure_keeps_row_groups(self) -> None:
         """So parts of one file that are read before and after it fit together."""
-        from msmq.pipeline.archive import format as archive_format
+        from msmq.pipeline.files import format as archive_format
 
         self.patch(archive_format, "GROUP_ROWS", 4)
         for first in (40, 45, 50):

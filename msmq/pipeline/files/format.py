@@ -1,6 +1,7 @@
-"""Schemas of the files of an archive, and the writers and readers of one file.
+"""Schemas of files of messages and events, and the writers and readers of one file.
 
-A new file is Arrow IPC, which is cheap to write and to merge; a finished one is Parquet.
+An export writes Parquet. A new file of an archive is Arrow IPC, which is cheap to write and to merge; a
+finished one is Parquet.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from msmq.durable import sync
-from msmq.pipeline.archive.errors import ArchiveError, ArchiveUnwritable
+from msmq.pipeline.files.errors import FilesError, FileUnwritable
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     EXPORTED_COLUMNS,
@@ -44,7 +45,7 @@ def columns_of(stream: str) -> Sequence[Column]:
     return EVENT_COLUMNS if stream == EVENTS else EXPORTED_COLUMNS
 
 
-def archive_schema(stream: str, *, dictionaries: bool = False) -> Any:
+def file_schema(stream: str, *, dictionaries: bool = False) -> Any:
     """The schema of the files of a stream, with the nullability and the comment of each column.
 
     @param dictionaries: whether the columns of L{DICTIONARIES} are dictionaries, as in Parquet.
@@ -68,17 +69,20 @@ def archive_schema(stream: str, *, dictionaries: bool = False) -> Any:
     return pyarrow.schema(fields, metadata=plain.metadata)
 
 
-def write_file(path: Path, stream: str, batches: Iterable[Any], *, are_groups: bool = False) -> int:
-    """Write a file durably, Arrow or Parquet by its name, and return the number of its rows.
+def write_file(
+    path: Path, stream: str, batches: Iterable[Any], *, is_parquet: bool, are_groups: bool = False
+) -> int:
+    """Write a file durably, and return the number of its rows.
 
+    @param is_parquet: whether to write Parquet, else Arrow IPC.
     @param are_groups: whether each of these is to be a row group of its own, even without rows.
-    @raise ArchiveError: it cannot be written; nothing is left of it.
+    @raise FileUnwritable: it cannot be written; nothing is left of it.
     """
     from pyarrow.lib import ArrowException
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == _PARQUET:
+        if is_parquet:
             rows = _write_parquet(path, stream, batches, are_groups)
         else:
             rows = _write_arrow(path, stream, batches)
@@ -86,7 +90,7 @@ def write_file(path: Path, stream: str, batches: Iterable[Any], *, are_groups: b
         return rows
     except (OSError, ArrowException) as error:
         path.unlink(missing_ok=True)
-        raise ArchiveUnwritable(f"{path}: cannot be written: {_reason(error)}") from error
+        raise FileUnwritable(f"{path}: cannot be written: {_reason(error)}") from error
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -95,7 +99,7 @@ def write_file(path: Path, stream: str, batches: Iterable[Any], *, are_groups: b
 def _write_arrow(path: Path, stream: str, batches: Iterable[Any]) -> int:
     import pyarrow
 
-    schema, rows = archive_schema(stream), 0
+    schema, rows = file_schema(stream), 0
     options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
     with pyarrow.OSFile(str(path), "wb") as sink, pyarrow.ipc.new_file(sink, schema, options=options) as file:
         for table in _grouped(batches, schema, BATCH_ROWS, GROUP_BYTES):
@@ -109,7 +113,7 @@ def _write_parquet(path: Path, stream: str, batches: Iterable[Any], are_groups: 
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
-    schema, rows = archive_schema(stream, dictionaries=True), 0
+    schema, rows = file_schema(stream, dictionaries=True), 0
     with ParquetWriter(path, schema, compression="zstd", compression_level=3) as file:
         if are_groups:
             tables: Iterator[Any] = (pyarrow.Table.from_batches([_fitted(each, schema)]) for each in batches)
@@ -161,7 +165,7 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]
     """The rows of a file of either format, in batches.
 
     @param columns: the columns to read; C{None} for all.
-    @raise ArchiveError: it cannot be read.
+    @raise FilesError: it cannot be read.
     """
     import pyarrow
     from pyarrow.parquet import ParquetFile
@@ -177,13 +181,13 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]
                 batch = opened.get_batch(number)
                 yield batch if names is None else batch.select(names)
     except (OSError, pyarrow.lib.ArrowException) as error:
-        raise ArchiveError(f"{path}: cannot be read: {_reason(error)}") from error
+        raise FilesError(f"{path}: cannot be read: {_reason(error)}") from error
 
 
 def read_groups(path: Path) -> Iterator[Any]:
     """The row groups of a Parquet file, each as one batch.
 
-    @raise ArchiveError: it cannot be read.
+    @raise FilesError: it cannot be read.
     """
     import pyarrow
     from pyarrow.parquet import ParquetFile
@@ -198,13 +202,13 @@ def read_groups(path: Path) -> Iterator[Any]:
                 ]
                 yield pyarrow.RecordBatch.from_arrays(arrays, schema=table.schema)
     except (OSError, pyarrow.lib.ArrowException) as error:
-        raise ArchiveError(f"{path}: cannot be read: {_reason(error)}") from error
+        raise FilesError(f"{path}: cannot be read: {_reason(error)}") from error
 
 
 def checksum(path: Path) -> tuple[int, int]:
     """The size of a file, and the CRC-32 of its content.
 
-    @raise ArchiveError: it cannot be read.
+    @raise FilesError: it cannot be read.
     """
     size = crc = 0
     try:
@@ -212,7 +216,7 @@ def checksum(path: Path) -> tuple[int, int]:
             while part := file.read(_CHECKED):
                 size, crc = size + len(part), crc32(part, crc)
     except OSError as error:
-        raise ArchiveError(f"{path}: cannot be read: {_reason(error)}") from error
+        raise FilesError(f"{path}: cannot be read: {_reason(error)}") from error
     return size, crc
 
 

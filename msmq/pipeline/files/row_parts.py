@@ -1,0 +1,114 @@
+"""Rows of a store in parts of one date each, which an export and an archive write to files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import attrs
+
+from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.files.directory import date_of
+from msmq.pipeline.reading.slices import LEVEL, LEVELS
+from msmq.pipeline.reading.streams import Topic
+from msmq.pipeline.rows import PLAIN, BodyReaders, event_batch, message_batch
+from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.stored_packets import StoredPacket
+from msmq.storage.readers import StoreReader
+
+_NAMES: Final = names_of(EXPORTED_COLUMNS)
+
+
+@attrs.frozen
+class RowPart:
+    """Rows of one date.
+
+    @ivar batch: an Arrow record batch.
+    @ivar first: the smallest number of its rows; C{last}: the largest.
+    @ivar size: the bytes of its packets, or of the reasons of its events.
+    """
+
+    date: str
+    batch: Any
+    first: int
+    last: int
+    size: int
+
+
+def row_parts(
+    rows: Sequence[StoredPacket | StoredEvent],
+    number: Callable[[Any], int],
+    *,
+    reading: BodyReaders = PLAIN,
+    most: int = 1 << 31,
+) -> Iterator[RowPart]:
+    """Rows by date, in order.
+
+    @param rows: packets, or events.
+    @param number: the number of a row.
+    @param reading: the body decoders.
+    @param most: the largest number of rows of a part.
+    """
+    for date, group in groupby(rows, _date):
+        same = list(group)
+        for place in range(0, len(same), most):
+            part = same[place : place + most]
+            numbers = list(map(number, part))
+            yield RowPart(date, _batch(part, reading), min(numbers), max(numbers), sum(map(_size, part)))
+
+
+def logged_page(
+    store: StoreReader, topic: Topic, begin: int, end: int, *, is_events: bool
+) -> tuple[Sequence[StoredPacket | StoredEvent], int | None]:
+    """A page of the message log of a queue, or of the event log, and the number at which the next one begins.
+
+    @param begin: the first number to read; C{end}: the first one not to read.
+    @raise StorageError: the store cannot be read.
+    """
+    if is_events:
+        return store.events(begin, end)
+    page = store.log(topic.queue, begin, end, since=None, until=None, bodies=True)
+    rows = [
+        StoredPacket(packet, topic.name, sequence, arrived, lookup_id)
+        for sequence, lookup_id, arrived, packet in page.rows
+    ]
+    return rows, page.next
+
+
+def queued_pages(
+    store: StoreReader,
+    topic: Topic,
+    is_wanted: Callable[[int, float | None], bool],
+    first: int = 0,
+    end: int = LEVELS * LEVEL,
+) -> Iterator[Sequence[StoredPacket]]:
+    """The wanted messages of a queue, in the order of LookupIdentifiers.
+
+    @param is_wanted: for a LookupIdentifier and a time of arrival, in seconds since 1970-01-01 UTC.
+    @param first: the first LookupIdentifier to read; C{end}: the first one not to read.
+    @raise StorageError: the store cannot be read.
+    """
+    begin: int | None = first
+    while begin is not None:
+        page = store.messages(topic.queue, begin, end, since=None, until=None, bodies=True)
+        rows = [
+            StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
+            for lookup_id, arrived, aborts, moves, _, packet in page.rows
+            if is_wanted(lookup_id, arrived)
+        ]
+        if rows:
+            yield rows
+        begin = page.next
+
+
+def _batch(rows: Sequence[Any], reading: BodyReaders) -> Any:
+    return event_batch(rows) if isinstance(rows[0], StoredEvent) else message_batch(rows, _NAMES, reading)
+
+
+def _date(row: StoredPacket | StoredEvent) -> str:
+    return date_of(row.event.time if isinstance(row, StoredEvent) else row.arrived)
+
+
+def _size(row: StoredPacket | StoredEvent) -> int:
+    return len(row.event.reason if isinstance(row, StoredEvent) else row.packet)
