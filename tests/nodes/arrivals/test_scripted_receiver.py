@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from msmq.queues.arriving.message import Message
 from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import (
@@ -119,7 +120,7 @@ class OrderTests(ReceiverTestCase):
     def test_a_duplicate_is_acknowledged_and_not_delivered(self) -> None:
         """After a reconnect all of it comes again; it is counted, named as stored, and order-acknowledged.
 
-        MQQB-3.1.5.8.1-04, MQQB-3.1.5.8.4-01.
+        MQQB-3.1.5.8.1-04.
         """
         self.say(*chain(1, 3), *[transactional(b"r", (0, 9, 0), destination=self.to("plain"), **RECOVERABLE)])
         self.clock.advance(1)
@@ -136,6 +137,37 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2", b"3"])
         self.assertEqual(self.bodies(self.beta, self.plain), [b"r"])
         self.check_counts(again)
+
+    def test_the_session_header_of_what_is_dropped(self) -> None:
+        """It acknowledges in a duplicate, behind a gap and to a missing queue as in a delivered message.
+
+        MQQB-3.1.5.8.4-01.
+        """
+        self.say(*chain(1, 2))
+        self.listen()
+        for carrier in (
+            transactional(b"twice", (X, 2, 1), header=b""),
+            transactional(b"gap", (X, 9, 8), header=b""),
+            transactional(b"no queue", (0, 1, 0), destination=self.to("nowhere"), header=b"", **EXPRESS),
+            transactional(b"delivered", (X, 3, 2), header=b""),
+        ):
+            self.run_to_end(self.beta.service.send(f"DIRECT={ADMIN}", [Message(body=b"m")]))
+            self.clock.advance(0.1)
+            self.assertEqual(self.unacknowledged(), 1)
+            [peer] = self.peers
+            self.assertEqual(set(peer.bodies), {b"m"})
+            peer.send(carrier)
+            # It counts the message that carries it.
+            peer.say(peer.header())
+            self.clock.advance(0.1)
+            self.assertEqual(self.unacknowledged(), 0)
+            self.assertFalse(peer.is_lost)
+        self.assertEqual(self.bodies(self.beta, self.path), [b"1", b"2", b"delivered"])
+
+    def unacknowledged(self) -> int:
+        """How many messages of BETA to the peer may have to be sent again."""
+        outgoing = self.beta.service.inspection.outgoing()
+        return sum(queue.messages for queue in outgoing if queue.format_name == f"DIRECT={ADMIN}")
 
     def to(self, name: str) -> str:
         return f"TCP:127.0.0.3\\private$\\{name}"
