@@ -36,7 +36,7 @@ class ReceivingTests(EncryptionTestCase):
             self.assertIn(f"PrivacyLevel is {level}", self.refused(self.foreign(level=level, number=number)))
 
     def test_unknown_cipher(self) -> None:
-        """MQMQ-2.2.19.3-23: 0x6601 with EB is refused; without EB the field is ignored."""
+        """MQMQ-2.2.19.3-23 MQQB-3.1.5.8.3-19: 0x6601 with EB is refused; without EB the field is ignored."""
         self.assertIn("0x6601", self.refused(self.foreign(algorithm=0x6601)))
         self.assertIn("0x6801", self.refused(self.foreign(algorithm=0x6801, number=2)))
         for packet in (self.plain(3), with_security(self.plain(4), EVERYONE)):

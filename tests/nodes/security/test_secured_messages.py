@@ -125,11 +125,11 @@ class SecuredTests(SecuredTestCase):
                 self.assertEqual(len(found), is_encrypted in taken, (privacy, is_encrypted))
 
     def test_past_others(self) -> None:
-        """A forwarding queue manager verifies no signature, and trusts none.
+        """A forwarding queue manager verifies no signature, and trusts none; that of the queue verifies it.
 
-        MQQB-3.1.5.8.3-01.
+        It does so although this queue accepts messages without a signature as well (MQQB-3.1.5.8.3-01).
         """
-        path = self.queue(self.zeta, authenticate=True)
+        path = self.queue(self.zeta)
         self.kill("EPSILON")
         assert self.directory is not None
         name = self.private_name(self.zeta, path)

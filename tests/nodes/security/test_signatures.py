@@ -363,7 +363,7 @@ class ArrivingTests(SigningTestCase):
         self.assertEqual(len(self.arrived(self.strict)), 1)
 
     def test_privacy(self) -> None:
-        """A queue of privacy body takes nothing in clear; one of privacy none nothing that is encrypted."""
+        """A queue of privacy body takes nothing in clear (MQQB-3.1.5.8.3-21), of none nothing encrypted."""
         self.queue(self.beta, "secret", privacy="body")
         self.queue(self.beta, "open", privacy="none")
         self.say(self.fields(destination="TCP:127.0.0.3\\private$\\secret").packet())

@@ -193,7 +193,7 @@ class OneMessageTests(DecisionTestCase):
     """A message alone."""
 
     def test_each_outcome(self) -> None:
-        """MQQB-3.1.5.8.2-11: a line for each fate and for each class that refuses a message."""
+        """MQQB-3.1.5.8.2-12: a line for each fate and for each class that refuses a message."""
         nack = MessageClass
         routing = {"is_routing_server": True}
         for view, destination, facts, expected in (
