@@ -146,9 +146,15 @@ class ForwardingTests(EnterpriseTestCase):
         """MQQB-3.1.7.5-01 MQQB-3.1.7.4-04 MQQB-3.1.5.2.1-03 MQQB-3.1.5.8.5-02: from gate to gate.
 
         MQQB-3.1.5.8.2-11: each that hands a message on counts a hop.
+        Those between have a queue of the same number, and the messages do not enter it.
         """
         path = self.queue(self.zeta)
-        self.send(self.alpha, self.private_name(self.zeta, path), b"one", b"two")
+        name = self.private_name(self.zeta, path)
+        between = [self.nodes[each] for each in ("BETA", "DELTA", "EPSILON")]
+        for node in between:
+            own = self.private_name(node, self.queue(node))
+            self.assertEqual(own.rpartition("\\")[2], name.rpartition("\\")[2])
+        self.send(self.alpha, name, b"one", b"two")
         self.clock.advance(5)
         views = self.take(self.zeta, path)
         self.assertEqual([bytes(view.body) for view in views], [b"one", b"two"])
