@@ -106,7 +106,7 @@ class OrderTests(DispatchTestCase):
     def test_paused(self) -> None:
         """A queue that is paused takes no part, and does not hold up the others.
 
-        MQDMPR-3.1.7.3.9-02 (reading 52).
+        MQDMPR-3.1.7.3.9-02 (reading 52), MQQB-3.1.7.1-01.
         """
         for name in self.base_priorities:
             self.wait(name, 3)

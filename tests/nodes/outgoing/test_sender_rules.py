@@ -29,7 +29,7 @@ class ExpressTests(SenderTestCase):
     def test_until_it_is_acknowledged(self) -> None:
         """A lost acknowledgement sends the same message again; then one goes to the journal, one is gone.
 
-        MQQB-3.1.1.1.1.3-01, MQQB-3.1.5.5.4-01, MQMQ-2.2.19.2-16.
+        MQQB-3.1.1.1.1.3-01, MQQB-3.1.5.5.4-01, MQQB-3.1.6.1-04, MQMQ-2.2.19.2-16.
         """
         self.put_others(b"kept", recoverable=False, journal=True)
         self.put_others(b"gone", recoverable=False)
@@ -225,11 +225,16 @@ class DispatchTests(SenderTestCase):
     """[MS-MQQB] 3.1.7.1, 3.1.7.12 and 3.1.7.16: when messages are sent."""
 
     def test_not_before_the_session_is_open(self) -> None:
-        """While the queue is WAITING nothing but the handshake is on the wire (MQQB-3.1.7.1-01)."""
+        """While the queue is WAITING nothing but the handshake is on the wire (MQQB-3.1.7.1-01).
+
+        A message that comes during the handshake waits as well.
+        """
         self.deafen()
         deafen = self.listen(is_mute=True)
-        self.put_others(b"1", b"2")
-        self.clock.advance(10)
+        self.put_others(b"1")
+        self.clock.advance(5)
+        self.put_others(b"2")
+        self.clock.advance(5)
         self.assertEqual(self.alpha.service.inspection.outgoing()[0].state, "WAITING")
         said = [link.initiator.data for link in self.network.links]
         self.assertEqual(said, [establish(ALPHA, time_stamp=self.stamp())])

@@ -51,6 +51,7 @@ WANTED: Final = message()
 UNWANTED: Final = message(user_flags=0)
 NAMED: Final = message(queue_manager=BETA, private_number=7)
 PLAIN: Final = UserMessageView(user_packet(b"x", source=GAMMA, recoverable=True))
+JOURNALED: Final = UserMessageView(user_packet(b"x", source=GAMMA, recoverable=True, user_flags=JN))
 
 
 class DecisionTests(SynchronousTestCase):
@@ -83,7 +84,11 @@ class DecisionTests(SynchronousTestCase):
         )
 
     def test_each_outcome(self) -> None:
-        """A line for each FinalAck that is sent, and for each reason to send none."""
+        """A line for each FinalAck that is sent, and for each reason to send none.
+
+        MQQB-3.1.7.2.2-02: a message that is not transactional has none, whether it is received, removed or
+        refused.
+        """
         direct = FinalAckAddress("TCP:10.0.0.9", order_queue("TCP:10.0.0.9"))
         to_sender = FinalAckAddress("TCP:10.0.0.5", order_queue("TCP:10.0.0.5"))
         named = FinalAckAddress(GAMMA, PrivateFormatName(GAMMA, 4))
@@ -98,6 +103,9 @@ class DecisionTests(SynchronousTestCase):
             (WANTED, REACHED, {}, none.NOT_REQUESTED),
             (UNWANTED, RECEIVED, {}, none.NOT_REQUESTED),
             (PLAIN, REFUSED, refusal, none.NOT_REQUESTED),
+            (JOURNALED, REFUSED, refusal, none.NOT_REQUESTED),
+            (JOURNALED, RECEIVED, {}, none.NOT_REQUESTED),
+            (JOURNALED, EXPIRED, {}, none.NOT_REQUESTED),
             # A refusal in sequence is reported in any case, also of a message for another queue manager.
             (UNWANTED, REFUSED, refusal, direct),
             (UNWANTED, REFUSED, {**refusal, "is_final_destination": False}, direct),

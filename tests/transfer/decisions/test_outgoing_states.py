@@ -44,7 +44,10 @@ class StateTests(SynchronousTestCase):
     """Each event, and the states that it changes."""
 
     def test_each_event(self) -> None:
-        """A line for each event and state that it changes; every other state stays."""
+        """A line for each event and state that it changes; every other state stays.
+
+        MQQB-3.1.5.9-02: the end of a session disconnects a queue, unless it is on hold.
+        """
         changed: dict[str, tuple[Event, dict[OutgoingState, OutgoingState]]]
         sending = (INACTIVE, WAITING, CONNECTED, NEED_VALIDATION, DISCONNECTING, DISCONNECTED)
         changed = {
