@@ -42,7 +42,10 @@ class CertificateCacheTests(SynchronousTestCase):
         self.assertIsNone(cache.find(certificate(1).certificate + b"\0", SID))
 
     def test_size(self) -> None:
-        """The oldest 26 of 53 are evicted for a new one (MQQB-3.1.1.3-01, MQQB-3.1.3.1-03)."""
+        """The oldest 26 of 53 are evicted for a new one.
+
+        MQQB-3.1.1.3-01, MQQB-3.1.3.1-03, MQQB-3.1.5.8.3-10.
+        """
         cache = UserCertCache()
         self.assertEqual(CACHE_SIZE, 53)
         for number in range(53):
@@ -53,7 +56,10 @@ class CertificateCacheTests(SynchronousTestCase):
         self.assertEqual(len(cache), 28)
 
     def test_lifetime(self) -> None:
-        """After twenty minutes it is still there, after twenty-one it is not (MQQB-3.1.3.1-03)."""
+        """After twenty minutes it is still there, after twenty-one it is not.
+
+        MQQB-3.1.3.1-03, MQQB-3.1.5.8.3-10.
+        """
         cache = UserCertCache()
         self.assertEqual(LIFETIME, 20 * MINUTE)
         self.assertIsNone(cache.deadline)
