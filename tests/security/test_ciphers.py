@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -109,7 +108,8 @@ class VectorTests(SynchronousTestCase):
 
     def test_session_key_by_openssl(self) -> None:
         """MQQB-3.1.5.8.3-15: what openssl has encrypted for our key is the session key, reversed."""
-        directory = Path(tempfile.mkdtemp(dir=os.getcwd()))
+        directory = Path(self.mktemp())
+        directory.mkdir()
         ring = KeyRing(directory, weak=True, bits=2048)
         ring.open()
         ciphers = LibraryCiphers(ring)
@@ -126,7 +126,8 @@ class VectorTests(SynchronousTestCase):
 
     def test_session_key_for_openssl(self) -> None:
         """MQQB-2.4.2-03: openssl gets our session key back with the private key, the bytes reversed."""
-        directory = Path(tempfile.mkdtemp(dir=os.getcwd()))
+        directory = Path(self.mktemp())
+        directory.mkdir()
         path = directory / "key.pem"
         openssl("genrsa", "-out", str(path), "2048")
         text = openssl("rsa", "-in", str(path), "-noout", "-modulus").decode().strip().partition("=")[2]
