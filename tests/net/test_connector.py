@@ -92,12 +92,12 @@ class AddressesTests(ConnectorTestCase):
         self.assertEqual(self.reached(), "127.0.0.3")
 
     def test_next_hops_are_written_as_the_document_has_them(self) -> None:
-        """MQQB-3.1.5.2.1-05: IP= and the address, for each that was found."""
-        self.addresses = ("10.0.0.5", "10.0.0.6")
+        """MQQB-3.1.5.2.1-05: IP= or IPv6= and the address, for each that was found."""
+        self.addresses = ("10.0.0.5", "2001:db8::6")
         self.connector.connect()
         self.clock.advance(1)
         hops = next_hops_property(self.connector.addresses)
-        self.assertEqual(hops.value, ("IP=10.0.0.5", "IP=10.0.0.6"))
+        self.assertEqual(hops.value, ("IP=10.0.0.5", "IPv6=2001:db8::6"))
 
     def test_the_next_address_is_tried_without_asking_again(self) -> None:
         """The first one does not listen (MQQB-3.1.6.1-03)."""

@@ -88,7 +88,7 @@ class RoutedConnectorTests(SynchronousTestCase):
         return session.remote_address, session.remote_identifier
 
     def test_one_entry_for_each_address(self) -> None:
-        """MQQB-3.1.5.2.1-04 MQQB-3.1.5.2.1-06: of each hop in its order; a new attempt begins anew."""
+        """MQQB-3.1.5.2.1-04: of each hop in its order; a new attempt begins anew."""
         self.connect()
         everywhere = ("127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6")
         self.assertEqual(self.connector.addresses, everywhere)
@@ -107,7 +107,7 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.assertEqual(len(self.lookups), 2)
 
     def test_both_are_there(self) -> None:
-        """The first hop is chosen, whichever others are reachable."""
+        """MQQB-3.1.5.2.1-06: the first hop is chosen, whichever others are reachable."""
         self.listen("127.0.0.5", GAMMA)
         self.listen("127.0.0.3", BETA)
         self.connect()

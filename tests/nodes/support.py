@@ -15,6 +15,7 @@ from msmq.interfaces.directory import IDirectory
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.storage import IMessageStore
 from msmq.membership.local import HostIdentity
+from msmq.net.connector import Probe
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
 from msmq.queues.arriving.message import Message
@@ -50,6 +51,7 @@ class Node:
     @param options: of its L{QueueManagerService}.
     @param broker: processes its messages.
     @param session_policy: which messages its peers may send.
+    @param probe: pings an address before a session, if the settings say so.
     @param limits: as of L{QueueManagerModel}.
     """
 
@@ -67,6 +69,7 @@ class Node:
         options: Mapping[str, Any] | None = None,
         broker: Broker | None = None,
         session_policy: ISessionPolicy | None = None,
+        probe: Probe | None = None,
         **limits: Any,
     ) -> None:
         self.address = ADDRESSES[name]
@@ -88,6 +91,7 @@ class Node:
             lookup=self._lookup,
             settings=settings,
             policy=session_policy,
+            probe=probe,
         )
         self.broker = broker
         self.program = None if broker is None else broker.program(self.host, clock)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -16,7 +18,7 @@ from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from msmq.wire.framer import StreamFramer
 from tests.builders import ALPHA, BETA
-from tests.nodes.support import NodesTestCase
+from tests.nodes.support import Node, NodesTestCase
 from tests.shares import SHARES
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -59,11 +61,21 @@ class HandshakeTests(NodesTestCase):
         self.assertEqual(self.alpha.service.inspection.outgoing()[0].state, "CONNECTED")
         self.assertEqual(self.bodies(self.beta, path), [b"%d" % number for number in range(5)])
 
-    def test_the_queue_goes_through_its_states(self) -> None:
-        """Waiting, Connected, Disconnecting, Disconnected.
+    def test_a_queue_that_was_paused_meanwhile_stays_paused(self) -> None:
+        """An open session changes neither its state nor its messages (MQQB-3.1.5.4.2-04)."""
+        path = self.queue(self.beta)
+        self.send(self.alpha, TO_BETA, b"1", b"2")
+        self.alpha.service.pause_outgoing(TO_BETA)
+        self.clock.advance(1)
+        self.assertEqual(len(self.alpha.service.inspection.sessions()), 1)
+        self.assertEqual(self.alpha.service.inspection.outgoing()[0].state, "ONHOLD")
+        self.assertEqual(self.bodies(self.beta, path), [])
+        self.alpha.service.resume_outgoing(TO_BETA)
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, path), [b"1", b"2"])
 
-        MQQB-3.1.5.2.3-06, MQQB-3.1.5.9-02.
-        """
+    def test_the_queue_goes_through_its_states(self) -> None:
+        """Waiting, Connected, Disconnecting, Disconnected (MQQB-3.1.5.9-02)."""
         self.queue(self.beta)
         self.send(self.alpha, TO_BETA, b"1")
         queue = next(self.alpha.model.outgoing_queues())
@@ -88,7 +100,7 @@ class HandshakeTests(NodesTestCase):
         self.assertEqual(acknowledgement[22:28], bytes(6))
 
     def test_a_queue_that_is_no_acknowledgements_is_rejected(self) -> None:
-        """A message to order_queue$ that is not an OrderAck or FinalAck is dropped (MQQB-3.1.5.1.1-07)."""
+        """A message to order_queue$ that is not an OrderAck or FinalAck is dropped."""
         self.send(self.alpha, "DIRECT=TCP:127.0.0.3\\private$\\order_queue$", b"x")
         self.clock.advance(60)
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
@@ -111,6 +123,35 @@ class HandshakeTests(NodesTestCase):
         [outgoing] = gamma.service.inspection.outgoing()
         self.assertEqual(outgoing.history[-1].status.document_name, "ConnectionRefused")
         self.assertEqual(len(self.beta.service.inspection.sessions()), 1)
+
+
+class UnansweredPingTests(NodesTestCase):
+    """ALPHA pings before it opens a session, and BETA answers no ping."""
+
+    settings = SessionSettings(ping_before_session=True)
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        return super().node(name, identifier, probe=self.probe, **kwargs)
+
+    async def probe(self, address: str) -> bool:
+        return False
+
+    def test_it_is_recorded_and_tried_again(self) -> None:
+        """The history has PingFailure with the address, and five seconds later the message is delivered.
+
+        MQQB-3.1.5.2.2-03.
+        """
+        path = self.queue(self.beta)
+        now = self.clock.now().unix_seconds
+        self.send(self.alpha, TO_BETA, b"1")
+        self.clock.advance(4.9)
+        [outgoing] = self.alpha.service.inspection.outgoing()
+        [entry] = outgoing.history
+        self.assertEqual(entry.status.document_name, "PingFailure")
+        self.assertEqual((entry.time, entry.addresses), (now, ("127.0.0.3",)))
+        self.assertEqual(self.network.links, [])
+        self.clock.advance(0.2)
+        self.assertEqual(self.bodies(self.beta, path), [b"1"])
 
 
 class OrderOfAttemptTests(SynchronousTestCase):
@@ -137,6 +178,7 @@ class OrderOfAttemptTests(SynchronousTestCase):
 
     async def probe(self, address: str) -> bool:
         self.steps.append(f"ping {address}")
+        self.steps += ["connected"] * len(self.network.links)
         return self.answer
 
     def connector(self) -> Connector:
@@ -160,7 +202,7 @@ class OrderOfAttemptTests(SynchronousTestCase):
     def test_an_unanswered_ping_ends_the_attempt(self) -> None:
         """No connection is tried, and the next attempt comes after the retry time, without a ping.
 
-        MQQB-3.1.5.2.2-01, MQQB-3.1.5.2.2-03.
+        MQQB-3.1.5.2.2-01.
         """
         self.listen()
         self.answer = False
@@ -173,14 +215,3 @@ class OrderOfAttemptTests(SynchronousTestCase):
         self.clock.advance(1)
         self.assertEqual(self.steps, ["resolve", "ping 127.0.0.3", "resolve"])
         self.assertEqual(len(self.network.links), 1)
-
-    def test_an_old_handshake_timer_does_not_fire_in_a_new_session(self) -> None:
-        """Each attempt has its own sixty seconds (MQQB-3.1.5.2.3-01)."""
-        connector = self.connector()
-        connector.connect()
-        self.clock.advance(50)
-        self.listen()
-        connector.connect(is_retry=True)
-        self.clock.advance(30)
-        assert connector.session is not None
-        self.assertTrue(connector.session.is_open)

@@ -12,7 +12,7 @@ from msmq.settings import SessionSettings
 from msmq.structures.names.format_name import PrivateFormatName
 from msmq.testing.streams import Conditions
 from tests.builders import ALPHA, BETA, establish, parameters, user_packet
-from tests.nodes.support import NodesTestCase
+from tests.nodes.support import ADDRESSES, NodesTestCase
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 TO_ALPHA = "DIRECT=OS:alpha\\private$\\orders"
@@ -88,7 +88,7 @@ class ExpressTests(NodesTestCase):
         self.assertEqual(self.bodies(self.beta, path), [b"1", b"2", b"3"])
 
     def test_an_unknown_host_needs_validation(self) -> None:
-        """No address: the queue waits in NEED VALIDATION and the history says why.
+        """No address: the queue waits in NEED VALIDATION, the history says why, and it is tried again.
 
         MQQB-3.1.5.2.1-02.
         """
@@ -97,6 +97,12 @@ class ExpressTests(NodesTestCase):
         [outgoing] = self.alpha.service.inspection.outgoing()
         self.assertEqual(outgoing.state, "NEED VALIDATION")
         self.assertEqual(outgoing.history[-1].status.document_name, "DnsFailure")
+        ADDRESSES["NOWHERE"] = ADDRESSES["BETA"]
+        self.addCleanup(ADDRESSES.pop, "NOWHERE")
+        self.clock.advance(3.9)
+        self.assertEqual(self.network.links, [])
+        self.clock.advance(0.2)
+        self.assertEqual(len(self.network.links), 1)
 
     def test_a_cut_connection_loses_and_doubles_nothing_that_was_acknowledged(self) -> None:
         """After a cut what was not acknowledged is sent again (MQQB-3.1.2.4-03)."""
@@ -227,8 +233,8 @@ class ExpressTests(NodesTestCase):
     def test_connection_history_shows_the_handshake(self) -> None:
         """Three entries for a session that opened, with the time and the address of the attempt.
 
-        MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQQB-3.1.5.2.3-06,
-        MQDMPR-3.1.1.3-02, MQDMPR-3.1.1.3-06.
+        MQQB-3.1.5.2.3-04, MQQB-3.1.5.3.2-06, MQQB-3.1.5.4.2-03, MQDMPR-3.1.1.3-02,
+        MQDMPR-3.1.1.3-06.
         """
         self.queue(self.beta)
         now = self.clock.now().unix_seconds

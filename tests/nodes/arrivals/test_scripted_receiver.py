@@ -107,7 +107,7 @@ class OrderTests(ReceiverTestCase):
         self.assertEqual(self.peer.heard[-1].queue_manager, GAMMA)
 
     def test_messages_that_follow_put_it_off_for_ten_seconds(self) -> None:
-        """And no longer, counted from when the stream began or was last acknowledged."""
+        """And no longer, counted from when the stream began or was last acknowledged (MQQB-3.1.3.2-14)."""
         for number in range(1, 31):
             self.say(*chain(number, number), seconds=0.4)
             self.peer.acknowledge()

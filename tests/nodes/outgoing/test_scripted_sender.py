@@ -12,6 +12,9 @@ from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.scripted import (
     DEADXACT,
     JOURNAL,
+    ORDER_ACK,
+    Heard,
+    acknowledgement,
     final_ack,
     order_ack,
     transactional,
@@ -219,6 +222,28 @@ class AcknowledgementTests(SenderTestCase):
         self.clock.advance(1)
         self.assertFalse(self.peer.is_lost)
 
+    def test_other_messages_to_the_order_queue_acknowledge_nothing(self) -> None:
+        """With another class, label or size than an OrderAck has they are refused as messages to no queue.
+
+        MQQB-3.1.5.1.1-07.
+        """
+        self.put(b"1")
+        packet = order_ack(self.sequence(), 1)
+        label, other = (text.encode("utf-16-le") for text in ("QM Ordering Ack", "QM ordering ack"))
+        assert label in packet
+        body = Heard(packet).body
+        self.tell(
+            acknowledgement(0, body),
+            packet.replace(label, other),
+            acknowledgement(ORDER_ACK, body + bytes(4)),
+        )
+        self.clock.advance(1)
+        self.assertEqual(self.remaining(), 1)
+        self.assertFalse(self.peer.is_lost)
+        self.assertEqual(self.alpha.service.inspection.status().refused, {"NACK_BAD_DST_Q": 3})
+        self.tell(packet)
+        self.assertEqual(self.remaining(), 0)
+
     def test_final_acknowledgements_decide(self) -> None:
         """Received and wanted in the journal, or failed and wanted as a dead letter, with the reason in it.
 
@@ -341,13 +366,14 @@ class ConnectionTests(SenderTestCase):
         self.assertEqual(self.peer.bodies, [b"2", b"3", b"4", b"5"])
 
     def test_a_stop_closes_all_sessions(self) -> None:
-        """The connection ends, and no packet says so (MQQB-3.1.4.2-01)."""
+        """The connections end, whoever opened them, and no packet says so (MQQB-3.1.4.2-01)."""
         self.put(b"1")
-        acks = len(self.peer.acks)
+        dialled, accepted = self.peer, self.dial("ALPHA")
         self.alpha.service.stopService()
         self.clock.advance(10)
-        self.assertTrue(self.peer.is_lost)
-        self.assertEqual((len(self.peer.heard), len(self.peer.acks)), (1, acks))
+        self.assertEqual((dialled.is_lost, accepted.is_lost), (True, True))
+        self.assertEqual((len(dialled.heard), dialled.acks), (1, []))
+        self.assertEqual((accepted.heard, accepted.acks), ([], []))
 
 
 class EarlyFinalAckTests(SenderTestCase):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
+from msmq.queues.arriving.message import Delivery
 from msmq.service.data_directory.identity import load_identity
 from msmq.session.effects import CloseReason
 from tests.builders import ALPHA
@@ -72,19 +73,26 @@ class WaysTests(ScriptedTestCase):
         self.assertEqual(self.peers[-1].bodies, [b"1", b"2"])
 
     def test_from_start_to_stop(self) -> None:
-        """Before it has started it takes part in no session, and after it has stopped in none any more.
+        """What waits is sent when it starts and not before; after it has stopped it has no session any more.
 
         MQQB-3.1.4-01.
         """
-        self.listen()
-        gamma = self.node("ALPHA", ALPHA)
-        self.send(self.alpha, TO_GAMMA, b"1")
-        self.assertEqual(gamma.service.inspection.sessions(), [])
-        self.clock.advance(1)
-        self.assertEqual(len(self.alpha.service.inspection.sessions()), 1)
+        self.send(self.alpha, TO_GAMMA, b"1", delivery=Delivery.RECOVERABLE)
+        self.alpha.deaf()
         self.alpha.service.stopService()
-        self.clock.advance(10)
-        self.assertTrue(self.peers[-1].is_lost)
+        self.listen()
+        opened = self.node("ALPHA", ALPHA, store=self.alpha.store)
+        self.run_to_end(opened.service.open())
+        self.clock.advance(60)
+        self.assertEqual(self.waiting(opened), 1)
+        self.assertEqual(self.peers, [])
+        opened.service.startService()
+        self.clock.advance(1)
+        [peer] = self.peers
+        self.assertEqual((peer.bodies, peer.is_lost), ([b"1"], False))
+        opened.service.stopService()
+        self.clock.advance(60)
+        self.assertTrue(peer.is_lost)
         self.assertEqual(len(self.peers), 1)
 
 
