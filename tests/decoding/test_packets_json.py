@@ -301,7 +301,7 @@ class PacketRecordTests(SynchronousTestCase):
 
     @given(st.data())
     def test_damage_is_a_packet_or_malformed(self, data: st.DataObject) -> None:
-        """MQQB-3.1.5.1.3-04: after changes of any bytes, the result is a line of JSON or the one error."""
+        """After changes of any bytes, the result is a line of JSON or the one error."""
         packet = bytearray(whole_message().to_bytes())
         for _ in range(data.draw(st.integers(1, 3))):
             packet[data.draw(st.integers(0, len(packet) - 1))] = data.draw(st.integers(0, 255))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from weakref import ref
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -253,16 +254,18 @@ class ClosingTests(SynchronousTestCase):
         self.assertEqual(driven.close_reason, CloseReason.MALFORMED_PACKET)
 
     def test_undefined_queue_kinds_close(self) -> None:
-        """DQ 1, 2, 4, 6 and AQ 1, 4 close the session.
+        """DQ 1, 2, 4, 6 and AQ 1, 4 close the session, though names of their sizes are in the packet.
 
         MQMQ-2.2.19.2-19, MQMQ-2.2.19.2-21, MQQB-3.1.5.1.3-02.
         """
-        kinds = [kind << 10 for kind in (1, 2, 4, 6)] + [(7 << 10) | (kind << 13) for kind in (1, 4)]
-        for flags in kinds:
-            packet = bytearray(user_packet(b"body"))
-            packet[60:64] = (0x00200000 | flags).to_bytes(4, "little")
+        packet = user_packet(b"body", private_number=7)
+        changed = [(kind << 10, 64, size) for kind, size in ((1, 0), (2, 4), (4, 4), (6, 20))]
+        changed += [(3 << 10 | kind << 13, 68, size) for kind, size in ((1, 0), (4, 4))]
+        for flags, start, size in changed:
+            fields = packet[:60] + struct.pack("<I", 0x00200000 | flags) + packet[64:start]
+            odd = fields + bytes(size) + packet[68:]
             driven = open_acceptor()
-            driven.receive(bytes(packet))
+            driven.receive(odd[:8] + struct.pack("<I", len(odd)) + odd[12:])
             self.assertEqual(driven.close_reason, CloseReason.MALFORMED_PACKET, hex(flags))
             self.assertEqual(driven.bodies, [])
 

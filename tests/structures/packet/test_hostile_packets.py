@@ -98,7 +98,7 @@ def steps(call: Callable[[], object]) -> int:
 
 class HostilePacketTests(SynchronousTestCase):
     def test_each_has_one_error(self) -> None:
-        """The error names the field at fault, for any chunks and sizes."""
+        """The error names the field at fault, for any chunks and sizes (MQQB-3.1.5.1.3-04)."""
         for name, make in HOSTILE.items():
             for size in SIZES:
                 data = make(size)
