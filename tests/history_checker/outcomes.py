@@ -44,6 +44,11 @@ class Message:
         return list(self.sending.facts.get("limits", ()))
 
     @property
+    def destination(self) -> str:
+        """The queue manager to which it was sent."""
+        return self.queue.partition(" ")[0]
+
+    @property
     def is_kept(self) -> bool:
         """Whether it survives a kill."""
         return bool(self.sending.facts.get("recoverable") or self.is_ordered)
@@ -74,11 +79,12 @@ class Outcomes:
     """All messages of a history.
 
     @ivar phantoms: violations: messages that nobody had sent when they were seen.
+    @ivar unnamed_damages: the queue manager of each message, or event about one, that cannot be read any more.
     """
 
     messages: dict[str, Message]
     phantoms: list[str]
-    unnamed_damages: int = 0
+    unnamed_damages: list[str] = field(default_factory=list)
 
 
 def read_outcomes(operations: Iterable[Operation]) -> Outcomes:
@@ -110,7 +116,8 @@ def _note(outcomes: Outcomes, operation: Operation) -> None:
     if operation.kind not in ("acknowledgement", "dead_letter", "fate"):
         return
     if operation.kind == "fate" and facts["label"] is None:
-        outcomes.unnamed_damages += facts["fate"] == EARLY_DAMAGE
+        if facts["fate"] == EARLY_DAMAGE:
+            outcomes.unnamed_damages.append(facts["node"])
         return
     message = outcomes.messages.get(facts["label"])
     if message is None or message.sending.start > operation.start:

@@ -55,7 +55,7 @@ def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
             missing.append(message)
         if message.sending.result == "unknown" and message.is_ordered:
             halves[message.sending.facts.get("transaction", message.sending.number)].append(message)
-    if len(missing) > outcomes.unnamed_damages:
+    if len(missing) > len(outcomes.unnamed_damages):
         for message in missing:
             seen = f", last seen by operation {message.shown[-1][1].number}" if message.shown else ""
             yield f"lost: {message.label}: taken by operation {message.sending.number}{seen}"
@@ -106,7 +106,8 @@ def early(outcomes: Outcomes) -> Iterator[str]:
     """No acknowledgement comes before what it acknowledges."""
     for message in outcomes.messages.values():
         for kind, time in message.acknowledgements:
-            if kind == REACHED and message.is_kept and not message.has_arrived:
+            is_unknown = message.destination in outcomes.unnamed_damages
+            if kind == REACHED and message.is_kept and not message.has_arrived and not is_unknown:
                 yield f"early acknowledgement: {message.label}: it never was in {message.queue}"
             if kind == RECEIVED:
                 received = [*message.received, *message.maybe_received]

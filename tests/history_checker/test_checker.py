@@ -133,6 +133,16 @@ class CheckerTests(SynchronousTestCase):
         self.history.fate(None, "damaged")
         self.assert_found()
 
+    def test_damaged_event(self) -> None:
+        """The event by which a message is known to have arrived may be damaged, where it was sent to."""
+        self.history.send("1")
+        self.history.acknowledged("1", "reached")
+        self.history.fate("1", "expired", arrived=False, node="ALPHA")
+        self.history.fate(None, "damaged", node="ALPHA")
+        self.assert_found("1: it never was in")
+        self.history.fate(None, "damaged", node="BETA")
+        self.assert_found()
+
     def test_received_twice(self) -> None:
         """Two readers removed the same message."""
         self.history.send("1")
