@@ -256,6 +256,7 @@ class Proxy:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._is_shut = False
         self._ends_after_commit = False
+        self._asked = b""
         self.held = 0
         self._passes = {"requests": threading.Event(), "answers": threading.Event()}
         for event in self._passes.values():
@@ -269,6 +270,13 @@ class Proxy:
     def hold(self, what: Literal["requests", "answers"]) -> None:
         """Pass on no more of what goes in this direction."""
         self._passes[what].clear()
+
+    def hold_answers_to(self, text: bytes) -> None:
+        """Pass on no more answers from the next request on that has these bytes.
+
+        Whatever the client asks for by itself before that, to clean up for example, is answered.
+        """
+        self._asked = text
 
     def end_after_commit(self) -> None:
         """Have the server end the connection that commits next, after the commit, as a shutdown does.
@@ -320,6 +328,9 @@ class Proxy:
     def _pass(self, source: socket.socket, target: socket.socket, what: str) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
+                if self._asked and what == "requests" and self._asked in data:
+                    self._asked = b""
+                    self.hold("answers")
                 if not self._passes[what].is_set():
                     self.held += 1
                     self._passes[what].wait()

@@ -135,16 +135,16 @@ class ConnectionLostTests(PostgresqlTestCase):
         """A group whose answer was lost is not done again."""
         store = await self.open_store(through=self.proxy)
         await store.commit([put(9), event("9")])
-        self.proxy.hold("answers")
-        commits = [store.commit([put(number), event(str(number))]) for number in range(3)]
+        self.proxy.hold_answers_to(b"number 0")
+        commits = [store.commit([put(number), event(f"number {number}")]) for number in range(3)]
         await self.until(lambda: len(self.events()) > 1)
         self.proxy.cut()
         self.proxy.mend()
         for commit in commits:
             await commit
-        self.assertEqual(self.events(), ["9", "0", "1", "2"])
+        self.assertEqual(self.events(), ["9", "number 0", "number 1", "number 2"])
         await store.commit([put(3), event("3")])
-        self.assertEqual(self.events(), ["9", "0", "1", "2", "3"])
+        self.assertEqual(self.events(), ["9", "number 0", "number 1", "number 2", "3"])
 
     async def test_committed_and_shut_down(self) -> None:
         """A group is not done again if the server ends the connection between its commit and the answer."""
@@ -176,7 +176,7 @@ class ConnectionLostTests(PostgresqlTestCase):
         """A batch that could not be done fails, though its group's answer was lost; the others are done."""
         store = await self.open_store(through=self.proxy)
         await store.commit([event("first")])
-        self.proxy.hold("answers")
+        self.proxy.hold_answers_to(b"good")
         bad = store.commit([PutMessage(ORDERS.identifier, 1 << 64, b"", 0.0), event("bad")])
         good = store.commit([event("good")])
         await self.until(lambda: len(self.events()) > 1)
@@ -190,7 +190,7 @@ class ConnectionLostTests(PostgresqlTestCase):
         """A group that may have been committed never fails as if it had not been; later ones do."""
         store = await self.open_store(SHORT, through=self.proxy)
         await store.commit([put(0), event("first")])
-        self.proxy.hold("answers")
+        self.proxy.hold_answers_to(b"doubtful")
         doubtful = self.outcome_of(store.commit([put(1), event("doubtful")]))
         await self.until(lambda: len(self.events()) > 1)
         self.proxy.cut()
@@ -207,7 +207,7 @@ class ConnectionLostTests(PostgresqlTestCase):
         """A store that is closed before it can find out says that it does not know."""
         store = await self.open_store(SHORT, through=self.proxy)
         await store.commit([put(0), event("first")])
-        self.proxy.hold("answers")
+        self.proxy.hold_answers_to(b"doubtful")
         doubtful = store.commit([put(1), event("doubtful")])
         await self.until(lambda: len(self.events()) > 1)
         self.proxy.cut()
