@@ -79,7 +79,7 @@ class Outcomes:
     """All messages of a history.
 
     @ivar phantoms: violations: messages that nobody had sent when they were seen.
-    @ivar unnamed_damages: the queue manager of each message, or event about one, that cannot be read any more.
+    @ivar unnamed_damages: the queue manager of each message or event that cannot be read any more.
     """
 
     messages: dict[str, Message]
