@@ -366,7 +366,7 @@ class ConnectionTests(SenderTestCase):
         self.assertEqual(self.peer.bodies, [b"2", b"3", b"4", b"5"])
 
     def test_a_stop_closes_all_sessions(self) -> None:
-        """The connections end, whoever opened them, and no packet says so (MQQB-3.1.4.2-01)."""
+        """Incoming and outgoing connections end, without a packet before it (MQQB-3.1.4.2-01)."""
         self.put(b"1")
         dialled, accepted = self.peer, self.dial("ALPHA")
         self.alpha.service.stopService()

@@ -28,7 +28,7 @@ class StoreTests(SlowStoreTestCase):
         self.assertEqual(self.peers, [])
         self.clock.advance(1)
         self.successResultOf(sending)
-        # Who gets it is stored as well, before it leaves for somebody new.
+        # The next hop of a message is stored as well, before it is sent to another one.
         self.assertEqual(self.peer.messages, [])
         self.clock.advance(2)
         self.assertEqual(self.numbers(), [(1, 0)])
