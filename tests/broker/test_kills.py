@@ -16,14 +16,14 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.broker.ledger import FILE
-from tests.faults import IS_THOROUGH, tell
+from tests.faults import IS_THOROUGH, seed_of, tell
 from tests.servers.own_address import own_address
 from tests.servers.prepared import PreparedProcess
 
 PROJECT = Path(__file__).resolve().parents[2]
 KILLS = 100 if IS_THOROUGH else 3
 MESSAGES = 15 * KILLS
-SEED = 20261123
+SEED = seed_of(20261123)
 
 SENDER = """
 [listen]

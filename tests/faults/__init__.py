@@ -8,6 +8,12 @@ import time
 IS_THOROUGH = bool(os.environ.get("MSMQ_CRASH"))
 """Whether everything is tried, as C{make crash} and C{make faults} do; otherwise a sample, of seconds."""
 
+
+def seed_of(usual: int) -> int:
+    """C{MSMQ_CRASH_SEED}, so that another run tries other moments; else the usual seed of a test."""
+    return int(os.environ.get("MSMQ_CRASH_SEED", usual))
+
+
 _TOLD: list[str] = []
 _BEGAN = time.monotonic()
 

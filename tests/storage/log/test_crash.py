@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.faults import IS_THOROUGH, tell
+from tests.faults import IS_THOROUGH, seed_of, tell
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
 from tests.storage.log.support import LogTestCase
@@ -38,7 +38,7 @@ class KilledTests(LogTestCase):
 
     def test_nothing_that_was_confirmed_is_lost(self) -> None:
         """Whenever it is killed, every confirmed batch is there, and no batch is there in part."""
-        chance = random.Random(4711)
+        chance = random.Random(seed_of(4711))
         for _ in range(KILLS):
             handed, confirmed = self.victims.run_and_kill(
                 f"small-log:{self.home / 'log'}", self.step, chance.randrange(1, 200)

@@ -12,7 +12,7 @@ from msmq.persistence.snapshot import Snapshot
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.reader import DatabaseReader
 from msmq.testing.contracts.message_store import ORDERS
-from tests.faults import IS_THOROUGH
+from tests.faults import IS_THOROUGH, seed_of
 from tests.servers.postgresql import PostgresqlServer, shared_server
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
@@ -32,7 +32,7 @@ class ServerKilledTests(PostgresqlTestCase):
 
     async def test_nothing_is_lost_and_nothing_is_done_twice(self) -> None:
         """Every batch is done once and in its order, however often the database dies in the middle of it."""
-        chance = random.Random(4711)
+        chance = random.Random(seed_of(4711))
         model = Model()
         store = await self.open_store()
         model.perform([])
@@ -91,7 +91,7 @@ class ProcessKilledTests(SynchronousTestCase):
 
     def test_nothing_that_was_confirmed_is_lost(self) -> None:
         """Whenever it is killed, every confirmed batch is there, and no batch is there in part."""
-        chance = random.Random(4711)
+        chance = random.Random(seed_of(4711))
         url = self.server.url(f"schema={self.schema}")
         for _ in range(KILLS):
             handed, confirmed = self.victims.run_and_kill(url, self.step, chance.randrange(1, 200))

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.interfaces.storage import LogEntry
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.packet_reader import PacketReader
-from tests.faults import IS_THOROUGH, tell
+from tests.faults import IS_THOROUGH, seed_of, tell
 from tests.storage.crash_model import STEP, Model, batch
 from tests.storage.killing import Victims
 from tests.storage.policies import policy_of
@@ -65,7 +65,7 @@ class KilledTests(SynchronousTestCase):
 
     def test_nothing_that_was_confirmed_is_lost(self) -> None:
         """Whenever it is killed, every confirmed batch is there, and no batch is there in part."""
-        chance = random.Random(4711)
+        chance = random.Random(seed_of(4711))
         for _ in range(KILLS):
             handed, confirmed = self.victims.run_and_kill(
                 f"sqlite:{self.path}", self.step, chance.randrange(1, 200)
