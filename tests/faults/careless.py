@@ -5,6 +5,7 @@ A test lets C{twistd} find them by a plugin that it writes into a directory of i
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,16 @@ from tests.faults.small_log import HASTY_LOG, SMALL_LOG
 
 careless, hasty, hasty_log, small_log = CARELESS, HASTY, HASTY_LOG, SMALL_LOG
 """
+_PROJECT = Path(__file__).resolve().parents[2]
+
+
+def write_plugin(home: Path) -> dict[str, str]:
+    """Write the plugin into a directory; returns an environment in which C{twistd} finds it."""
+    plugins = home / "plugins" / "twisted" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "careless_plugin.py").write_text(PLUGIN)
+    path = [os.fspath(home / "plugins"), os.fspath(_PROJECT), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 class CarelessMessageStore(SqliteMessageStore):

@@ -1,4 +1,4 @@
-"""Two servers that send to each other while they are killed and their connections break.
+"""Servers that send to each other while they are killed, and their connections and machines fail.
 
 The network is a proxy of ours.  Half of the queues are at either server, the other one sends to them, and
 programs receive in transactions all the time.  Faults come at moments of the transfer that are drawn by
@@ -7,13 +7,16 @@ chance, so that the same number of them meets a fast machine and a slow one.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
@@ -25,6 +28,7 @@ from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
 from tests.faults.disturbed_network import Disturbance, DisturbedNetwork
 from tests.faults.exactly_once import Ledger, Parcel
+from tests.faults.machine import JumpingClock, MachineFault, SmallDisk
 from tests.history_checker.checker import check_history
 from tests.history_checker.recorder import Recorder
 from tests.servers.prepared import PreparedProcess
@@ -35,6 +39,8 @@ PATIENCE = 90.0
 _LETTERS = "letters"
 _NAMES = {2: ("ALPHA", "BETA"), 3: ("ALPHA", "RELAY", "BETA")}
 """The servers of a pair, and of one with a relay."""
+_SMALL = {"sqlite", "small-log"}
+"""Stores that fit on a small disk; a database server has a disk of its own."""
 _TIMERS = """
 [timers]
 session_retry = 0.2
@@ -59,6 +65,9 @@ class Plan:
     disturbances: int
     storages: tuple[str, ...] = ("sqlite", "sqlite")
     """The store of each server; the messages are for the first and the last."""
+
+    machine_faults: tuple[MachineFault, ...] = ()
+    """Each happens once, to one of the servers."""
 
 
 _RELAY = """
@@ -94,6 +103,8 @@ class Server:
         routes: dict[str, str],
         storage: str,
         enterprise: Path | None,
+        plan: Plan,
+        environment: Mapping[str, str],
     ) -> None:
         self.name = name
         self.address = address
@@ -109,13 +120,25 @@ class Server:
             *(() if enterprise is None else ("--directory", f"file:{enterprise}")),
         ]
         self.client = ControlClient(data / "control.sock")
+        # A clock has to be there when an interpreter starts.
+        is_small = storage in _SMALL and MachineFault.FULL in plan.machine_faults
+        self.disk = SmallDisk(data) if is_small else None
+        self.clock = (
+            JumpingClock(directory / f"{name}.clock") if MachineFault.JUMP in plan.machine_faults else None
+        )
+        clock = {} if self.clock is None else self.clock.environment
+        self._environment = {**os.environ, **environment, **clock}
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
         """Start the process."""
         with self.log.open("ab") as log:
             self._process = PreparedProcess(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
             )
 
     def start(self) -> None:
@@ -137,6 +160,19 @@ class Server:
             self._process.kill()
             self._process.wait()
 
+    def pause(self) -> Callable[[], None]:
+        """Stop the process where it is; returns what lets it go on."""
+        process = self._process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        return lambda: process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kill it, and leave nothing of its disk."""
+        self.kill()
+        if self.disk is not None:
+            self.disk.close()
+
 
 class Chaos:
     """One run.
@@ -144,7 +180,13 @@ class Chaos:
     @ivar done: how often what was done.
     """
 
-    def __init__(self, plan: Plan, directory: Path, addresses: Sequence[str]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        directory: Path,
+        addresses: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.plan = plan
         self.history = directory / "history.jsonl"
         self._lines = self.history.open("w", encoding="utf-8")
@@ -156,9 +198,14 @@ class Chaos:
             enterprise.write_text(_enterprise())
         members = dict(zip(_NAMES[len(addresses)], addresses, strict=True))
         self.servers = tuple(
-            Server(directory, name, here, self._routes(here, members), storage, enterprise)
+            Server(
+                *(directory, name, here, self._routes(here, members), storage, enterprise),
+                *(plan, environment or {}),
+            )
             for (name, here), storage in zip(members.items(), plan.storages, strict=True)
         )
+        self._repairs: list[tuple[float, int, Callable[[], object]]] = []
+        self._numbers = itertools.count()
         self._ends = (self.servers[0], self.servers[-1])
         self._names: dict[str, str] = {}
         self._chance = Random(plan.seed)
@@ -172,7 +219,7 @@ class Chaos:
             stack.enter_context(self._lines)
             stack.callback(self.network.close)
             for server in self.servers:
-                stack.callback(server.kill)
+                stack.callback(server.close)
             for server in self.servers:
                 server.start()
             for number, server in enumerate(self._ends):
@@ -249,7 +296,10 @@ class Chaos:
                 for _ in client.send(_records(parcels, self._names), one_transaction=is_transaction):
                     pass
             except MQError as error:
-                if error.status is not Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                if error.status is Status.MQ_ERROR_INSUFFICIENT_RESOURCES:
+                    self.done["refusals of a full disk"] += 1
+                    self.ledger.refuse(sending)
+                elif error.status is not Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
                     raise
                 self._stop.wait(0.05)
                 continue
@@ -269,7 +319,7 @@ class Chaos:
                 try:
                     count += self._receive_from(number, queue, chance)
                 except MQError as error:
-                    if error.status is not Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                    if error.status not in _PASSING:
                         raise
                     self._stop.wait(0.05)
             if not count:
@@ -344,13 +394,15 @@ class Chaos:
     def _disturb(self) -> None:
         """Do everything of the plan, each at its moment, and wait until all is sent."""
         end = 2 * self.plan.messages
-        faults: list[Disturbance | None] = [None] * self.plan.kills
+        faults: list[Disturbance | MachineFault | None] = [None] * self.plan.kills
         faults += [self._chance.choice(list(Disturbance)) for _ in range(self.plan.disturbances)]
+        faults += self.plan.machine_faults
         moments = sorted((self._chance.randrange(end // 50, end), number) for number in range(len(faults)))
         moved = (0, time.monotonic())
         while moments or not all(event.is_set() for event in self._is_sent):
             if self._stop.wait(0.005):
                 return
+            self._repair(time.monotonic())
             progress = self.ledger.confirmed + self.ledger.arrived
             if progress > moved[0]:
                 moved = (progress, time.monotonic())
@@ -363,8 +415,33 @@ class Chaos:
                 if fault is None:
                     self._kill()
                     moved = (moved[0], time.monotonic())
+                elif isinstance(fault, MachineFault):
+                    self._break(fault, self._chance.choice(self.servers))
                 elif self.network.disturb(fault, self._chance):
                     self.done[fault.value] += 1
+
+    def _break(self, fault: MachineFault, victim: Server) -> None:
+        """Let a machine fail, and see to its repair."""
+        repair: Callable[[], object] | None = None
+        match fault:
+            case MachineFault.PAUSED:
+                repair = victim.pause()
+            case MachineFault.FULL if victim.disk is not None:
+                victim.disk.fill()
+                repair = victim.disk.free
+            case MachineFault.JUMP if victim.clock is not None:
+                victim.clock.jump(self._chance.choice((-1, 1)) * self._chance.choice((5, 600, 7200, 86_400)))
+            case _:
+                return
+        self.done[fault.value] += 1
+        if repair is not None:
+            lasting = self._chance.choice((0.2, 1.0, 4.0)) * self._chance.uniform(0.5, 1.5)
+            heapq.heappush(self._repairs, (time.monotonic() + lasting, next(self._numbers), repair))
+
+    def _repair(self, now: float) -> None:
+        """End the faults of machines that have lasted long enough."""
+        while self._repairs and self._repairs[0][0] <= now:
+            heapq.heappop(self._repairs)[2]()
 
     def _kill(self) -> None:
         chance = self._chance
@@ -372,6 +449,8 @@ class Chaos:
         for victim in victims:
             self._kill_one(victim)
         self._stop.wait(chance.uniform(0.0, 0.3))
+        # A start on a full disk is refused, and one that stands still does not end.
+        self._repair(float("inf"))
         for victim in victims:
             if chance.random() < 0.25:
                 victim.begin()
@@ -386,6 +465,7 @@ class Chaos:
 
     def _calm_down(self) -> None:
         """Wait until everything has arrived and been acknowledged."""
+        self._repair(float("inf"))
         deadline = time.monotonic() + PATIENCE
         while not (self.ledger.is_complete and self._is_settled()):
             if self._stop.wait(0.2):
@@ -415,6 +495,10 @@ class Chaos:
             f"seed {self.plan.seed}: {ledger.confirmed} messages taken, {ledger.doubts} sendings in doubt,"
             f" {ledger.arrived} messages received; {done}; {self.network.connections} connections"
         )
+
+
+_PASSING = {Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, Status.MQ_ERROR_INSUFFICIENT_RESOURCES}
+"""What a program tries again: a server that is not there, and one whose disk is full."""
 
 
 def _records(parcels: list[Parcel], names: dict[str, str]) -> Iterator[StreamRecord]:

@@ -38,11 +38,13 @@ class Sending:
 
     @ivar operations: its operations in the history, one for each queue.
     @ivar is_confirmed: the send was confirmed; otherwise they may have been sent.
+    @ivar is_refused: they were not sent.
     """
 
     parcels: Sequence[Parcel]
     operations: Sequence[int]
     is_confirmed: bool = False
+    is_refused: bool = False
 
 
 class Ledger:
@@ -64,7 +66,7 @@ class Ledger:
     @property
     def doubts(self) -> int:
         """Sends without a confirmation or a refusal."""
-        return sum(not sending.is_confirmed for sending in self._sendings)
+        return sum(not (sending.is_confirmed or sending.is_refused) for sending in self._sendings)
 
     def begin(self, sender: str, parcels: Sequence[Parcel], *, is_transaction: bool) -> Sending:
         """Something is about to be sent."""
@@ -94,6 +96,13 @@ class Ledger:
         with self._lock:
             sending.is_confirmed = True
             self.confirmed += len(sending.parcels)
+
+    def refuse(self, sending: Sending) -> None:
+        """It was not taken: none of it."""
+        for operation in sending.operations:
+            self._record.end(operation, "refused")
+        with self._lock:
+            sending.is_refused = True
 
     def reading(self, queue: str) -> int:
         """A reader begins; gives its operation."""

@@ -15,7 +15,7 @@ from threading import Event, Thread, Timer
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
-from tests.faults.careless import PLUGIN
+from tests.faults.careless import write_plugin
 from tests.faults.tracing import FILTER, attach
 from tests.servers.prepared import PreparedProcess
 
@@ -150,11 +150,7 @@ class ServerTestCase(SynchronousTestCase):
 
     def plugins(self) -> Mapping[str, str]:
         """An environment in which C{twistd} finds the stores of L{tests.faults.careless}."""
-        plugins = self.home / "plugins" / "twisted" / "plugins"
-        plugins.mkdir(parents=True)
-        (plugins / "careless_plugin.py").write_text(PLUGIN)
-        path = [os.fspath(self.home / "plugins"), os.fspath(PROJECT), os.environ.get("PYTHONPATH", "")]
-        return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+        return write_plugin(self.home)
 
     def server(self, home: Path | None = None, **arguments: object) -> ServerProcess:
         """Start a server, which ends with the test."""

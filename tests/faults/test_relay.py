@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import attrs
 
-from tests.faults.chaos import Chaos
 from tests.faults.test_chaos import SIZE, ChaosTestCase, plan
 from tests.servers.own_address import own_address
 from tests.servers.postgresql import shared_server
@@ -25,10 +24,10 @@ class RelayTests(ChaosTestCase):
         server = shared_server()
         server.drop(SCHEMA)
         self.addCleanup(server.drop, SCHEMA)
-        usual = plan()
+        usual = plan(self.directory)
         storages = ("sqlite", server.url(f"schema={SCHEMA}"), "log")
         relayed = attrs.evolve(usual, storages=storages)
         if not SIZE:
-            relayed = attrs.evolve(relayed, messages=MESSAGES, kills=2, disturbances=2)
+            relayed = attrs.evolve(relayed, messages=MESSAGES, kills=2, disturbances=2, machine_faults=())
         addresses = own_address(11), own_address(12), own_address(13)
-        self.run_through(Chaos(relayed, self.directory, addresses))
+        self.run_through(relayed, addresses)
