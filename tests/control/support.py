@@ -101,9 +101,15 @@ def _readable(data: bytes) -> bytes:
 class Caller:
     """One connection to the control API."""
 
-    def __init__(self, site: ControlSite, clock: ManualClock, peer: IAddress | None = None) -> None:
+    def __init__(
+        self,
+        site: ControlSite,
+        clock: ManualClock,
+        peer: IAddress | None = None,
+        transport: StringTransport | None = None,
+    ) -> None:
         self._clock = clock
-        self.transport = StringTransport(peerAddress=peer)
+        self.transport = StringTransport(peerAddress=peer) if transport is None else transport
         self.protocol: Any = site.buildProtocol(UNIXAddress(None))
         self.protocol.makeConnection(self.transport)
 

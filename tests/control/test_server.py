@@ -244,6 +244,14 @@ class RefusalTests(ControlTestCase):
             self.assertEqual((host, caller.answer.status), (host, 200))
         self.assertEqual(self.flushLoggedErrors(), [])
 
+    def test_headers_that_are_not_utf_8(self) -> None:
+        """A header with other bytes is one without a meaning; the request is answered."""
+        for path, name in (("status", b"Content-Type"), ("queues", b"Accept"), ("send", b"Upgrade")):
+            caller = self.caller()
+            caller.feed(f"GET /v1/{path} HTTP/1.1\r\n".encode() + name + b": \xfb\xff\r\n\r\n")
+            self.assertEqual(caller.answer.status, 405 if path == "send" else 200, name)
+            self.assertTrue(caller.answer.is_whole)
+
     def test_long_body(self) -> None:
         """A body over the limit is refused by its size, for any content, in any chunks."""
         answer = self.call("POST", "/v1/messages", bytes(1001), destination=ORDERS)

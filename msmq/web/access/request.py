@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, unquote_to_bytes
 from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenRequired, TooManyGuesses
 from msmq.control.protocol.refusals import http_status, invalid, refusal, wrong_content
+from msmq.control.server.http.headers import header_value, header_values
 from msmq.control.server.http.requests import BoundedContent, ControlRequest, RequestSite
 from msmq.control.server.http.responses import json_answer
 from msmq.structures.status import MQError
@@ -84,7 +85,7 @@ class WebRequest(ControlRequest):
         """What the head has on the origin of the request."""
 
         def values(name: str) -> list[str]:
-            return list(self.requestHeaders.getRawHeaders(name, []))
+            return header_values(self, name)
 
         return RequestOrigin(
             self.head_method,
@@ -128,7 +129,7 @@ class WebRequest(ControlRequest):
 
     def header(self, name: str) -> str:
         """The value of a header; empty without it."""
-        return str(self.getHeader(name) or "")
+        return header_value(self, name)
 
     def process(self) -> None:
         """Answer the complete request."""

@@ -11,6 +11,7 @@ from msmq.control.authentication.roles import Role
 from msmq.control.authentication.token_authentication import TokenAuthentication, TokenRequired
 from msmq.control.authentication.token_file import TokenHolder
 from msmq.control.protocol.refusals import role_too_low
+from msmq.control.server.http.headers import header_values
 from msmq.line_limit import LineLimit
 from msmq.moment import Moment
 from msmq.quoting import shown
@@ -161,7 +162,7 @@ class WebAccess:
 
     def _cookies(self, request: WebRequest) -> list[str]:
         name = _cookie_name(request)
-        lines = request.requestHeaders.getRawHeaders("cookie", [])
+        lines = header_values(request, "cookie")
         pairs = [part.strip().partition("=") for line in lines for part in line.split(";")]
         return [value for key, _, value in pairs if key == name]
 

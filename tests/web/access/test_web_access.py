@@ -65,6 +65,23 @@ class LocalReaderTests(WebTestCase):
             self.assertEqual(self.get("/v1/status", headers={name: value}).status, 403, name)
         self.assertEqual(self.get("/v1/status", headers={"Origin": ORIGIN}).status, 200)
 
+    def test_headers_that_are_not_utf_8(self) -> None:
+        """A header with other bytes is no value that is accepted, and each request is answered."""
+        for name, status in (
+            (b"Host", 403),
+            (b"Origin", 403),
+            (b"Sec-Fetch-Site", 403),
+            (b"Cookie", 200),
+            (b"X-CSRF-Token", 200),
+            (b"Accept", 200),
+            (b"Content-Type", 200),
+        ):
+            host = b"" if name == b"Host" else b"Host: 127.0.0.2:15801\r\n"
+            protocol, transport = self.connect()
+            protocol.dataReceived(b"GET /v1/status HTTP/1.1\r\n" + host + name + b": \xfb\xff\r\n\r\n")
+            self.clock.advance(0)
+            self.assertEqual(Answer(transport.value()).status, status, name)
+
     def test_no_login(self) -> None:
         """The page says that there is no login, and a login says so too."""
         self.assertIn(b"no login", self.get("/login").body)

@@ -12,6 +12,7 @@ from twisted.web.http import Request as HTTPRequest
 
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, WITH_RUNS, StreamRecord
 from msmq.control.protocol.refusals import ControlError, refusal
+from msmq.control.server.http.headers import header_values
 from msmq.control.server.http.responses import JSON, ResponseStream, to_json
 from msmq.direct_write import write_now
 from msmq.structures.status import Status
@@ -133,7 +134,7 @@ def wanted_protocol(request: ControlRequest) -> str | None:
 
     Among several the one with runs is chosen.
     """
-    asked = request.requestHeaders.getRawHeaders("upgrade", [])
+    asked = header_values(request, "upgrade")
     words = {word.strip().lower() for line in asked for word in line.split(",")}
     return next((protocol for protocol in (WITH_RUNS, PROTOCOL) if protocol in words), None)
 

@@ -15,6 +15,7 @@ from msmq.control.authentication.callers import Caller, caller_of
 from msmq.control.authentication.roles import Role, required_role
 from msmq.control.protocol.records import CONTENT_TYPE, json_problem
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
+from msmq.control.server.http.headers import header_value, header_values
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.responses import json_answer
@@ -172,7 +173,7 @@ class ControlRequest(Request):
 
 
 def _content_type(request: Request) -> str:
-    header = request.requestHeaders.getRawHeaders("content-type", [""])[0]
+    header = next(iter(header_values(request, "content-type")), "")
     return header.split(";")[0].strip().lower()
 
 
@@ -254,4 +255,4 @@ def refuse_rest(found: Mapping[str, object], known: str) -> None:
 
 def wants_json(request: Request) -> bool:
     """Whether the caller explicitly requests JSON."""
-    return "application/json" in str(request.getHeader("accept") or "").lower()
+    return "application/json" in header_value(request, "accept").lower()
