@@ -18,6 +18,7 @@ from pathlib import Path
 
 import atheris
 from atheris.import_hook import HookManager
+from twisted.logger import globalLogBeginner
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
@@ -28,6 +29,15 @@ GUIDES = {
     "datagrams": ("msmq.discovery", "msmq.session.ping", "msmq.structures.internal"),
     "sessions": ("msmq.session",),
     "captures": ("msmq.decoding",),
+    "queue_managers": (
+        "msmq.session",
+        "msmq.net",
+        "msmq.transfer",
+        "msmq.queues",
+        "msmq.manager.peers",
+        "msmq.broker",
+    ),
+    "control_requests": ("msmq.control",),
     "ldap_answers": ("msmq.directory.ldap.transport.decoder", "msmq.directory.ldap.transport.protocol"),
 }
 """What guides a target: modules whose names begin so; else all but those that read single numbers.
@@ -44,6 +54,8 @@ LONGEST = {
     "datagrams": 320,
     "internal_packets": 620,
     "sessions": 256,
+    "queue_managers": 160,
+    "control_requests": 320,
 }
 """Bytes of an input, else 1024; the large ones are for the tests, which need not guess them."""
 
@@ -109,6 +121,8 @@ def main() -> None:
     for data in inputs(options.target):
         (directory / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
     logging.disable()
+    # Twisted keeps the first 65,536 events for observers to come.
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
     atheris.Setup(
         [
             sys.argv[0],

@@ -57,6 +57,7 @@ from tests.decoding.bodies.vectors import vectors as bodies
 from tests.decoding.builders import pcap, pcapng, tcp
 from tests.directory.ldap.encoding import element
 from tests.fuzz.seeds_conditions import CONDITIONS, resource_attributes
+from tests.fuzz.seeds_conversations import control_requests, queue_managers
 from tests.fuzz.targets.bodies import BODY_TYPES, DECODERS
 from tests.structures.names.queue_format import QueueFormat
 from tests.structures.names.ta_address import TaAddress
@@ -426,6 +427,8 @@ _SEEDS: Final[Mapping[str, Callable[[], Iterable[bytes]]]] = {
     "sessions": _sessions,
     "captures": _captures,
     "bodies": _bodies,
+    "queue_managers": queue_managers,
+    "control_requests": control_requests,
 }
 
 
