@@ -159,6 +159,8 @@ class Server:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
+            if self.clock is not None:
+                self.clock.forget(self._process.pid)
 
     def pause(self) -> Callable[[], None]:
         """Stop the process where it is; returns what lets it go on."""
@@ -230,9 +232,12 @@ class Chaos:
                     is_routed = len(self.servers) > 2
                     self._names[f"{server.name} {queue}"] = made["format_name"] if is_routed else direct
             threads = [
-                threading.Thread(target=self._guarded, args=(work, number), daemon=True)
-                for number in range(len(self._ends))
-                for work in (self._send, self._receive)
+                threading.Thread(target=self._guarded, args=(work, number), daemon=True, name=name)
+                for number, server in enumerate(self._ends)
+                for work, name in (
+                    (self._send, f"the sender of {server.name}"),
+                    (self._receive, f"the receiver of {server.name}"),
+                )
             ]
             # They end when the servers do, which the callbacks below this one see to.
             stack.callback(self._stop.set)
@@ -241,8 +246,11 @@ class Chaos:
             self._disturb()
             self._calm_down()
             self._stop.set()
+            deadline = time.monotonic() + PATIENCE
             for thread in threads:
-                thread.join()
+                thread.join(max(0.0, deadline - time.monotonic()))
+                if thread.is_alive():
+                    self.ledger.faults.append(f"{thread.name} still waits for an answer")
             self.ledger.ended()
         with self.history.open(encoding="utf-8") as lines:
             verdict = check_history(lines)

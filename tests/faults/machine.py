@@ -111,6 +111,11 @@ class JumpingClock:
             "NO_FAKE_STAT": "1",
         }
 
+    def forget(self, pid: int) -> None:
+        """Remove the shared memory of a killed process, which another one with its number would find."""
+        for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
+            Path("/dev/shm", name).unlink(missing_ok=True)
+
     def jump(self, seconds: int) -> None:
         """Let it be wrong by so much, from the next second on."""
         fresh = self._file.with_suffix(".new")
