@@ -11,7 +11,6 @@ import attrs
 
 from msmq.persistence.changes import Change, MoveMessage, PutMessage, PutMessages, PutQueue, RemoveMessages
 from msmq.queues.counters import ReservedCounter
-from msmq.queues.leaving.deadlines import due_time
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -107,7 +106,7 @@ class Holdings:
     def insert(
         self, queue: Queue, view: UserMessageView | None, source: MessagePosition, *, keep: PacketHolder
     ) -> MessagePosition:
-        """Append a copy of a message after all others of its priority, still invisible.
+        """Append a copy of a message after all others of its priority, still invisible; it never expires.
 
         @param view: its packet, if it is in memory.
         @param source: the original, whose ArrivalTime is preserved.
@@ -116,8 +115,6 @@ class Holdings:
         position = MessagePosition(
             queue, lookup_id, view, source.size if view is None else view.size, source.arrived, kept=keep
         )
-        if view is not None:
-            position.due = due_time(queue, view)
         self.link(position)
         return position
 

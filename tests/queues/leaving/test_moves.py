@@ -257,6 +257,13 @@ class TransactionalMoveTests(MoveCase):
         self.alpha.commit(self.transaction)
         self.assertEqual(self.alpha.bodies(self.subqueue), [b"1"])
 
+    def test_received_and_moved_out(self) -> None:
+        """In a transaction not even its reader may move a message into a queue of the system."""
+        held = self.alpha.receive(self.queue)
+        move = self.alpha.model.transacting.move
+        self.refused(Status.MQ_ERROR_TRANSACTION_USAGE, move, self.transaction, held[0], self.deadletter)
+        self.assertEqual(self.transaction.operations, [])
+
     def test_target_stays(self) -> None:
         """The target is in use until the transaction has ended, and does not go although it is empty."""
         self.alpha.move_in(self.transaction, self.first(), self.subqueue)

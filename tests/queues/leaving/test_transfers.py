@@ -9,8 +9,14 @@ from msmq.queues.position import PositionState
 from msmq.queues.queue import SEQUENTIAL_MASK, Queue
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.kept_packet import packet_of
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader
-from msmq.structures.packet.user_message_rewrites import patch_authentication_level, patch_security_header
+from msmq.structures.packet.user_message_rewrites import (
+    patch_authentication_level,
+    patch_message_class,
+    patch_security_header,
+)
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from tests.queues.builders import NOW, arriving
@@ -115,6 +121,28 @@ class TransferTests(MoveCase):
         """A recoverable message whose packet has this size."""
         overhead = arriving(recoverable=True).size
         return arriving(b"x" * (size - overhead), recoverable=True, priority=priority)
+
+    def test_dead_letters_are_counted(self) -> None:
+        """Messages with a class count as dead letters in a system queue, and in no other.
+
+        Neither an application's message in another of its queues does, nor the copy in a journal.
+        """
+        reason = MessageClass.NACK_ACCESS_DENIED
+        counts = self.alpha.model.dead_letter_counts
+        journaled = self.alpha.create("journaled", journal=True)
+        message = UserMessageView(packet_of(patch_message_class(arriving(b"1"), reason)))
+        self.alpha.put(self.queue, message)
+        self.alpha.transfer(self.queue.peek(1), self.other)
+        self.alpha.transfer(self.other.peek(1), journaled)
+        self.alpha.put(journaled, arriving(b"2"))
+        for _ in range(2):
+            self.alpha.confirm(self.alpha.receive(journaled))
+        assert journaled.journal is not None
+        self.assertEqual(journaled.journal.arrived_count, 2)
+        self.assertEqual(counts, {})
+        self.alpha.put(self.queue, message, message, arriving(b"2"))
+        self.alpha.transfer(self.queue.peek(3), self.deadletter)
+        self.assertEqual(counts, {reason: 2})
 
     def test_moved(self) -> None:
         """Messages follow those of the same priority that are there, in order, and keep what they are."""

@@ -128,6 +128,24 @@ class WholeTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(queue), [b"stay", b"sent", b"last"])
         self.assertEqual(self.alpha.bodies(self.alpha.find(".\\private$\\orders;sub")), [b"move"])
 
+    def test_a_prepared_one_and_a_deleted_queue(self) -> None:
+        """What a prepared transaction has received, it has received, although the queue is being deleted.
+
+        A crash right after the commit brings back the queue, without these messages.
+        """
+        self.put(b"1", b"2", b"3")
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue, 2)
+        self.alpha.model.transacting.transactions.prepare(transaction)
+        self.alpha.store.is_slow = True
+        self.alpha.delete(self.queue, at_once=1)
+        self.alpha.commit(transaction)
+        while transaction.state is not TransactionState.COMMITTED:
+            self.alpha.store.step()
+        self.alpha = self.alpha.restart()
+        self.alpha.store.is_slow = False
+        self.assertEqual(self.alpha.bodies(self.alpha.find(".\\private$\\orders")), [b"3"])
+
     def test_operations_are_in_order(self) -> None:
         """They are kept, and take effect, in the order in which they were asked for.
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from msmq.moment import Moment
 from msmq.persistence.changes import PutState, RemoveState
+from msmq.queues.leaving.departure_kinds import Departure
+from msmq.queues.leaving.expiry import EXPIRED_AT_ONCE
 from msmq.queues.reading.seek import MessageSeekAction
 from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
-from tests.queues.builders import ORDERS, completions, delete
+from tests.queues.builders import ORDERS, arriving, bodies, completions, delete
 from tests.queues.reading.handles import HandleTestCase, failures
 
 LATE = Status.MQ_ERROR_IO_TIMEOUT
+
+
+def mortal(body: bytes, now: Moment) -> UserMessageView:
+    """A message that expires 5 seconds after it was sent."""
+    return arriving(body, time_to_be_received=5, sent_time=now.unix_seconds)
 
 
 class PauseTests(HandleTestCase):
@@ -69,6 +78,39 @@ class PauseTests(HandleTestCase):
             self.receive(seconds=None, count=9)
         self.put(b"1", b"2", b"3", b"4")
         self.assertEqual([len(bodies) for _, bodies in self.resume()], [2, 2])
+
+    def expired(self, seconds: int) -> list[bytes]:
+        """Resume when messages have expired; which of them leave, and are in nobody's hands."""
+        self.now = self.now.later(seconds)
+        effects = list(self.model.set_paused(self.queue, False, self.now))
+        self.completed = completions(effects)
+        return [
+            body for effect in effects if isinstance(effect, Departure) for body in bodies(effect.positions)
+        ]
+
+    def test_messages_expire_during_the_pause(self) -> None:
+        """Expired ones leave, wherever they are in the queue; the receivers share the others."""
+        for living in (0, 1, 2):
+            with self.subTest(living=living):
+                self.pause()
+                for _ in range(2):
+                    self.receive(seconds=None, count=9)
+                arrivals = [b"live %d" % number for number in range(living)]
+                self.put(*arrivals, *(mortal(b"%d" % number, self.now) for number in range(3)))
+                self.assertEqual(self.expired(9), [b"0", b"1", b"2"])
+                self.assertEqual([body for _, found in self.completed for body in found], arrivals)
+                self.assertEqual(self.queue.available_count, 0)
+                for tag in list(self.queue.readers):
+                    self.model.cancel(tag)
+
+    def test_very_many_messages_expire_during_the_pause(self) -> None:
+        """A receive gets the message behind them, although not in one step."""
+        self.pause()
+        self.receive(seconds=None)
+        self.put(*(mortal(b"%d" % number, self.now) for number in range(2 * EXPIRED_AT_ONCE)), b"live")
+        self.assertEqual(len(self.expired(9)), 2 * EXPIRED_AT_ONCE)
+        self.assertEqual(self.model.deadline(self.now), self.now.monotonic)
+        self.assertEqual(completions(self.model.expire(self.now)), [(self.last_tag, [b"live"])])
 
     def test_a_cursor_peeks(self) -> None:
         """A cursor peeks at one message after the other, and waits for the next one that comes."""
