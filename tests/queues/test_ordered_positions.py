@@ -41,6 +41,22 @@ def ids(positions: list[MessagePosition]) -> list[int]:
 class OrderedPositionsTests(SynchronousTestCase):
     """L{OrderedPositions}."""
 
+    def test_searches_at_every_place(self) -> None:
+        """From any place, in, before, between and behind chunks, each search finds the next ones."""
+        self.patch(ordered, "CHUNK_LENGTH", 3)
+        for count in range(12):
+            line: OrderedPositions[MessagePosition] = OrderedPositions()
+            numbers = range(2, 2 * count + 2, 2)
+            for number in numbers:
+                line.add(position(number))
+            for place in range(2 * count + 4):
+                after = [number for number in numbers if number > place]
+                before = [number for number in numbers if number < place]
+                found, earlier = line.after(place), line.before(place)
+                self.assertEqual(None if found is None else found.lookup_id, min(after, default=None))
+                self.assertEqual(None if earlier is None else earlier.lookup_id, max(before, default=None))
+                self.assertEqual(ids(list(line.since(place))), after)
+
     @given(STEPS, st.integers(1, 6), st.integers(0, 120), st.integers(0, 120))
     def test_it_is_a_sorted_list(
         self, steps: list[tuple[str, int]], length: int, place: int, mark: int

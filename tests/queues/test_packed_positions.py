@@ -12,11 +12,14 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import MessageColumns, StoredMessage
 from msmq.queues import ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
+from msmq.queues.effects import ReadCompleted
 from msmq.queues.leaving.deadlines import ExpiringMessages
 from msmq.queues.packed_positions import PackedPositions
 from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
-from tests.queues.builders import arriving
+from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.queues.reading.seek import MessageSeekAction
+from tests.queues.builders import ORDERS, arriving
 from tests.queues.simulation import Alpha
 from tests.samples import examples
 
@@ -324,3 +327,63 @@ class ArrivingTests(SynchronousTestCase):
             self.assertLessEqual(len(self.queue.positions.loaded()), self.most + 2 * CHUNK)
         self.assertEqual(seen, 40 * CHUNK)
         self.alpha.check()
+
+    def objects(self, queue: Queue | None = None) -> int:
+        """How many messages of a queue are objects."""
+        return len((self.queue if queue is None else queue).positions.loaded())
+
+    def test_bounded_objects_of_transactions(self) -> None:
+        """The same is true of messages that transactions send."""
+        for _ in range(40 * CHUNK):
+            transaction = self.alpha.begin()
+            self.alpha.send_in(transaction, self.queue, b"1")
+            self.alpha.commit(transaction)
+        self.assertLessEqual(self.objects(), self.most)
+        self.assertEqual(self.queue.message_count, 40 * CHUNK)
+
+    def test_bounded_objects_of_moves(self) -> None:
+        """The same is true of messages that are moved into a queue."""
+        self.send(40 * CHUNK)
+        other = self.alpha.create("other")
+        while positions := self.queue.peek(CHUNK):
+            self.alpha.transfer(positions, other)
+        self.assertLessEqual(self.objects(other), self.most + CHUNK)
+        self.assertEqual(other.message_count, 40 * CHUNK)
+
+    def test_bounded_objects_for_a_cursor(self) -> None:
+        """A cursor, or a reader by lookup identifier, that looks at each message leaves few objects."""
+        self.send(40 * CHUNK)
+        now = self.alpha.now
+        for is_cursor in (True, False):
+            self.alpha = self.alpha.restart()
+            self.queue = self.alpha.find(".\\private$\\orders")
+            descriptors = self.alpha.model.descriptors
+            handle = descriptors.open([ORDERS], QueueAccessType.PEEK, now=now)
+            cursor = descriptors.open_cursor(handle)
+            assert cursor is not None
+            most, place = 0, 0
+            for number in range(40 * CHUNK):
+                if not is_cursor:
+                    action = MessageSeekAction.NEXT if number else MessageSeekAction.FIRST
+                    [effect] = descriptors.read_by_lookup_identifier(
+                        handle, place, action, tag="t", now=now, peek=True
+                    )
+                elif number:
+                    [effect] = descriptors.peek_next(handle, cursor, tag="t", now=now, deadline=0)
+                else:
+                    [effect] = descriptors.peek(handle, tag="t", now=now, cursor=cursor, deadline=0)
+                assert isinstance(effect, ReadCompleted)
+                [position] = effect.positions
+                self.assertGreater(position.lookup_id, place)
+                place, most = position.lookup_id, max(most, self.objects())
+            self.assertLessEqual(most, self.most + 2 * CHUNK)
+
+    def test_messages_in_memory(self) -> None:
+        """A message whose packet memory has stays an object, with its packet."""
+        alpha = Alpha()
+        queue = alpha.create()
+        for number in range(40 * CHUNK):
+            alpha.put(queue, arriving(b"1", recoverable=number % 4 > 0))
+        self.assertEqual(self.objects(queue), 40 * CHUNK)
+        self.assertTrue(all(position.view is not None for position in queue.peek(40 * CHUNK)))
+        alpha.check()

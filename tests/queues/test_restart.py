@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
-from msmq.persistence.changes import Change, PutState
+from msmq.persistence.changes import Change, PutQueue, PutState
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.model import QueueManagerModel
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.status import MQError
 from tests.queues.builders import NOW, admit, arriving, create, model, peek, put, receive
 from tests.queues.simulation import Alpha
 
@@ -123,6 +125,48 @@ class RestartTests(SynchronousTestCase):
         self.stored(self.model.delete_queue(queue).changes)
         alpha = self.started()
         self.assertEqual((list(alpha.queues()), alpha.storage.used), ([], 0))
+
+    def test_what_the_store_has_is_known(self) -> None:
+        """Queues of any kind that the store has are not stored again, and go when they are deleted."""
+        alpha = Alpha()
+        queue = alpha.create(journal=True)
+        for is_first in (True, False):
+            model = alpha.model
+            outgoing = model.outgoing(parse_format_name("DIRECT=OS:BETA\\private$\\q"), NOW)
+            subqueue = alpha.subqueue(queue)
+            alpha.store.done.clear()
+            alpha.put(queue, b"1", b"2", b"3")
+            alpha.put(outgoing, b"4")
+            alpha.confirm(alpha.receive(queue))
+            alpha.transfer(queue.peek(1), model.system_queue(QueueSuffix.DEADLETTER))
+            alpha.move(queue.peek(1)[0], subqueue)
+            put = [each for changes in alpha.store.done for each in changes if isinstance(each, PutQueue)]
+            self.assertEqual(len(put), 4 if is_first else 0)
+            alpha = alpha.restart()
+            queue = alpha.find(str(PATH))
+        [outgoing] = alpha.model.outgoing_queues()
+        alpha.confirm(alpha.receive(outgoing, 2))
+        self.assertEqual(len(alpha.store.contents.queues), 5)
+        alpha.delete(queue)
+        alpha.delete(outgoing)
+        [left] = alpha.store.contents.queues.values()
+        self.assertEqual(left, alpha.model.system_queue(QueueSuffix.DEADLETTER).definition)
+
+    def test_one_message_that_is_not_read_yet(self) -> None:
+        """A queue with a single message is not empty after a restart, so it is not deleted as such."""
+        alpha = Alpha()
+        name = parse_format_name("DIRECT=OS:BETA\\private$\\q")
+        subqueue, outgoing = alpha.subqueue(alpha.create()), alpha.model.outgoing(name, NOW)
+        alpha.put(alpha.find(str(PATH)), b"1")
+        alpha.move(alpha.find(str(PATH)).peek(1)[0], subqueue)
+        alpha.put(outgoing, b"2")
+        alpha = alpha.restart()
+        subqueue, outgoing = alpha.find(f"{PATH};sub"), alpha.model.outgoing(name, NOW)
+        self.assertEqual(alpha.model.collection.forget_empty(subqueue), [])
+        error = self.assertRaises(MQError, alpha.delete, outgoing)
+        self.assertIn("1 messages are pending", str(error))
+        self.assertTrue(all(queue.positions for queue in (subqueue, outgoing)))
+        self.assertEqual((alpha.bodies(subqueue), alpha.bodies(outgoing)), ([b"1"], [b"2"]))
 
     def test_outgoing_messages_come_back(self) -> None:
         """Recoverable messages that wait to be sent are restored, and their queue begins inactive."""

@@ -8,7 +8,9 @@ from msmq.queues.effects import OutgoingReady
 from msmq.queues.outgoing import HISTORY_LENGTH, ConnectionHistoryEntry
 from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import parse_format_name
+from tests.builders import BETA
 from tests.queues.builders import NOW, arriving, bodies, create, model, put
+from tests.queues.simulation import Alpha
 
 BETA_ORDERS = parse_format_name("DIRECT=OS:beta\\private$\\orders")
 
@@ -30,6 +32,33 @@ class OutgoingQueueTests(SynchronousTestCase):
         self.assertEqual(self.queue.definition.label, "DIRECT=OS:beta\\private$\\orders")
         self.assertEqual(self.model.format_name(self.queue), BETA_ORDERS)
         self.assertEqual(len(self.queue.history), 0)
+
+    def test_locked(self) -> None:
+        """With hardened security queues are locked, except over HTTP; a restart does not change that."""
+        for is_hardened, locked in ((True, OutgoingState.LOCKED), (False, OutgoingState.INACTIVE)):
+            alpha = Alpha(is_hardened=is_hardened)
+            states = {
+                "DIRECT=OS:beta\\private$\\orders": locked,
+                "DIRECT=TCP:127.0.0.3\\private$\\orders": locked,
+                f"PRIVATE={BETA}\\10": locked,
+                f"PUBLIC={BETA}": locked,
+                "DIRECT=HTTP://beta/msmq/private$/orders": OutgoingState.INACTIVE,
+                "DIRECT=HTTPS://beta/msmq/private$/orders": OutgoingState.INACTIVE,
+            }
+            for text, state in states.items():
+                queue = alpha.model.outgoing(parse_format_name(text), NOW)
+                self.assertIs(queue.state, state)
+                alpha.put(queue, b"1")
+            restored = alpha.restart().model.outgoing_queues()
+            self.assertEqual([each.state for each in restored], list(states.values()))
+
+    def test_a_name_that_is_not_strict(self) -> None:
+        """A queue whose name holds a space, as administrators may give it, is there after a restart."""
+        alpha = Alpha()
+        name = parse_format_name("DIRECT=OS:beta\\private$\\late orders", lenient=True)
+        alpha.put(alpha.model.outgoing(name, NOW), b"1")
+        [queue] = alpha.restart().model.outgoing_queues()
+        self.assertEqual((queue.destination, queue.message_count), (name, 1))
 
     def test_one_queue_for_each_name(self) -> None:
         """The same name, in any case, has the same queue; another name of the same queue has its own."""

@@ -241,6 +241,17 @@ class SendTests(TransactionCase):
         self.assertTrue(outgoing.is_active)
         self.assertEqual(self.alpha.stored(outgoing), [b"1"])
 
+    def test_to_another_queue_manager_in_the_order_of_the_commits(self) -> None:
+        """Messages are sent in the order in which their transactions are committed, not that of the sends."""
+        outgoing = self.alpha.model.outgoing(parse_format_name("DIRECT=OS:beta\\q"), self.alpha.now)
+        first, second = self.alpha.begin(), self.alpha.begin()
+        for transaction, number in ((first, b"1"), (second, b"2"), (first, b"3"), (second, b"4")):
+            self.alpha.send_in(transaction, outgoing, number)
+        self.alpha.commit(second)
+        self.alpha.commit(first)
+        expected = [b"2", b"4", b"1", b"3"]
+        self.assertEqual((self.alpha.bodies(outgoing), self.alpha.stored(outgoing)), (expected, expected))
+
 
 class ReceiveTests(TransactionCase):
     """[MS-MQDMPR] 3.1.7.1.10 with iTransaction."""

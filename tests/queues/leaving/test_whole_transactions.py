@@ -10,6 +10,7 @@ from msmq.persistence.changes import (
     MoveMessage,
     PutAborts,
     PutMessage,
+    PutMessages,
     RemoveMessages,
 )
 from msmq.queues.leaving.transaction import TransactionState
@@ -128,6 +129,19 @@ class WholeTests(TransactionCase):
         self.assertEqual(self.alpha.bodies(queue), [b"stay", b"sent", b"last"])
         self.assertEqual(self.alpha.bodies(self.alpha.find(".\\private$\\orders;sub")), [b"move"])
 
+    def test_sent_messages_are_answered(self) -> None:
+        """The store keeps of no transactional message that an event alone follows its removal.
+
+        A sender may learn of its failure, and it may become a dead letter.
+        """
+        transaction = self.alpha.begin()
+        self.alpha.send_in(transaction, self.queue, b"1", b"2", b"3")
+        self.alpha.send_in(transaction, self.alpha.create("other", transactional=True), b"4")
+        self.alpha.commit(transaction)
+        puts = [each for each in self.changes() if isinstance(each, PutMessage | PutMessages)]
+        self.assertEqual([type(each) for each in puts], [PutMessages, PutMessage])
+        self.assertEqual([each.event_only for each in puts], [False, False])
+
     def test_a_prepared_one_and_a_deleted_queue(self) -> None:
         """What a prepared transaction has received, it has received, although the queue is being deleted.
 
@@ -228,6 +242,24 @@ class AbortCountTests(TransactionCase):
         self.alpha = self.alpha.restart()
         poison = self.alpha.find(".\\private$\\orders;poison")
         self.assertEqual([(each.aborts, each.moves) for each in poison.peek(9)], [(3, 1)])
+
+    def test_deleted_on_the_way_to_the_subqueue(self) -> None:
+        """If its queue is deleted while the move is stored, the message leaves with it, with one event."""
+        for fails in (0, 1):
+            self.alpha = Alpha(poison_after=1)
+            self.queue = self.alpha.create(transactional=True)
+            self.put(b"bad")
+            transaction = self.alpha.begin()
+            self.alpha.receive_in(transaction, self.queue)
+            self.alpha.store.is_slow = True
+            self.alpha.abort(transaction)
+            self.alpha.delete(self.queue)
+            self.alpha.store.fails = fails
+            self.alpha.store.drain()
+            self.alpha.try_again()
+            self.alpha.store.drain()
+            self.assertEqual([event for event, _ in self.alpha.events], ["deleted"])
+            self.alpha.check_store()
 
     def test_not_moved_to_the_subqueue_twice(self) -> None:
         """A message in a subqueue stays there, after any number of aborts."""

@@ -210,6 +210,22 @@ class WaitingReaderTests(SynchronousTestCase):
         self.wait("last", seconds=1)
         self.assertEqual(self.model.deadline(NOW), NOW.later(1).monotonic)
 
+    def test_short_waits_beside_long_ones(self) -> None:
+        """Reads that still wait end in the order of their deadlines, however many others were cancelled."""
+        for seconds in (1, 50, 2, 40, 3, 30):
+            self.wait(f"{seconds} s", seconds=seconds)
+        self.model.cancel("1 s")
+        for number in range(100):
+            self.wait(str(number), seconds=60)
+            self.model.cancel(str(number))
+        for seconds in (2, 3, 30, 40, 50):
+            now = NOW.later(seconds)
+            self.assertEqual(self.model.deadline(now), now.monotonic)
+            self.assertEqual(
+                self.failed(self.model.expire(now)), [(f"{seconds} s", Status.MQ_ERROR_IO_TIMEOUT)]
+            )
+        self.assertIsNone(self.model.deadline(NOW))
+
     def test_a_thousand_readers(self) -> None:
         """They are served in the order in which they came, and time out in the order of their deadlines."""
         tags = [f"{number}" for number in range(1000)]
