@@ -387,3 +387,24 @@ class ArrivingTests(SynchronousTestCase):
         self.assertEqual(self.objects(queue), 40 * CHUNK)
         self.assertTrue(all(position.view is not None for position in queue.peek(40 * CHUNK)))
         alpha.check()
+
+    def test_deleted_queue(self) -> None:
+        """All messages of a deleted queue and its subqueue leave, each with an event, and are due no more."""
+        count = 10 * CHUNK
+        self.send(2 * count, seconds=3600)
+        subqueue = self.alpha.subqueue(self.queue)
+        for _ in range(10):
+            self.alpha.transfer(self.queue.peek(CHUNK), subqueue)
+        for queue in (self.queue, subqueue):
+            self.assertEqual(queue.message_count, count)
+            self.assertLess(self.objects(queue), count)
+        self.assertIsNotNone(self.alpha.model.deadline(self.alpha.now))
+        deletion = self.alpha.delete(self.queue, at_once=3 * CHUNK)
+        self.assertEqual(len(deletion.positions), 0)
+        for path in ("private$\\orders", "private$\\orders;sub"):
+            self.assertEqual(self.alpha.events.count(("deleted", path)), count)
+        self.assertEqual(len(self.alpha.events), 2 * count)
+        self.assertIsNone(self.alpha.model.deadline(self.alpha.now))
+        self.assertFalse(any(self.alpha.store.contents.messages.values()))
+        self.alpha.check()
+        self.alpha.check_store()

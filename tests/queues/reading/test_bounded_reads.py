@@ -61,6 +61,17 @@ class BoundedReadTests(HandleTestCase):
         self.assertEqual(sorted(len(each) for _, each in given), [2, 2])
         self.assertEqual(len(self.found(peek=True, count=10)), 2)
 
+    def test_a_full_receive_has_no_share(self) -> None:
+        """A waiting receive whose size is used up by one message leaves the rest of a burst to others."""
+        self.found(peek=False, count=10)
+        sizes = {"full": self.size, "open": None, "also full": 1}
+        for tag, size in sizes.items():
+            self.descriptors.receive(self.handle, tag=tag, now=self.now, count=10, size=size, deadline=None)
+        given = dict(self.put(*[b"%d" % number for number in range(7)]))
+        self.assertEqual(
+            {tag: len(each) for tag, each in given.items()}, {"full": 1, "open": 5, "also full": 1}
+        )
+
     def test_peek_goes_on(self) -> None:
         """A peek begins behind a LookupIdentifier, also one whose message was received meanwhile."""
         second = self.find(b"2").lookup_id

@@ -210,6 +210,15 @@ class WaitingReaderTests(SynchronousTestCase):
         self.wait("last", seconds=1)
         self.assertEqual(self.model.deadline(NOW), NOW.later(1).monotonic)
 
+    def test_a_peek_has_no_share(self) -> None:
+        """A waiting peek sees each message once, and the receivers after it share all of them."""
+        self.wait("peek", is_peek=True, count=9)
+        self.wait("a", count=9)
+        self.wait("b", count=9)
+        given = dict(self.put(b"1", b"2", b"3", b"4", b"5"))
+        self.assertEqual(given["peek"], [b"1", b"2", b"3", b"4", b"5"])
+        self.assertEqual((given["a"], given["b"]), ([b"1", b"3", b"4"], [b"2", b"5"]))
+
     def test_short_waits_beside_long_ones(self) -> None:
         """Reads that still wait end in the order of their deadlines, however many others were cancelled."""
         for seconds in (1, 50, 2, 40, 3, 30):
