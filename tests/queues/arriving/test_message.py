@@ -114,7 +114,9 @@ class RangeTests(SynchronousTestCase):
 
     def test_correlation_identifier(self) -> None:
         """A correlation identifier is 20 bytes."""
-        self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE, correlation_id=bytes(19))
+        self.assertEqual(Message(correlation_id=bytes(20)).correlation_id, bytes(20))
+        for size in (0, 19, 21):
+            self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE, correlation_id=bytes(size))
 
     def test_class(self) -> None:
         """A class uses the bits 0xE1FF."""
@@ -129,7 +131,9 @@ class RangeTests(SynchronousTestCase):
     def test_privacy(self) -> None:
         """MQMQ-2.2.19.3-24: RC2 and RC4 go with the levels 1 and 3, AES with 5, and nothing else goes."""
         self.assertEqual(Message().privacy_level, PrivacyLevel.NONE)
+        self.assertEqual((Message().encryption_algorithm, Message().hash_algorithm), (0x6610, 0x800E))
         for level in (1, 3, 5):
+            Message(privacy_level=PrivacyLevel(level), encryption_algorithm=0x6610)
             self.assertEqual(Message(privacy_level=PrivacyLevel(level)).privacy_level, level)
             for algorithm in (0x6602, 0x6801, 0x660E, 0x660F):
                 values: dict[str, Any] = {
@@ -141,6 +145,8 @@ class RangeTests(SynchronousTestCase):
                 else:
                     detail = self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, **values)
                     self.assertIn(f"0x{algorithm:04X}", detail)
+                    suitable = "AES" if level == 5 else "RC2 and RC4"
+                    self.assertTrue(detail.endswith(f"level {level}, which is for {suitable}"), detail)
         for level in (2, 4, 6, -1):
             self.refused(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, privacy_level=level)
         self.refused(

@@ -125,6 +125,17 @@ class PrepareTests(TransactionCase):
             end(transaction)
             self.assertEqual(self.alpha.bodies(self.queue), expected)
 
+    def test_a_source_that_is_gone(self) -> None:
+        """One that has received from a queue that was deleted is not prepared: its commit would fail."""
+        self.put(b"1")
+        transaction = self.alpha.begin()
+        self.alpha.receive_in(transaction, self.queue)
+        self.alpha.delete(self.queue)
+        prepare = self.alpha.model.transacting.transactions.prepare
+        self.refused(Status.MQ_ERROR_QUEUE_DELETED, prepare, transaction)
+        self.assertEqual(transaction.state, TransactionState.ACTIVE)
+        self.alpha.abort(transaction)
+
     def test_a_commit_that_is_not_stored(self) -> None:
         """A failed commit leaves each transaction in its previous state, prepared or not."""
         for is_prepared, state in ((True, TransactionState.PREPARED), (False, TransactionState.ACTIVE)):
