@@ -231,6 +231,17 @@ class PackedPositionTests(SynchronousTestCase):
         self.assertEqual([each.state is PositionState.PACKED for each in positions].count(True), 5)
         self.assertEqual((queue.message_count, len(queue.positions.loaded())), (10, 5))
 
+    def test_identifiers_that_no_message_has(self) -> None:
+        """Of a lookup identifier beyond those of all priorities, or without a message, nothing is found."""
+        queue, _ = restored(messages())
+        there = [level << 56 | number for level in LEVELS for number in (1, 2, COUNT // 2, COUNT)]
+        strange = [-1, 0, 1, 2 << 56 | 1, 5 << 56 | 1, *(high << 56 | 1 for high in (8, 9, 15, 16, 255, 256))]
+        for number in (*strange, *there):
+            self.assertEqual(number in queue.positions, number in there)
+        self.assertTrue(queue.positions.packed)
+        for number in (*strange, *there):
+            self.assertEqual(queue.positions.get(number) is not None, number in there)
+
     def test_look_up(self) -> None:
         """The messages of a queue are looked up as in a dictionary, packed or not."""
         queue, _ = restored(messages())

@@ -142,6 +142,19 @@ class WholeTests(TransactionCase):
         self.assertEqual([type(each) for each in puts], [PutMessages, PutMessage])
         self.assertEqual([each.event_only for each in puts], [False, False])
 
+    def test_a_move_out_of_a_deleted_queue(self) -> None:
+        """A message that has left with its queue leaves once, and not again before the commit of its move."""
+        source = self.alpha.subqueue(self.queue, "source")
+        self.put(b"1")
+        self.alpha.move(self.queue.peek(1)[0], source)
+        transaction = self.alpha.begin()
+        self.alpha.move_in(transaction, source.peek(1)[0], self.queue)
+        self.alpha.delete(source)
+        self.assertEqual(self.alpha.model.transacting.unmoved(transaction), [])
+        self.alpha.commit(transaction)
+        self.assertEqual(self.alpha.events, [("deleted", "private$\\orders;source")])
+        self.assertEqual(self.alpha.bodies(self.queue), [])
+
     def test_a_prepared_one_and_a_deleted_queue(self) -> None:
         """What a prepared transaction has received, it has received, although the queue is being deleted.
 

@@ -112,6 +112,19 @@ class PauseTests(HandleTestCase):
         self.assertEqual(self.model.deadline(self.now), self.now.monotonic)
         self.assertEqual(completions(self.model.expire(self.now)), [(self.last_tag, [b"live"])])
 
+    def test_a_pause_while_very_many_messages_leave(self) -> None:
+        """A receive that was to look further does not, so that it does nothing until the queue resumes."""
+        for is_cursor in (True, False):
+            self.put(*(mortal(b"%d" % number, self.now) for number in range(2 * EXPIRED_AT_ONCE)), b"live")
+            self.now = self.now.later(9)
+            self.assertIsNone(self.receive(self.cursor() if is_cursor else None, seconds=None))
+            self.assertEqual(self.model.readers.deadline(self.now), self.now.monotonic)
+            self.pause()
+            self.assertEqual(completions(self.model.expire(self.now)), [])
+            self.assertIsNone(self.model.readers.deadline(self.now))
+            given = [*self.resume(), *completions(self.model.expire(self.now))]
+            self.assertEqual(given, [(self.last_tag, [b"live"])])
+
     def test_a_cursor_peeks(self) -> None:
         """A cursor peeks at one message after the other, and waits for the next one that comes."""
         self.put(b"1", b"2")
