@@ -83,6 +83,19 @@ class OpenTests(DescriptorTestCase):
             for access in (RECEIVE, SEND):
                 self.assertIs(self.open(access, name=name).queue, self.queue)
 
+    def test_why_a_name_cannot_be_opened(self) -> None:
+        """The refusal says whether the name does not fit the access, or nothing can be sent to it."""
+        wrong = "can be opened for sending only"
+        for name, access, why in (
+            ("MULTICAST=234.1.1.1:8001", RECEIVE, wrong),
+            ("MULTICAST=234.1.1.1:8001", SEND, "multicast is not supported"),
+            ("DIRECT=HTTP://beta/msmq/private$/q", RECEIVE, wrong),
+            ("DIRECT=HTTP://beta/msmq/private$/q", SEND, "the HTTP transport is not supported"),
+        ):
+            error = self.assertRaises(MQError, self.open, access, name=name)
+            self.assertEqual(error.status, Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+            self.assertIn(why, str(error))
+
     def test_active(self) -> None:
         """MQDMPR-3.1.1.2-18 MQDMPR-3.1.7.1.6-05: a queue is active while it has an open handle."""
         first, second = self.open(), self.open(SEND)
