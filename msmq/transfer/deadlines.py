@@ -79,8 +79,7 @@ class Deadlines(Generic[Item]):
             heapq.heapify(self._heap)
             self._queued = dict(self._of)
             self._count = len(self._heap)
-            if self._queued.get(item) == when:
-                return
+            return
         self._count += 1
         self._queued[item] = when
         heapq.heappush(self._heap, (when, self._count, item))

@@ -16,7 +16,6 @@ from msmq.queues.arriving.message import Acknowledge
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.awaiting_acknowledgements import (
-    AFTER_START,
     ANSWERS,
     MESSAGES,
     MOST_ANSWERS,
@@ -203,7 +202,9 @@ class MeetingTests(SynchronousTestCase):
         table.hand_over(message(1))
         table.say(answer(1), answer(2))
         self.assertEqual(table.ends, [(1, Disposal.JOURNAL, ARRIVED)])
+        self.assertTrue(table.core.has_early)
         table.hand_over(message(2))
+        self.assertFalse(table.core.has_early)
         self.assertEqual(table.ends[1:], [(2, Disposal.JOURNAL, ARRIVED)])
         table.verify_empty(self)
 
@@ -312,8 +313,13 @@ class BoundTests(SynchronousTestCase):
         table.verify_empty(self)
 
     def test_the_limit(self) -> None:
-        """Beyond it the oldest end."""
+        """Beyond it the oldest end, one for each one more."""
         table = ProofTable(limit=2)
+        for number, ended in ((1, []), (2, []), (3, [1]), (4, [1, 2])):
+            table.hand_over(message(number))
+            self.assertEqual([each for each, _, _ in table.ends], ended)
+        table.say(answer(3), answer(4))
+        table.ends.clear()
         table.hand_over(message(1, KEEPS_DEAD_LETTER))
         table.hand_over(message(2), message(3), message(4))
         timeout = MessageClass.NACK_REACH_QUEUE_TIMEOUT
@@ -357,6 +363,13 @@ class WaitTests(SynchronousTestCase):
         self.assertEqual(len(table.core.expire(NOW + 99, 1)), 1)
         self.assertEqual((table.core.due, len(table.core)), (None, 0))
 
+    def test_portions(self) -> None:
+        """A call ends as many waits as it may, from several seconds."""
+        table = ProofTable()
+        table.hand_over(*(message(number, due=NOW + number // 3) for number in range(3, 20)))
+        counts = [len(table.core.expire(NOW + 99, most)) for most in (4, 5, 0, 7, 7)]
+        self.assertEqual(counts, [4, 5, 0, 7, 1])
+
     def test_what_is_known_by_then(self) -> None:
         """The class says whether the arrival was acknowledged by a trusted peer."""
         table = ProofTable()
@@ -367,12 +380,12 @@ class WaitTests(SynchronousTestCase):
         self.assertEqual(ends, {1: arrived, 2: unknown})
 
     def test_after_a_start(self) -> None:
-        """Acknowledgements in transit arrive before waits end that have expired."""
+        """Acknowledgements in transit arrive before waits end that have expired: within ten minutes."""
         table = ProofTable()
         table.hand_over(message(1))
         table.restart(NOW + 100)
-        self.assertEqual((table.core.due, table.core.expire(NOW + 200, 10)), (NOW + 100 + AFTER_START, []))
-        self.assertEqual(len(table.core.expire(NOW + 100 + AFTER_START, 10)), 1)
+        self.assertEqual((table.core.due, table.core.expire(NOW + 699, 10)), (NOW + 700, []))
+        self.assertEqual(len(table.core.expire(NOW + 700, 10)), 1)
 
 
 class StoredTests(SynchronousTestCase):
@@ -426,8 +439,9 @@ class StoredTests(SynchronousTestCase):
         self.assertEqual(len(table.ends), 2)
 
     def test_names_are_not_used_twice(self) -> None:
-        """Values added after a start continue the existing numbers."""
+        """Values added after a start continue the existing numbers; the first are 1."""
         table = ProofTable()
+        table.restart()
         table.hand_over(message(1))
         table.say(answer(9))
         table.restart()

@@ -262,8 +262,10 @@ class RestartTests(SynchronousTestCase):
         table.add(transfer(1))
         table.restart()
         table.add(transfer(2))
+        table.add(transfer(3))
         table.restart()
-        self.assertEqual(len(table.core), 2)
+        self.assertEqual(len(table.core), 3)
+        self.assertEqual([*table.state], [f"{PREFIX}{number}" for number in (1, 2, 3)])
 
     def test_damage_stops_the_start(self) -> None:
         """A page that is cut short, longer, or of another version is named."""

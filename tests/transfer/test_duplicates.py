@@ -185,6 +185,51 @@ class DuplicateTests(SynchronousTestCase):
         self.assertRaises(LocalProtocolError, core.failed)
 
 
+class RunTests(SynchronousTestCase):
+    """Messages that arrived together: each is judged as it would be alone."""
+
+    def test_a_message_twice(self) -> None:
+        """Within one run the second is a duplicate, and the others are known as new ones."""
+        history = History()
+        self.assertEqual(history.take(*run([1, 2, 1, 3])), [False, False, True, False])
+        self.assertEqual(history.take(*run([2, 3, 4])), [True, True, False])
+
+    def test_messages_that_are_known_in_any_way(self) -> None:
+        """Accepted in a run or alone, being stored, and stored."""
+        history = History()
+        history.take(*run([1, 2]))
+        history.core.classify(run([3, 4]), START)
+        history.core.take_changes(START)
+        history.core.classify(run([5, 6]), START)
+        for known in range(1, 7):
+            self.assertEqual(history.core.classify(run([known, 10 * known]), START), [True, False])
+
+    def test_every_message_as_what_it_is(self) -> None:
+        """A message of another kind, sender or queue among them has no other one dropped."""
+        several = for_several_queues(user_packet(recoverable=True, message_id=2))
+        for packet, is_known in (
+            (recoverable(2, GAMMA).packet, True),
+            (user_packet(message_id=2), False),
+            (transactional_packet(message_id=2), False),
+            (several, True),
+        ):
+            for packets in ((recoverable(1).packet, packet), (packet, recoverable(1).packet), (packet,) * 2):
+                history = History()
+                views = views_of(packets)
+                expected = [False, is_known and packets[0] is packets[1]]
+                self.assertEqual(history.take(*views), expected)
+                self.assertEqual(history.take(*views), [view.packet != packet or is_known for view in views])
+                self.assertEqual(history.take(*run([2, 3])), [False, False])
+
+    def test_runs_are_taken_back(self) -> None:
+        """They may come again, all of them or some."""
+        history = History()
+        views = run([1, 2, 3])
+        history.core.classify(views, START)
+        history.core.take_back(views[1:])
+        self.assertEqual(history.take(*views), [True, False, False])
+
+
 class RoomTests(SynchronousTestCase):
     def test_ten_thousand_are_known(self) -> None:
         """MQQB-3.1.1.3-07: with one more the first is forgotten, and is accepted again."""
@@ -287,6 +332,16 @@ class RestartTests(SynchronousTestCase):
         history.restart()
         history.take(recoverable(2))
         self.assertEqual(set(history.state), {f"{PREFIX}1", f"{PREFIX}2"})
+
+    def test_a_page_of_known_messages(self) -> None:
+        """It is removed with the first commit after the start, and the one that has them stays."""
+        history = History()
+        history.take(recoverable(1))
+        history.state[f"{PREFIX}2"] = history.state[f"{PREFIX}1"]
+        history.restart()
+        self.assertTrue(history.core.has_expired_rows)
+        self.assertEqual(history.take(recoverable(1)), [True])
+        self.assertEqual([*history.state], [f"{PREFIX}1"])
 
     def test_expired_messages_are_removed_even_if_a_commit_fails(self) -> None:
         """Its removal is repeated with the next commit."""

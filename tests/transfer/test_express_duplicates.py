@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.moment import Moment
 from msmq.settings import SessionSettings
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -157,6 +158,15 @@ class ExpressDuplicatesTests(SynchronousTestCase):
         self.assertEqual(self.classify(express(1)), [True])
         self.now = self.now.later(100)
         self.assertEqual(self.classify(express(2), express(1)), [False, True])
+
+    def test_the_first_generation(self) -> None:
+        """It ends with the first lifetime of the clock, if that begins with 0."""
+        self.now = Moment(0.0, START.wall)
+        self.classify(express(1))
+        for seconds, known in ((99.5, 1), (0.5, 1), (99.5, 1), (0.5, 0)):
+            self.now = self.now.later(seconds)
+            self.classify(express(1, recoverable=True))
+            self.assertEqual(len(self.core), known, self.now)
 
     def test_taken_back_from_an_older_generation(self) -> None:
         """It is accepted again as well."""

@@ -105,14 +105,23 @@ class SharesTests(SynchronousTestCase):
         self.assertTrue(info.sequence_number)
 
     def test_a_stream_by_another_route(self) -> None:
-        """It is counted for its latest source."""
+        """It is counted for its latest source, once, and for that alone, also after a restart."""
         self.fill()
-        for number in range(1, 4):
-            again = message(2, source=UUID(int=number))
-            self.assertEqual(self.receiver.classify(again, address="TCP:10.0.0.10"), [ACCEPTED])
-        self.store()
-        self.assertEqual([self.receiver.streams.held_by(f"TCP:10.0.0.{host}") for host in (9, 10)], [2, 3])
+        for place in (2, 3):
+            for number in range(1, 4):
+                again = message(place, source=UUID(int=number))
+                self.assertEqual(self.receiver.classify(again, address="TCP:10.0.0.10"), [ACCEPTED])
+            self.store()
+            self.assertEqual(self.held(), [2, 3])
         self.assertEqual(self.fill(), 1)
+        self.receiver = self.receiver.restart()
+        self.assertEqual(self.held(), [3, 3])
+        self.receiver.classify(message(4, source=UUID(int=1)))
+        self.assertEqual(self.held(), [4, 2])
+
+    def held(self) -> list[int]:
+        """How many streams each of two hosts has."""
+        return [self.receiver.streams.held_by(f"TCP:10.0.0.{host}") for host in (9, 10)]
 
     def test_idle_ones_make_room(self) -> None:
         """Those of the host that has most too."""

@@ -71,6 +71,20 @@ class OrderAckTests(SynchronousTestCase):
         self.assertEqual([number for number, _ in sender.sent()], [2, 3])
         self.assertEqual(list(sender.stream.kept(sender.queue, sender.now).delivered), sender.queue)
 
+    def test_unverified_acknowledgement_of_the_next_sequence(self) -> None:
+        """Messages of the one before, which expired in flight, release none that is not stored there."""
+        sender = Sender()
+        sender.put(3)
+        sender = sender.restart()
+        sender.put()
+        sender = sender.restart()
+        sender.send(3)
+        sender.expire(*sender.queue[:3])
+        (position,) = sender.queue
+        self.assertEqual(sender.sent(), [(1, 0)])
+        self.assertFalse(sender.stream.order_acknowledged(1, sender.now, is_verified=False))
+        self.assertEqual(list(sender.stream.kept([position], sender.now).delivered), [position])
+
     def test_an_older_acknowledgement_is_ignored(self) -> None:
         """MQQB-3.1.5.6-05: 5 and then 3 leaves LastAck at 5."""
         sender = Sender()
@@ -217,6 +231,18 @@ class InfoTests(SynchronousTestCase):
         self.assertEqual((info.eod_last_ack_time, info.eod_last_ack_count), (START.unix_seconds + 1, 1))
         self.assertEqual((info.eod_last_ack, info.eod_no_ack_count), (SequenceInfo(FIRST, 1, 0), 1))
         self.assertEqual((info.eod_resend_time, info.eod_resend_interval), (START.unix_seconds + 31, 30))
+
+    def test_a_lost_session(self) -> None:
+        """Nothing is to be sent again at a time, and the first wait is the next one again."""
+        sender = Sender()
+        sender.put()
+        sender.send()
+        sender.advance(30)
+        self.assertEqual(sender.stream.info().eod_resend_count, 1)
+        sender.stream.disconnected()
+        info = sender.stream.info()
+        self.assertEqual((info.eod_resend_count, info.eod_resend_time), (0, 0))
+        self.assertEqual((info.eod_resend_interval, sender.streams.deadline), (30, None))
 
     def test_the_next_position(self) -> None:
         """The number after the assigned ones, or the first of the next sequence."""

@@ -16,6 +16,7 @@ from msmq.transfer.receivers import (
     ANYWHERE,
     MOST_DESTINATIONS,
     MOST_RECEIVERS,
+    MOST_SEQUENCES,
     Receiver,
     Receivers,
     is_introduction_due,
@@ -98,6 +99,29 @@ class ReceiversTests(SynchronousTestCase):
         self.assertEqual(again.load({name: value}, {7}), [])
         self.assertTrue(again.may_acknowledge(7, None, Receiver(BETA, "10.0.0.1")))
         self.assertEqual(Receivers(Redirects(), trusts=False).load({name: value}, ()), [(name, None)])
+
+    def test_a_sequence_of_an_earlier_process(self) -> None:
+        """Its receivers are not stored again, and are removed when none of its messages waits."""
+        receivers = Receivers(Redirects(), trusts=False)
+        receivers.sent(7, Receiver(BETA, "10.0.0.1"))
+        [(name, value)] = receivers.arrived([7], {7})
+        assert value is not None
+        again = Receivers(Redirects(), trusts=False)
+        again.load({name: value}, {7})
+        self.assertEqual(again.arrived([7], {7}), [])
+        again.sent(8, Receiver(BETA, "10.0.0.1"))
+        self.assertEqual(again.arrived([8], {8})[1:], [(name, None)])
+
+    def test_sequences_have_an_end(self) -> None:
+        """As many as the limit are known; one more has the one forgotten to which nothing was sent since."""
+        receivers = Receivers(Redirects(), trusts=False)
+        there = Receiver(BETA, "10.0.0.1")
+        for sequence in (*range(MOST_SEQUENCES), 0):
+            receivers.sent(sequence, there)
+        self.assertTrue(all(receivers.is_recorded(sequence) for sequence in range(MOST_SEQUENCES)))
+        receivers.sent(MOST_SEQUENCES, there)
+        known = [receivers.is_recorded(sequence) for sequence in (0, 1, 2, MOST_SEQUENCES)]
+        self.assertEqual(known, [True, False, True, True])
 
     def test_many_sequences_that_are_not_waited_for_any_more(self) -> None:
         """They are removed in slices, while others come, and those with waiting messages stay."""

@@ -132,6 +132,15 @@ class IdentifierTests(SynchronousTestCase):
         error = self.assertRaises(LocalProtocolError, identifiers.take)
         self.assertIn("TxSequenceID.TimeStamp: 4294967296 does not fit", str(error))
 
+    def test_a_clock_that_stood_still(self) -> None:
+        """A start in the second of the one before, or earlier, has the next time stamp."""
+        for ahead, expected in ((-1, 0), (0, 1), (5, 6)):
+            change = SequenceIdentifiers(START.unix_seconds + ahead).reservation()
+            assert change is not None
+            identifiers = SequenceIdentifiers.resume({change[0]: change[1] or b""}, START)
+            self.assertEqual(identifiers.timestamp, START.unix_seconds + expected)
+            self.assertEqual(identifiers.next, identifiers.timestamp << 32 | 1)
+
     def test_stored_once(self) -> None:
         """The time stamp is stored until that has succeeded; a change that is out of date does not count."""
         identifiers = SequenceIdentifiers(5, ordinal=0xFFFFFFFF)

@@ -68,6 +68,17 @@ class RecordTests(SynchronousTestCase):
         self.assertEqual((one.step, one.sequence, one.message_class), (DeliveryStep.SETTLED, 1 << 63, 0x4000))
         self.assertEqual(list(read_records("", data, OWN, 73)), [])
         self.assertEqual(list(read_records("", data, BETA.bytes_le, 72)), [])
+        [plain] = read_records("", data, OWN, 7)
+        self.assertEqual((plain.sequence, plain.message_class), (0, 0))
+        self.assertEqual(plain.runs, (MessageRun(7, 1, 7, 0, 1_700_000_000.75),))
+
+    def test_unknown_values(self) -> None:
+        """A number, a time or a class that is not known is 0 after reading too."""
+        where = DeliveryTarget(bytes(16), "", 0.0, "orders")
+        record = DeliveryRecord(DeliveryStep.ORDERED, 2.0, where, OWN, (MessageRun(7, 1),))
+        self.assertEqual(list(read_records("", write_block([record]), OWN, 7)), [record])
+        self.assertEqual((record.sequence, record.message_class), (0, 0))
+        self.assertEqual(attrs.astuple(record.runs[0]), (7, 1, 0, 0, 0.0))
 
     def test_cut_short(self) -> None:
         """A block that ends anywhere within its index is damaged, and so is one of another version."""
@@ -167,8 +178,10 @@ class RunTests(SynchronousTestCase):
         builder = RunBuilder()
         for numbers in ((1, 5, 0, 2.0), (2, 6, 0, 2.0), (3, 7, 0, 3.0), (5, 8, 0, 3.0), (6, 10, 0, 3.0)):
             builder.add(*numbers)
+        expected = builder.finish()[:]
+        self.assertEqual(builder.finish(), expected, "nothing was added")
         self.assertEqual(
-            builder.finish(),
+            expected,
             [
                 MessageRun(1, 2, 5, 0, 2.0),
                 MessageRun(3, 1, 7, 0, 3.0),
@@ -248,6 +261,13 @@ class FlightTests(SynchronousTestCase):
                 builder.add(message_id, number, 0, alone.time(number))
             self.assertEqual(together.arrive_together(sent, ids), builder.finish())
             self.assertEqual(len(together), 0)
+
+    def test_messages_that_did_not_depart(self) -> None:
+        """They have no number, and are one run if their identifiers follow each other; others are another."""
+        flight = Flight()
+        flight.depart("a", 0.0)
+        runs = flight.arrive_together("xyaz", [1, 2, 3, 4])
+        self.assertEqual(runs, [MessageRun(1, 2), MessageRun(3, 1, 1), MessageRun(4, 1)])
 
     def test_times_are_forgotten(self) -> None:
         """The stored times are bounded by the messages in transit."""
@@ -382,6 +402,19 @@ class TableTests(SynchronousTestCase):
         self.assertLess(len(self.stored.values), MERGED[0] + MERGED[1] + 2)
         self.assertEqual(self.table.messages, 2000)
 
+    def test_small_pages_are_merged_after_a_restart(self) -> None:
+        """As many as without it make a larger one, which stays as it is."""
+        count = MERGED[0] * MERGED[1]
+        for start in range(1, count + 1, MERGED[0]):
+            self.fill(MERGED[0], start)
+            self.table = self.again()
+        self.assertEqual(len(self.stored.values), 1)
+        for start in range(count + 1, 2 * count + 1, MERGED[0]):
+            self.fill(MERGED[0], start)
+            self.table = self.again()
+        self.assertEqual(len(self.stored.values), 2)
+        self.assertEqual(self.table.messages, 2 * count)
+
     def test_bounded(self) -> None:
         """Beyond the limit the oldest records are removed, in the store too."""
         self.table.configure(20_000)
@@ -433,6 +466,7 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(len(found(table, 2)), 1)
         self.stored.take(table)
         self.assertEqual(list(self.stored.values), ["x/1"])
+        self.assertEqual(table.take(), [], "it is removed once")
 
     def test_failed_commit(self) -> None:
         """Records of a failed commit are stored with their page."""

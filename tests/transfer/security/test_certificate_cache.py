@@ -55,6 +55,14 @@ class CertificateCacheTests(SynchronousTestCase):
         self.assertEqual(self.known(cache), list(range(26, 54)))
         self.assertEqual(len(cache), 28)
 
+    def test_small_sizes(self) -> None:
+        """The older half goes, rounded down, but never none."""
+        for size, left in ((1, [1]), (2, [1, 2]), (3, [1, 2, 3])):
+            cache = UserCertCache(size=size)
+            for number in range(size + 1):
+                cache.add(certificate(number), SID, at(number))
+            self.assertEqual(self.known(cache), left)
+
     def test_lifetime(self) -> None:
         """After twenty minutes it is still there, after twenty-one it is not.
 

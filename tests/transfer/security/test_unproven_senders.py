@@ -57,6 +57,19 @@ class UnprovenSenderTests(SynchronousTestCase):
         left = [number for number in range(11) if senders.find(bytes([number]), b"", at(1))]
         self.assertEqual(left, [7, 9, 10])
 
+    def test_a_sender_that_is_known(self) -> None:
+        """A newer answer about it takes the place of the old one, and no other's; it is the latest then."""
+        senders = UnprovenSenders(size=3)
+        for number in (1, 2, 3, 2, 4):
+            senders.add(bytes([number]), [], at(0))
+            if number == 2:
+                self.assertIsNotNone(senders.find(b"\1", b"", at(0)))
+        left = [number for number in range(1, 5) if senders.find(bytes([number]), b"", at(0))]
+        self.assertEqual(left, [2, 3, 4])
+        senders.add(b"\5", [], at(0))
+        left = [number for number in range(1, 6) if senders.find(bytes([number]), b"", at(0))]
+        self.assertEqual(left, [2, 4, 5])
+
     def test_reasons(self) -> None:
         """For some certificates the reason is cached too."""
         senders = UnprovenSenders()
