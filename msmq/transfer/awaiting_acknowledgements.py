@@ -61,6 +61,7 @@ class AwaitingValue:
 
     @ivar change: the change to store with their cause; C{None} if none is recoverable.
     @ivar left: how many of them still count.
+    @ivar is_stored: messages: their moves are stored.
     @ivar evicted: the oldest waiting messages beyond the limit, whose wait has ended.
     @ivar early: settlements from before the value was stored.
     """
@@ -161,7 +162,7 @@ class AwaitingAcknowledgements:
                 self._closed.append((name, None))
         for name, data in self._values(state, ANSWERS):
             answers = read_answers(name, data)
-            value = AwaitingValue((name, data), len(answers), is_stored=True)
+            value = AwaitingValue((name, data), len(answers))
             for answer in answers:
                 self._note(_Answered(answer, value), sending)
         if self._waiting:
@@ -239,7 +240,6 @@ class AwaitingAcknowledgements:
 
         @param sending: as of L{load}; the limit on answers for each destination.
         """
-        value.is_stored = True
         settlements: list[SourceSettlement] = []
         for answer in value.answers:
             self._note(_Answered(answer, value), sending)

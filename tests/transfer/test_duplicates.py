@@ -221,6 +221,21 @@ class RunTests(SynchronousTestCase):
                 self.assertEqual(history.take(*views), [view.packet != packet or is_known for view in views])
                 self.assertEqual(history.take(*run([2, 3])), [False, False])
 
+    def test_runs_of_other_kinds(self) -> None:
+        """They are judged as single messages are, and leave nothing that another one could be taken for."""
+        for kind, is_known in (
+            ([user_packet(message_id=number) for number in (2, 3)], False),
+            ([transactional_packet(message_id=number) for number in (2, 3)], False),
+            (
+                [for_several_queues(user_packet(recoverable=True, message_id=number)) for number in (2, 3)],
+                True,
+            ),
+        ):
+            history = History()
+            self.assertEqual(history.take(*views_of(kind)), [False, False])
+            self.assertEqual(history.take(*views_of(kind)), [is_known, is_known])
+            self.assertEqual(history.take(*run([2, 3])), [False, False])
+
     def test_runs_are_taken_back(self) -> None:
         """They may come again, all of them or some."""
         history = History()

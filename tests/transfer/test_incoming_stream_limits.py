@@ -37,6 +37,14 @@ class RoomTests(SynchronousTestCase):
         receiver = receiver.restart()
         self.assertEqual(receiver.take(message(1), message(1, source=GAMMA)), [DUPLICATE] * 2)
 
+    def test_how_long_a_stream_is_kept(self) -> None:
+        """It is idle from the last second of the time on, and not before."""
+        receiver = self.receiver(idle=60)
+        receiver.advance(58)
+        self.assertEqual(receiver.take(message(1, source=GAMMA)), [NO_ROOM])
+        receiver.advance(1)
+        self.assertEqual(receiver.take(message(1, source=GAMMA)), [ACCEPTED])
+
     def test_removed_entries_stay_stored_if_the_store_fails(self) -> None:
         """It is removed with the next commit."""
         receiver = self.receiver()

@@ -59,6 +59,17 @@ class TimerTests(SynchronousTestCase):
         for before, after in zip([0.0, *times], times, strict=False):
             self.assertTrue(10 <= after - before <= 11, times)
 
+    def test_the_longest_delay(self) -> None:
+        """A message within ten seconds puts the OrderAck off, and one after just these does not."""
+        for seconds, numbers in ((9.75, []), (10.0, [2])):
+            receiver = Receiver()
+            receiver.take(message(1))
+            receiver.now = receiver.now.later(seconds)
+            receiver.take(message(2))
+            receiver.now = receiver.now.later(0.25)
+            found = receiver.streams.expire(receiver.now)
+            self.assertEqual([each.tx_sequence_number for each in found], numbers)
+
     def test_the_last_acknowledgement_is_what_counts(self) -> None:
         """MQQB-3.1.6.9-02: from each OrderAck on there are ten more seconds to put the next one off."""
         receiver = Receiver()

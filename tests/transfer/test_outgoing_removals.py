@@ -10,6 +10,7 @@ from msmq.settings import SessionSettings
 from msmq.structures.packet.message_class import MessageClass
 from tests.transfer.support import JP, START, Position, Sender, final_ack, place_in
 
+REFUSED = MessageClass.NACK_NOT_TRANSACTIONAL_Q
 MANY = 200
 STAY = (1, 101, MANY)
 """The numbers of the messages that stay."""
@@ -61,6 +62,18 @@ class RemovalTests(SynchronousTestCase):
             known = [weakref.ref(each) for each in gone]
             while gone:
                 sender.expire(gone.pop())
+            left = sum(each() is not None for each in known)
+            self.assertLess(left, 80, state)
+
+    def test_settled_ones_take_no_memory(self) -> None:
+        """Nor do those whose FinalAcks came first."""
+        for state in ("flying", "to be sent again"):
+            sender = many(state)
+            gone = leaving(sender)
+            known = [weakref.ref(each) for each in gone]
+            while gone:
+                self.assertIsNotNone(sender.streams.final_acknowledged(final_ack(gone[-1], REFUSED)))
+                sender.remove([gone.pop()])
             left = sum(each() is not None for each in known)
             self.assertLess(left, 80, state)
 

@@ -57,6 +57,15 @@ class ResendTests(SynchronousTestCase):
         self.assertEqual(sender.advance(30), positions)
         self.assertEqual([message.packet for message in sender.send()], first)
 
+    def test_the_next_wait_begins_at_once(self) -> None:
+        """Even if what is due is not sent: the session may have no room for it."""
+        sender = Sender()
+        sender.put()
+        sender.send()
+        sender.advance(30)
+        self.assertEqual(sender.streams.deadline, START.monotonic + 60)
+        self.assertEqual(sender.stream.info().eod_resend_time, START.unix_seconds + 60)
+
     def test_the_wait_begins_with_the_first_message(self) -> None:
         """MQQB-3.1.2.6-01: later messages do not put it off."""
         sender = Sender()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from hashlib import sha256
 from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -21,6 +22,8 @@ from msmq.transfer.deliveries.records import (
 )
 from msmq.transfer.duplicates import DuplicateHistory
 from msmq.transfer.early_final_acks import EarlyFinalAcks
+from msmq.transfer.incoming_stream import IncomingStream
+from msmq.transfer.incoming_streams import IncomingStreams
 from msmq.transfer.receivers import Receiver as KnownReceiver
 from msmq.transfer.receivers import Receivers
 from msmq.transfer.source_journaling import AwaitedMessage, MessageAnswer
@@ -66,6 +69,37 @@ class StoredFormTests(SynchronousTestCase):
             value = struct.pack("<B16sQIIIH", 1, source, SEQUENCE, 3, 1, START.unix_seconds, len(key))
             value += key + struct.pack("<BH", has_address, len(address)) + address
             self.verify(receiver.streams.take_changes(), ("tx/incoming/1", value))
+
+    def test_long_keys(self) -> None:
+        """A key of more than 512 bytes is stored as its first byte, which is its kind, and its digest."""
+        for key, expected in (
+            (b"\7" + b"k" * 511, b"\7" + b"k" * 511),
+            (b"\7" + b"k" * 512, b"\7" + sha256(b"\7" + b"k" * 512).digest()),
+        ):
+            streams = IncomingStreams(SETTINGS, key=lambda view, key=key: key)
+            view = UserMessageView(transactional_packet())
+            streams.classify([view], "TCP:10.0.0.9", START)
+            [(name, value)] = streams.take_changes()
+            streams.stored(START)
+            self.assertEqual([info.key for info in streams.infos()], [expected])
+            self.assertEqual(name, "tx/incoming/1")
+            self.assertIn(struct.pack("<H", len(expected)) + expected, value or b"")
+
+    def test_refusals(self) -> None:
+        """More than fit into 32 bits are stored as the most that do."""
+        stream = IncomingStream(1, ALPHA.bytes_le, b"\7k", reject_count=1 << 32)
+        restored = IncomingStream.from_bytes(1, "tx/incoming/1", stream.to_bytes())
+        self.assertEqual(restored.reject_count, 0xFFFFFFFF)
+
+    def test_first_names(self) -> None:
+        """They are the same without anything stored before."""
+        history, finals = DuplicateHistory(SETTINGS), AwaitingFinalAcks(ALPHA, 10)
+        history.classify([UserMessageView(user_packet(recoverable=True))], START)
+        self.assertEqual([name for name, _ in history.take_changes(START)], ["duplicates/1"])
+        message = UnorderedMessage(Position(transactional_packet()), SEQUENCE, 3, 100, 5)
+        self.assertEqual(finals.add([message], [1]).change[0], "tx/awaiting/1")
+        changes = Receivers(Redirects(), trusts=False).introduce(ORDERS, [KnownReceiver(BETA, "10.0.0.5")])
+        self.assertEqual([name for name, _ in changes], ["tx/receivers/1"])
 
     def test_duplicates(self) -> None:
         """The time, and the sender and MessageID of each message."""

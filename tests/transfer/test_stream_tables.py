@@ -53,6 +53,17 @@ class StreamTableTests(SynchronousTestCase):
         self.assertEqual(sender.streams.key_of(FIRST), "orders")
         self.assertEqual(len(sender.order_ack(1)), 1)
 
+    def test_a_deleted_queue_restores_nothing(self) -> None:
+        """No FinalAck is kept for the messages that it had and that were not read."""
+        sender = Sender()
+        [position] = sender.put()
+        sender.send()
+        again = sender.restart()
+        again.streams.remove("orders")
+        self.assertIsNone(again.streams.final_acknowledged(final_ack(position, RECEIVED)))
+        self.assertEqual(again.streams.take_early_changes(), [])
+        self.assertEqual(again.streams.ignored, {"final acknowledgement of an unknown message": 1})
+
     def test_begun(self) -> None:
         """A sequence was begun if it is active, or was assigned since the start; no other one was."""
         sender = Sender()
@@ -93,6 +104,7 @@ class StreamTableTests(SynchronousTestCase):
         self.assertIsNone(again.streams.final_acknowledged(final_ack(position, RECEIVED)))
         changes = again.streams.take_early_changes()
         self.assertEqual([name for name, _ in changes], [f"{PREFIX}{FIRST << 32 | 1}"])
+        self.assertEqual(again.streams.ignored, {}, "it is kept")
         again.streams.restored()
         self.assertEqual(again.streams.take_early_changes(), [], "its message is not read yet")
         state = dict(sender.state) | {name: value for name, value in changes if value is not None}
@@ -229,6 +241,12 @@ class LeavingTests(SynchronousTestCase):
 
 class AcknowledgedTests(SynchronousTestCase):
     """What acknowledgements leave behind."""
+
+    def test_a_stream_without_a_sequence(self) -> None:
+        """Nothing was sent, so an OrderAck has no effect."""
+        sender = Sender()
+        self.assertEqual(sender.stream.order_acknowledged(1, sender.now), AckOutcome())
+        self.assertEqual(sender.streams.ignored, {})
 
     def test_nothing_is_left(self) -> None:
         """No message is unacknowledged, and the next one begins a sequence; the one before is over."""

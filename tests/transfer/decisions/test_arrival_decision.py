@@ -294,6 +294,10 @@ class ClosureTests(DecisionTestCase):
         self.assertIs(decision.closure, Closure.NOT_FROM_ITS_SENDER)
         self.assertEqual((self.history.judged, decision.acknowledged), ([mine], 1))
         self.assertIsNone(self.decide(*pairs).closure)
+        for alone in (pairs[1:2], (pairs[1], (recoverable(3, source=GAMMA), QUEUE))):
+            decision = self.decide(*alone, peer=ALPHA.bytes_le)
+            self.assertEqual(decision.outcomes, [ArrivalRefusal("NOT_FROM_ITS_SENDER")])
+            self.assertEqual((self.history.judged, decision.acknowledged), ([], 0))
         routed = recoverable(4, source=GAMMA, queue_manager=BETA, private_number=1)
         self.assertIsNone(self.decide((routed, QUEUE), peer=ALPHA.bytes_le).closure)
 
@@ -428,6 +432,13 @@ class ExpressTests(DecisionTestCase):
             decision = self.decide((first, QUEUE), (second, QUEUE), duplicates=duplicates)
             self.assertEqual([each is ArrivalOutcome.ENQUEUED for each in decision.outcomes], enqueued)
 
+    def test_security(self) -> None:
+        """A message that it refuses is refused, and the others are delivered."""
+        first, second = express(1), express(2)
+        decision = self.decide((first, QUEUE), (second, QUEUE), security={first: Security()})
+        refusal = ArrivalRefusal(Security().message_class, ": no right to send")
+        self.assertEqual(decision.outcomes, [refusal, ArrivalOutcome.ENQUEUED])
+
     def test_the_last_second(self) -> None:
         """A message is in time in the second of its limit, and late in the next one, of either kind."""
         for make in (express, recoverable):
@@ -435,6 +446,9 @@ class ExpressTests(DecisionTestCase):
             late = make(2, sent_time=int(NOW) - 51, time_to_reach_queue=50)
             self.assertEqual(self.outcome(in_time, QUEUE), ArrivalOutcome.ENQUEUED)
             self.assertNotEqual(self.outcome(late, QUEUE), ArrivalOutcome.ENQUEUED)
+            for view, is_forwarded in ((in_time, True), (late, False)):
+                outcome = self.outcome(view, ELSEWHERE, is_routing_server=True)
+                self.assertEqual(outcome is ArrivalOutcome.FORWARDED, is_forwarded)
 
     def test_quota(self) -> None:
         """Recoverable messages fit if they take all that is free, and not with a byte more."""

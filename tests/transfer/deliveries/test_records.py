@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import zlib
 
 import attrs
 from hypothesis import given
@@ -145,6 +146,16 @@ class RecordTests(SynchronousTestCase):
         self.assertIn("the record at offset", str(error))
         page = write_page([block[:-1]], read_index("x", block))
         self.assertRaises(StateError, lambda: list(read_records("x", page, OWN, 7)))
+
+    def test_a_block_that_is_cut_short(self) -> None:
+        """A page whose last block states more bytes than there are is damaged, for that reason."""
+        block = write_block([handed_over(7)])
+        index = struct.calcsize("<BBIQQH") + struct.calcsize("<16sII")
+        content = struct.pack("<I", len(block) + 1) + block
+        page = write_page([block], read_index("x", block))[:index]
+        page += struct.pack("<I", len(content)) + zlib.compress(content)
+        error = self.assertRaises(StateError, lambda: list(read_records("x", page, OWN, 7)))
+        self.assertIn(f"a block of {len(block) + 1} bytes is cut short", str(error))
 
     def test_many_are_small(self) -> None:
         """A thousand messages with consecutive identifiers take less than 300 bytes."""

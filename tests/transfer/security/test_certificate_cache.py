@@ -75,7 +75,7 @@ class CertificateCacheTests(SynchronousTestCase):
         cache.add(certificate(1), SID, at(5))
         self.assertEqual(cache.deadline, at(20).monotonic)
         cache.expire(at(19))
-        self.assertEqual(self.known(cache), [0, 1])
+        self.assertEqual((self.known(cache), cache.deadline), ([0, 1], at(20).monotonic))
         cache.expire(at(20))
         self.assertEqual(self.known(cache), [0, 1])
         self.assertEqual(cache.deadline, at(21).monotonic)
@@ -84,6 +84,8 @@ class CertificateCacheTests(SynchronousTestCase):
         self.assertEqual(cache.deadline, at(26).monotonic)
         cache.expire(at(26))
         self.assertEqual((self.known(cache), cache.deadline), ([], None))
+        cache.expire(at(27))
+        self.assertIsNone(cache.deadline)
 
     def test_added_again(self) -> None:
         """Its age begins anew, and it is counted once."""
