@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from functools import partial
 from hashlib import sha256
 from uuid import UUID
 
@@ -45,6 +46,11 @@ def text(value: str) -> bytes:
     return struct.pack("<I", len(encoded)) + encoded
 
 
+def named(key: bytes, view: UserMessageView) -> bytes:
+    """The key of a destination, whatever the message says."""
+    return key
+
+
 class StoredFormTests(SynchronousTestCase):
     """Each value begins with its version, and its name ends in a number that begins with 1."""
 
@@ -76,7 +82,7 @@ class StoredFormTests(SynchronousTestCase):
             (b"\7" + b"k" * 511, b"\7" + b"k" * 511),
             (b"\7" + b"k" * 512, b"\7" + sha256(b"\7" + b"k" * 512).digest()),
         ):
-            streams = IncomingStreams(SETTINGS, key=lambda view, key=key: key)
+            streams = IncomingStreams(SETTINGS, key=partial(named, key))
             view = UserMessageView(transactional_packet())
             streams.classify([view], "TCP:10.0.0.9", START)
             [(name, value)] = streams.take_changes()
