@@ -17,6 +17,8 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_patches import patch_hop_count
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.decisions.arrival_decision import (
+    ABSENT_DESTINATION,
+    LOCAL_DESTINATION,
     ArrivalDecision,
     ArrivalFacts,
     ArrivalOutcome,
@@ -376,6 +378,15 @@ class UnverifiedTests(DecisionTestCase):
         ack = UserMessageView(made.to_bytes())
         self.decide((ack, MISSING))
         self.assertEqual(self.history.judged, [])
+
+
+class DestinationTests(SynchronousTestCase):
+    """The kind of a destination, by one fact."""
+
+    def test_each_kind(self) -> None:
+        """Of a local queue whether it is transactional, of none whether it should be here."""
+        self.assertEqual(LOCAL_DESTINATION, {True: TRANSACTIONAL, False: QUEUE})
+        self.assertEqual(ABSENT_DESTINATION, {True: MISSING, False: ELSEWHERE})
 
 
 class CutTests(DecisionTestCase):
