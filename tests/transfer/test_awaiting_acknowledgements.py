@@ -454,7 +454,7 @@ class StoredTests(SynchronousTestCase):
         table.hand_over(message(1))
         table.say(answer(2))
         for (name, value), record in zip(table.state.items(), (25, 10), strict=True):
-            unknown_context = value[:-record] + b"\7" + value[1 - record :]
+            unknown_context = value[:-record] + b"\1" + value[1 - record :]
             for damaged in (value[:-1], value + b"\0", b"\2" + value[1:], unknown_context):
                 with self.assertRaises(StateError, msg=f"{name} {damaged!r}"):
                     ProofTable().core.load({name: damaged}, {1}, {ORDERS.lower(): 1}, NOW)

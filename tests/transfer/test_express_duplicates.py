@@ -148,6 +148,12 @@ class ExpressDuplicatesTests(SynchronousTestCase):
             self.assertEqual(self.classify(express(1)), [False])
             self.assertEqual(self.classify(express(4)), [True])
 
+    def test_a_duplicate_in_the_last_batch_of_a_generation(self) -> None:
+        """The generation is full with it all the same."""
+        for batch in ((1, 2), (3, 3), (4, 5), (6, 6)):
+            self.classify(*map(express, batch))
+        self.assertEqual(len(self.core), 3)
+
     def test_a_lifetime_ends_a_generation(self) -> None:
         """At its very end; a message of it is known for one more."""
         self.start(entries=100, lifetime=100.0)

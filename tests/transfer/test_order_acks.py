@@ -59,6 +59,14 @@ class TimerTests(SynchronousTestCase):
         for before, after in zip([0.0, *times], times, strict=False):
             self.assertTrue(10 <= after - before <= 11, times)
 
+    def test_many_messages(self) -> None:
+        """As many as the setting says are acknowledged at once, counted from the last OrderAck."""
+        receiver = Receiver(settings=SessionSettings(order_ack_messages=3))
+        for number in range(1, 7):
+            receiver.take(message(number))
+            owed = receiver.streams.expire(receiver.now)
+            self.assertEqual(len(owed), number % 3 == 0)
+
     def test_the_longest_delay(self) -> None:
         """A message within ten seconds puts the OrderAck off, and one after just these does not."""
         for seconds, numbers in ((9.75, []), (10.0, [2])):

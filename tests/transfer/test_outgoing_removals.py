@@ -87,6 +87,15 @@ class StillStoredTests(SynchronousTestCase):
         sender.remove([old])
         self.assertEqual(sender.sent(), [(1, 0)])
 
+    def test_expired_ones(self) -> None:
+        """They were never sent."""
+        sender = Sender()
+        (position,) = sender.put()
+        sender.stream.left([position])
+        self.assertFalse(sender.stream.is_empty)
+        sender.remove([position])
+        self.assertTrue(sender.stream.is_empty)
+
     def test_settled_ones(self) -> None:
         """Their FinalAcks came before they were read."""
         sender = Sender()
