@@ -90,6 +90,7 @@ class SizeTests(SynchronousTestCase):
         for size, lifetime in ((1, 600.0), (0, 600.0), (2, 0.0)):
             with self.assertRaises(LocalProtocolError):
                 SymmetricKeyCache(size, lifetime)
+        self.assertEqual(len(SymmetricKeyCache(2, 0.5)), 0)
 
 
 class FindingTests(SynchronousTestCase):
