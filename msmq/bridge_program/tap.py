@@ -16,6 +16,7 @@ from msmq.net.name_service import LookupReactor, NameService
 from msmq.service.configuration import ConfigurationError
 from msmq.service.process.descriptors import raise_descriptor_limit
 from msmq.service.process.service_manager import ServiceManager
+from msmq.service.process.steady_timers import SchedulingReactor, keep_timers_steady
 from msmq.service.process.twistd_log import LoggedOptions, file_observer, log_output
 from msmq.service.twistd_service import ExitStatus, ReloadingReactor, TwistdService
 
@@ -54,6 +55,7 @@ def makeService(options: BridgeOptions) -> IService:
     except ConfigurationError as error:
         raise SystemExit(str(error)) from None
     raise_descriptor_limit()
+    keep_timers_steady(cast(SchedulingReactor, reactor))
     IReactorPluggableNameResolver(reactor).installNameResolver(NameService(cast(LookupReactor, reactor)))
     status = ExitStatus()
     atexit.register(status.at_exit)

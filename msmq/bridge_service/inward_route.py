@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any, Final
 from uuid import uuid4
@@ -52,9 +52,14 @@ class InwardRoute(BridgeRoute):
     """
 
     def __init__(
-        self, settings: InwardSettings, queues: IBridgedQueues, reactor: IReactorTime, replies: ReplyStore
+        self,
+        settings: InwardSettings,
+        queues: IBridgedQueues,
+        reactor: IReactorTime,
+        wall: Callable[[], float],
+        replies: ReplyStore,
     ) -> None:
-        super().__init__(settings, queues, reactor)
+        super().__init__(settings, queues, reactor, wall)
         self.settings = settings
         self.replies = replies
         self._tokens = count(1)
@@ -236,7 +241,7 @@ class InwardRoute(BridgeRoute):
         self._pump()
 
     async def _keep_replies(self, messages: list[AmqpMessage], identifiers: Any) -> None:
-        now = self._reactor.seconds()
+        now = self._wall()
         found: list[tuple[str, ReplyAddress]] = []
         for message, identifier in zip(messages, identifiers, strict=True):
             if not is_request(message, self.settings.rules):

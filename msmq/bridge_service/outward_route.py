@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from itertools import count
 from typing import Any, Final
 
@@ -54,9 +54,10 @@ class OutwardRoute(BridgeRoute):
         settings: OutwardSettings,
         queues: IBridgedQueues,
         reactor: IReactorTime,
+        wall: Callable[[], float],
         replies: ReplyStore | None = None,
     ) -> None:
-        super().__init__(settings, queues, reactor)
+        super().__init__(settings, queues, reactor, wall)
         self.settings = settings
         self._replies = replies
         self._claimed: dict[int, AmqpMessage] = {}
@@ -79,7 +80,7 @@ class OutwardRoute(BridgeRoute):
 
         @raise MappingError: it cannot be.
         """
-        return map_outward(message, self.settings.rules, self._reply(message), self._reactor.seconds())
+        return map_outward(message, self.settings.rules, self._reply(message), self._wall())
 
     def _reply(self, message: QueuedMessage) -> ReplyAddress | None:
         """The request that a message answers, for a route that publishes replies."""

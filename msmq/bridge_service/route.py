@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Final
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
@@ -35,7 +35,13 @@ class BridgeRoute(ABC):
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, settings: RouteSettings, queues: IBridgedQueues, reactor: IReactorTime) -> None:
+    def __init__(
+        self,
+        settings: RouteSettings,
+        queues: IBridgedQueues,
+        reactor: IReactorTime,
+        wall: Callable[[], float],
+    ) -> None:
         self.name = settings.name
         self.counts = RouteCounts()
         self.node: str | None = None
@@ -43,9 +49,10 @@ class BridgeRoute(ABC):
         self._broker = open_broker(settings.broker, reactor)
         self._queues = queues
         self._reactor = reactor
+        self._wall = wall
         self._claims: ClaimFiles | None = None
         if settings.claims is not None:
-            self._claims = ClaimFiles(settings.claims, settings.claim_lifetime, reactor.seconds)
+            self._claims = ClaimFiles(settings.claims, settings.claim_lifetime, wall)
         self._flight = RouteFlight(settings.window, settings.stops_at_failure)
         self._tasks: list[Deferred[None]] = []
         self._problem = ""

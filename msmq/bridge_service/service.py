@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ class BridgeService:
     """Creates the routes of a configuration, and starts and stops them together.
 
     @param queues: the queues of a route's queue manager.
+    @param wall: seconds since 1970-01-01 UTC, with which the times of messages are compared.
     @param directory: where addresses of requests are kept; C{None} keeps them in memory.
     @raise NamedObjectError: the class of a mapping cannot be created.
     """
@@ -35,6 +37,7 @@ class BridgeService:
         queues: Callable[[OutwardSettings | InwardSettings], IBridgedQueues],
         reactor: IReactorTime,
         directory: Path | None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._is_started = False
         settings = [_with_program(each) for each in settings]
@@ -43,14 +46,14 @@ class BridgeService:
         for each in settings:
             if isinstance(each, InwardSettings):
                 path = None if directory is None else directory / f"replies-{each.name}.jsonl"
-                stores[each.name] = ReplyStore(path, reactor.seconds)
+                stores[each.name] = ReplyStore(path, wall)
         # In the order of the configuration.
         for each in settings:
             if isinstance(each, InwardSettings):
-                self.routes[each.name] = InwardRoute(each, queues(each), reactor, stores[each.name])
+                self.routes[each.name] = InwardRoute(each, queues(each), reactor, wall, stores[each.name])
             else:
                 replies = stores[each.answers] if each.answers else None
-                self.routes[each.name] = OutwardRoute(each, queues(each), reactor, replies)
+                self.routes[each.name] = OutwardRoute(each, queues(each), reactor, wall, replies)
 
     def start(self) -> None:
         """Start the routes."""

@@ -17,6 +17,7 @@ from msmq.net.session import SessionProtocol
 from msmq.service.configuration import ConfigurationError, ConfigurationSource, Overrides
 from msmq.service.process.descriptors import raise_descriptor_limit
 from msmq.service.process.service_manager import ServiceManager
+from msmq.service.process.steady_timers import SchedulingReactor, keep_timers_steady
 from msmq.service.process.twistd_log import LoggedOptions, file_observer, log_output
 from msmq.service.program_loading import ProgramError, load_program
 from msmq.service.server import Server
@@ -72,6 +73,7 @@ def makeService(options: Options) -> IService:
     except ConfigurationError as error:
         raise SystemExit(str(error)) from None
     raise_descriptor_limit()
+    keep_timers_steady(cast(SchedulingReactor, reactor))
     # Every endpoint of the process uses it: sessions, directory servers, the store.
     IReactorPluggableNameResolver(reactor).installNameResolver(NameService(cast(LookupReactor, reactor)))
     status = ExitStatus()

@@ -46,7 +46,7 @@ class ServiceManagerTests(SynchronousTestCase):
             "WATCHDOG_USEC": "10000000",
             "WATCHDOG_PID": str(os.getpid()),
         }
-        manager = ServiceManager.of(environment, self.clock)
+        manager = ServiceManager.of(environment, self.clock, lambda: 10.0)
         manager.ready("listens")
         self.assertEqual(self.heard(), ["READY=1\nSTATUS=listens", "WATCHDOG=1"])
         self.clock.pump([5, 5])

@@ -14,6 +14,8 @@ SLOTS_OF_OTHERS = {
     ("msmq.decoding.bodies.xml_text", "parser.EndElementHandler"),
     ("msmq.decoding.bodies.xml_text", "parser.CharacterDataHandler"),
     ("msmq.decoding.bodies.xml_text", "parser.StartDoctypeDeclHandler"),
+    # Twisted's reactors schedule by the wall clock otherwise.
+    ("msmq.service.process.steady_timers", "reactor.seconds"),
     # A queue and a text, whose names other classes have for collaborators.
     ("msmq.queues.reading.descriptors", "descriptor.opened"),
     ("msmq.transfer.incoming_streams", "stream.connection"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -17,24 +18,37 @@ class ServiceManager:
     @param address: C{NOTIFY_SOCKET}: the path of a socket, or C{@} and an abstract name; empty for none.
     @param watchdog: seconds within which the service manager expects a notification; C{None} for no watchdog.
     The reactor sends one at half that interval, so that a blocked reactor is detected.
+    @param monotonic: seconds of C{CLOCK_MONOTONIC}, which C{MONOTONIC_USEC} is in.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, address: str, watchdog: float | None, reactor: IReactorTime) -> None:
+    def __init__(
+        self,
+        address: str,
+        watchdog: float | None,
+        reactor: IReactorTime,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._watchdog = watchdog
         self._reactor = reactor
+        self._monotonic = monotonic
         self._call: IDelayedCall | None = None
 
     @classmethod
-    def of(cls, environment: Mapping[str, str], reactor: IReactorTime) -> ServiceManager:
+    def of(
+        cls,
+        environment: Mapping[str, str],
+        reactor: IReactorTime,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> ServiceManager:
         """The service manager in the environment of this process."""
         microseconds = environment.get("WATCHDOG_USEC", "")
         is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         is_given = microseconds.isdecimal() and int(microseconds) > 0
         watchdog = int(microseconds) / 1e6 if is_ours and is_given else None
-        return cls(environment.get("NOTIFY_SOCKET", ""), watchdog, reactor)
+        return cls(environment.get("NOTIFY_SOCKET", ""), watchdog, reactor, monotonic)
 
     def ready(self, status: str) -> None:
         """The start, or a reload, is done.
@@ -47,7 +61,7 @@ class ServiceManager:
 
     def reloading(self) -> None:
         """A reload begins; call L{ready} afterwards, also if it fails."""
-        self._send("RELOADING=1", f"MONOTONIC_USEC={int(self._reactor.seconds() * 1e6)}")
+        self._send("RELOADING=1", f"MONOTONIC_USEC={int(self._monotonic() * 1e6)}")
 
     def stopping(self) -> None:
         """The process is about to end."""
