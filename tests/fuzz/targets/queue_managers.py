@@ -44,7 +44,6 @@ class _Line(Peer):
     """One connection of the peer.
 
     @ivar is_clean: each packet so far was right.
-    @ivar clean: the bodies that were sent while it was, by the queue.
     """
 
     def __init__(self) -> None:

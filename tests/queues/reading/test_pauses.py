@@ -80,7 +80,7 @@ class PauseTests(HandleTestCase):
         self.assertEqual([len(bodies) for _, bodies in self.resume()], [2, 2])
 
     def expired(self, seconds: int) -> list[bytes]:
-        """Resume when messages have expired; which of them leave, and are in nobody's hands."""
+        """Resume when messages have expired; those that leave are not held by a reader."""
         self.now = self.now.later(seconds)
         effects = list(self.model.set_paused(self.queue, False, self.now))
         self.completed = completions(effects)
