@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -20,160 +16,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
+from typing import Final
 
-import attrs
-
-from msmq.control.client.client import ControlClient, Delivered, Receipt
+from msmq.control.client.client import Delivered, Receipt
 from msmq.control.protocol.records import StreamRecord
 from msmq.structures.status import MQError, Status
+from tests.faults.chaos_servers import NAMES, PATIENCE, Plan, Server, enterprise_file
 from tests.faults.disturbed_network import Disturbance, DisturbedNetwork
 from tests.faults.exactly_once import Ledger, Parcel
-from tests.faults.machine import JumpingClock, MachineFault, SmallDisk
+from tests.faults.machine import MachineFault
 from tests.history_checker.checker import check_history
 from tests.history_checker.recorder import Recorder
-from tests.servers.prepared import PreparedProcess
 
-PATIENCE = 90.0
-"""Seconds without any progress after which the run has failed."""
-
-_LETTERS = "letters"
-_NAMES = {2: ("ALPHA", "BETA"), 3: ("ALPHA", "RELAY", "BETA")}
-"""The servers of a pair, and of one with a relay."""
-_SMALL = {"sqlite", "small-log"}
-"""Stores that fit on a small disk; a database server has a disk of its own."""
-_TIMERS = """
-[timers]
-session_retry = 0.2
-session_retry_maximum = 1
-resend_short = 1
-resend_medium = 2
-resend_long = 2
-resend_final = 2
-"""
-
-
-@attrs.frozen
-class Plan:
-    """How much of everything; the seed decides when."""
-
-    seed: int
-    messages: int
-    queues: int
-    """Those of transactional messages; every server has one more, for recoverable ones."""
-
-    kills: int
-    disturbances: int
-    storages: tuple[str, ...] = ("sqlite", "sqlite")
-    """The store of each server; the messages are for the first and the last."""
-
-    machine_faults: tuple[MachineFault, ...] = ()
-    """Each happens once, to one of the servers."""
-
-
-_RELAY = """
-[enterprise]
-id = "00000000-0000-0000-0000-0000000000e1"
-[[site]]
-name = "Berlin"
-id = "00000000-0000-0000-0000-0000000000b1"
-"""
-"""An enterprise of one site, in which all messages go by the server in the middle."""
-
-_MEMBER = """
-[[queue_manager]]
-name = "{name}"
-id = "00000000-0000-0000-0000-0000000000a{number}"
-sites = ["Berlin"]
-{role}
-"""
+_RECOVERABLE: Final = "recoverable"
+"""The queue of recoverable messages of each server."""
 
 
 class UnknownReceipt(MQError):
     """A confirmation was cut off: its messages are removed, or not."""
-
-
-class Server:
-    """A C{twistd msmq} that is killed and started again on what it left behind."""
-
-    def __init__(
-        self,
-        directory: Path,
-        name: str,
-        address: str,
-        routes: dict[str, str],
-        storage: str,
-        enterprise: Path | None,
-        plan: Plan,
-        environment: Mapping[str, str],
-    ) -> None:
-        self.name = name
-        self.address = address
-        data = directory / name
-        configuration = directory / f"{name}.toml"
-        hosts = "".join(f'"{host}" = "{endpoint}"\n' for host, endpoint in routes.items())
-        configuration.write_text(f"[hosts]\n{hosts}{_TIMERS}")
-        self.log = directory / f"{name}.log"
-        self._command = [
-            os.fspath(Path(sys.executable).with_name("twistd")),
-            *("-n", "--pidfile=", "msmq", "--name", name, "--address", address),
-            *("--data", os.fspath(data), "--config", os.fspath(configuration), "--storage", storage),
-            *(() if enterprise is None else ("--directory", f"file:{enterprise}")),
-        ]
-        self.client = ControlClient(data / "control.sock")
-        # A clock has to be there when an interpreter starts.
-        is_small = storage in _SMALL and MachineFault.FULL in plan.machine_faults
-        self.disk = SmallDisk(data) if is_small else None
-        self.clock = (
-            JumpingClock(directory / f"{name}.clock") if MachineFault.JUMP in plan.machine_faults else None
-        )
-        clock = {} if self.clock is None else self.clock.environment
-        self._environment = {**os.environ, **environment, **clock}
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def begin(self) -> None:
-        """Start the process."""
-        with self.log.open("ab") as log:
-            self._process = PreparedProcess(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self._environment,
-            )
-
-    def start(self) -> None:
-        """Start the process, and wait until it runs."""
-        self.begin()
-        assert self._process is not None
-        deadline = time.monotonic() + PATIENCE
-        while self._process.poll() is None and time.monotonic() < deadline:
-            try:
-                if self.client.status()["state"] == "running":
-                    return
-            except MQError:
-                time.sleep(0.02)
-        raise AssertionError(f"{self.name} does not start:\n{self.log.read_text()[-4000:]}")
-
-    def kill(self) -> None:
-        """Kill the process at any moment."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            if self.clock is not None:
-                self.clock.forget(self._process.pid)
-
-    def pause(self) -> Callable[[], None]:
-        """Stop the process where it is; returns what lets it go on."""
-        process = self._process
-        assert process is not None
-        process.send_signal(signal.SIGSTOP)
-        return lambda: process.send_signal(signal.SIGCONT)
-
-    def close(self) -> None:
-        """Kill it, and leave nothing of its disk."""
-        self.kill()
-        if self.disk is not None:
-            self.disk.close()
 
 
 class Chaos:
@@ -197,8 +57,8 @@ class Chaos:
         self.network = DisturbedNetwork()
         enterprise = directory / "enterprise.toml" if len(addresses) > 2 else None
         if enterprise is not None:
-            enterprise.write_text(_enterprise())
-        members = dict(zip(_NAMES[len(addresses)], addresses, strict=True))
+            enterprise.write_text(enterprise_file())
+        members = dict(zip(NAMES[len(addresses)], addresses, strict=True))
         self.servers = tuple(
             Server(
                 *(directory, name, here, self._routes(here, members), storage, enterprise),
@@ -227,7 +87,7 @@ class Chaos:
             for number, server in enumerate(self._ends):
                 for queue in self._queues(number):
                     path = f".\\private$\\{queue}"
-                    made = server.client.create_queue(path, {"transactional": queue != _LETTERS})
+                    made = server.client.create_queue(path, {"transactional": queue != _RECOVERABLE})
                     direct = f"DIRECT=TCP:{server.address}\\private$\\{queue}"
                     is_routed = len(self.servers) > 2
                     self._names[f"{server.name} {queue}"] = made["format_name"] if is_routed else direct
@@ -267,7 +127,7 @@ class Chaos:
 
     def _queues(self, number: int) -> list[str]:
         """Those of one server."""
-        return [f"orders{queue}" for queue in range(number, self.plan.queues, 2)] + [_LETTERS]
+        return [f"orders{queue}" for queue in range(number, self.plan.queues, 2)] + [_RECOVERABLE]
 
     def _guarded(self, work: object, number: int) -> None:
         try:
@@ -296,7 +156,7 @@ class Chaos:
                 count = min(count, share - sent)
             parcels = []
             for _ in range(count):
-                queue = chance.choice(orders) if is_transaction else _LETTERS
+                queue = chance.choice(orders) if is_transaction else _RECOVERABLE
                 serial += 1
                 parcels.append(Parcel(f"{other.name} {queue}", f"{serial:07}"))
             sending = self.ledger.begin(self._ends[number].name, parcels, is_transaction=is_transaction)
@@ -345,7 +205,7 @@ class Chaos:
                 f".\\private$\\{queue}",
                 count=chance.choice((1, 10, 100)),
                 timeout=0.0,
-                transactional=queue != _LETTERS,
+                transactional=queue != _RECOVERABLE,
             ) as stream:
                 for item in stream:
                     match item:
@@ -483,7 +343,7 @@ class Chaos:
                 return
         for server in self.servers:
             self.ledger.faults += [
-                f"{server.name} has a dead letter: {letter}" for letter in server.client.dead_letters()
+                f"{server.name} has a dead letter: {message}" for message in server.client.dead_letters()
             ]
 
     def _is_settled(self) -> bool:
@@ -512,20 +372,6 @@ _PASSING = {Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, Status.MQ_ERROR_INSUFFICIENT_
 def _records(parcels: list[Parcel], names: dict[str, str]) -> Iterator[StreamRecord]:
     for parcel in parcels:
         kind: dict[str, object] = (
-            {"delivery": "recoverable"} if parcel.queue.endswith(_LETTERS) else {"transactional": True}
+            {"delivery": "recoverable"} if parcel.queue.endswith(_RECOVERABLE) else {"transactional": True}
         )
         yield StreamRecord({"destination": names[parcel.queue], "label": parcel.label, **kind}, parcel.body)
-
-
-def _enterprise() -> str:
-    """The file of an enterprise in which the server in the middle is the relay."""
-    relay = _NAMES[3][1]
-    roles = (
-        f'out_routing_servers = ["{relay}"]',
-        "routing_server = true",
-        f'out_routing_servers = ["{relay}"]',
-    )
-    return _RELAY + "".join(
-        _MEMBER.format(name=name, number=number, role=role)
-        for number, (name, role) in enumerate(zip(_NAMES[3], roles, strict=True))
-    )

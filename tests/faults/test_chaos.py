@@ -21,7 +21,8 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.faults.careless import write_plugin
-from tests.faults.chaos import Chaos, Plan
+from tests.faults.chaos import Chaos
+from tests.faults.chaos_servers import Plan
 from tests.faults.machine import FAKETIME, MachineFault, SmallDisk
 from tests.servers.own_address import own_address
 
