@@ -8,7 +8,8 @@ from uuid import UUID
 
 import attrs
 
-from msmq.queues.queue import PRIORITIES, Queue
+from msmq.queues.available_positions import PRIORITIES
+from msmq.queues.queue import Queue
 from msmq.structures.management import ConnectionStatus, OutgoingState
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 

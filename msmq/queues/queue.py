@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from functools import partial
-from itertools import chain, islice
 from typing import Final
 
 import attrs
@@ -14,6 +13,7 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.persistence.definition import UNLIMITED, QueueDefinition, QueueType
 from msmq.persistence.snapshot import MessageColumns
+from msmq.queues.available_positions import PRIORITIES, AvailablePositions
 from msmq.queues.ordered_positions import CHUNK_LENGTH, Chunk, OrderedPositions, PackedChunk
 from msmq.queues.packed_positions import PackedDeadlines, PackedPositions, pack_chunk
 from msmq.queues.position import PacketHolder, PositionState
@@ -21,18 +21,6 @@ from msmq.queues.queue_positions import QueuePositions, RemovedPositions
 from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import UserMessageView
-
-PRIORITIES = 8
-
-SPARE: Final = 4
-"""Chunks of each priority that stay objects, in addition to the first and the last one."""
-
-PACKED_AT_ONCE: Final = 2
-"""Chunks of each priority that one call of L{Queue.pack} packs at most: half a millisecond each."""
-
-SEQUENTIAL_MASK = (1 << 56) - 1
-"""The part of a LookupIdentifier that is the SequentialID."""
-
 
 _JN: Final = UserHeader.JN
 
@@ -150,6 +138,7 @@ class Queue:
     """A queue and its MessagePositionList. [MS-MQDMPR] 3.1.1.2.
 
     @ivar deadlines: schedules the expiry of packed messages.
+    @ivar available: the messages that are available to readers, in order.
     @ivar positions: every message by its LookupIdentifier, in every state, unordered.
     @ivar total_bytes: TotalBytes, the packets of all of them; charged when a message is inserted and released
         when it is removed, independent of its state.
@@ -173,8 +162,13 @@ class Queue:
 
     definition: QueueDefinition
     deadlines: PackedDeadlines[MessagePosition] = attrs.field(repr=False)
+    available: AvailablePositions[MessagePosition] = attrs.field(
+        factory=AvailablePositions, init=False, repr=False
+    )
     positions: QueuePositions[MessagePosition] = attrs.field(
-        default=attrs.Factory(lambda self: QueuePositions(self), takes_self=True), init=False, repr=False
+        default=attrs.Factory(lambda self: QueuePositions(self.available), takes_self=True),
+        init=False,
+        repr=False,
     )
     total_bytes: int = 0
     readers: OrderedDict[Hashable, None] = attrs.field(factory=OrderedDict, repr=False)
@@ -192,9 +186,6 @@ class Queue:
     ends: int = 0
     insertions: int = 0
     peekable: OrderedPositions[MessagePosition] | None = attrs.field(default=None, repr=False)
-    _levels: list[OrderedPositions[MessagePosition] | None] = attrs.field(
-        factory=lambda: [None] * PRIORITIES, init=False, repr=False
-    )
 
     @property
     def is_subqueue(self) -> bool:
@@ -224,12 +215,12 @@ class Queue:
     @property
     def available_count(self) -> int:
         """The number of available messages."""
-        return sum(len(level) for level in self._levels if level is not None)
+        return len(self.available)
 
     @property
     def has_available(self) -> bool:
         """Whether a receive would find a message."""
-        return any(level is not None and level.first for level in self._levels)
+        return bool(self.available)
 
     @property
     def oldest_arrival(self) -> float | None:
@@ -237,13 +228,7 @@ class Queue:
 
         Messages that a reader has locked are not considered.
         """
-        oldest: float | None = None
-        for level in self._levels:
-            if level is None or (head := next(iter(level), None)) is None:
-                continue
-            if oldest is None or head.arrived < oldest:
-                oldest = head.arrived
-        return oldest
+        return min((head.arrived for head in self.available.heads()), default=None)
 
     @property
     def is_active(self) -> bool:
@@ -269,55 +254,21 @@ class Queue:
         for position in positions:
             position.state = available
             position.owner = None
-        if not self._append(positions):
-            self._insert(positions)
+        self.available.add_all(positions)
         if self.ends:
             self._number(positions)
         if self.peekable is not None:
             self._hide(positions)
-
-    def _append(self, positions: Collection[MessagePosition]) -> bool:
-        """Append positions behind all others of their priority, if they are ordered and fit its chunk."""
-        numbers = [position.lookup_id for position in positions]
-        if len(numbers) < 2 or numbers[0] >> 56 != numbers[-1] >> 56 or numbers != sorted(numbers):
-            return False
-        level = self._levels[numbers[0] >> 56]
-        if level is None:
-            return False
-        last = level.last
-        if not last or last[-1].lookup_id > numbers[0] or len(last) + len(numbers) > CHUNK_LENGTH:
-            return False
-        last.extend(positions)
-        return True
-
-    def _insert(self, positions: Iterable[MessagePosition]) -> None:
-        levels = self._levels
-        for position in positions:
-            lookup_id = position.lookup_id
-            level = levels[lookup_id >> 56]
-            if level is None:
-                level = levels[lookup_id >> 56] = OrderedPositions()
-            last = level.last
-            if last and last[-1].lookup_id < lookup_id and len(last) < CHUNK_LENGTH:
-                last.append(position)
-            else:
-                level.add(position)
 
     def take(self, count: int, owner: Hashable, size: int | None = None) -> list[MessagePosition]:
         """Lock the first C{count} available positions, or as many as there are, for C{owner}.
 
         @param size: bytes that they may have together, unless the first one alone has more.
         """
-        taken: list[MessagePosition] = []
-        for level in self._levels:
-            if level is not None:
-                taken += level.pop(count - len(taken))
-                if len(taken) == count:
-                    break
+        taken = self.available.pop(count)
         if size is not None:
             fitting = up_to(size, taken)
-            for position in taken[len(fitting) :]:
-                self._add(position)
+            self.available.add_all(taken[len(fitting) :])
             taken = fitting
         locked = PositionState.LOCKED_READER
         for position in taken:
@@ -327,21 +278,13 @@ class Queue:
 
     def take_one(self, position: MessagePosition, owner: Hashable) -> None:
         """Lock an available position, anywhere in the queue, for C{owner}."""
-        self._discard(position)
+        self.available.discard(position)
         position.state = PositionState.LOCKED_READER
         position.owner = owner
 
     def take_through(self, number: int, count: int) -> list[MessagePosition]:
         """Remove up to C{count} available positions, none younger than the SequentialID C{number}."""
-        taken: list[MessagePosition] = []
-        for level in self._levels:
-            if level is not None:
-                found = level.pop(count - len(taken))
-                while found and found[-1].lookup_id & SEQUENTIAL_MASK > number:
-                    level.add(found.pop())
-                taken += found
-                if len(taken) == count:
-                    break
+        taken = self.available.pop_through(number, count)
         for position in taken:
             position.state = PositionState.LEAVING
         return taken
@@ -349,50 +292,31 @@ class Queue:
     def remove_available(self, position: MessagePosition) -> None:
         """Remove an available position, anywhere in the queue."""
         position.state = PositionState.LEAVING
-        self._discard(position)
+        self.available.discard(position)
 
     def peek(self, count: int) -> list[MessagePosition]:
         """The first C{count} available positions, or as many as there are, without locking them."""
-        seen: list[MessagePosition] = []
-        for level in self._levels:
-            if level is not None:
-                seen += islice(level, count - len(seen))
-        return seen
+        return self.available.first(count)
 
     def after(self, lookup_id: int) -> MessagePosition | None:
         """The first available position with a greater LookupIdentifier; any of them is above -1."""
-        for level in self._levels[max(lookup_id, 0) >> 56 :]:
-            if level is not None and (found := level.after(lookup_id)) is not None:
-                return found
-        return None
+        return self.available.after(lookup_id)
 
     def page(self, after: int, count: int) -> list[MessagePosition]:
         """The first C{count} available positions with a LookupIdentifier greater than C{after}, in order."""
         self.pack()
-        seen: list[MessagePosition] = []
-        for level in self._levels[max(after, 0) >> 56 :]:
-            if level is not None:
-                seen += islice(level.since(after), count - len(seen))
-                if len(seen) == count:
-                    break
-        return seen
+        return self.available.page(after, count)
 
     def before(self, lookup_id: int) -> MessagePosition | None:
         """The last available position with a smaller LookupIdentifier; any of them is below 1 << 64."""
-        for level in reversed(self._levels[: (lookup_id >> 56) + 1]):
-            if level is not None and (found := level.before(lookup_id)) is not None:
-                return found
-        return None
+        return self.available.before(lookup_id)
 
     def first_since(self, insertion: int) -> MessagePosition | None:
         """The first of the positions that became available after this insertion number.
 
         A cursor has to have been at the end since then.
         """
-        for level in self._levels:
-            if level is not None and (found := level.first_since(insertion)) is not None:
-                return found
-        return None
+        return self.available.first_since(insertion)
 
     def allow_peek(self, positions: Iterable[MessagePosition]) -> None:
         """AllowPeekWhenLocked: these can be peeked while they are locked. [MS-MQDMPR] 3.1.1.12."""
@@ -436,10 +360,8 @@ class Queue:
         returned. Those in C{apart} are not available.
         """
         objects: list[MessagePosition] = []
-        for priority in range(PRIORITIES):
-            start, end = (
-                bisect_left(columns.lookup_ids, number << 56) for number in (priority, priority + 1)
-            )
+        for level in range(PRIORITIES):
+            start, end = (bisect_left(columns.lookup_ids, number << 56) for number in (level, level + 1))
             chunks: list[Chunk[MessagePosition] | PackedChunk[MessagePosition]] = []
             for first in range(start, end, CHUNK_LENGTH):
                 packed = PackedPositions(self, columns[first : min(first + CHUNK_LENGTH, end)])
@@ -455,8 +377,7 @@ class Queue:
                 if chunk := Chunk(position for position in positions if position.lookup_id not in apart):
                     chunks.append(chunk)
             if chunks:
-                level = self._levels[priority] = OrderedPositions()
-                level.restore(chunks)
+                self.available.restore(level, chunks)
         return objects
 
     # Packed messages
@@ -481,9 +402,7 @@ class Queue:
 
         Code that holds available positions of this queue from before has to use L{MessagePosition.current}.
         """
-        for number, level in enumerate(self._levels):
-            if level is not None and len(level.ripe) > SPARE and self.may_pack(number):
-                level.pack(SPARE, PACKED_AT_ONCE, partial(pack_chunk, self))
+        self.available.pack(partial(pack_chunk, self), self.may_pack)
 
     def may_pack(self, level: int) -> bool:
         """Whether messages of a priority may be packed; C{level} is 7 minus the priority."""
@@ -491,17 +410,7 @@ class Queue:
 
     def load(self, lookup_id: int) -> None:
         """Make packed messages near a LookupIdentifier objects."""
-        if 0 <= lookup_id >> 56 < PRIORITIES and (level := self._levels[lookup_id >> 56]) is not None:
-            level.load(lookup_id)
-
-    def is_packed(self, lookup_id: int) -> bool:
-        """Whether a message is packed."""
-        level = self._levels[lookup_id >> 56] if 0 <= lookup_id >> 56 < PRIORITIES else None
-        return level is not None and level.is_packed(lookup_id)
-
-    def packed_chunks(self) -> Iterator[PackedChunk[MessagePosition]]:
-        """The packed messages, a chunk at a time."""
-        return chain.from_iterable(level.packed() for level in self._levels if level is not None)
+        self.available.load(lookup_id)
 
     def clear(self) -> RemovedPositions[MessagePosition]:
         """Empty a deleted queue and return its messages, in the order of arrival.
@@ -510,32 +419,20 @@ class Queue:
         updated.
         """
         gone = RemovedPositions(self.positions.loaded())
-        for packed in self.packed_chunks():
+        for packed in self.available.packed_chunks():
             gone.packed.append(packed)
             packed.leave()
-        self.positions = QueuePositions(self)
-        self._levels = [None] * PRIORITIES
+        self.available.clear()
+        self.positions = QueuePositions(self.available)
         self.peekable = None
         self.total_bytes = 0
         self.is_deleted = True
         return gone
 
-    def _add(self, position: MessagePosition) -> None:
-        level = self._levels[position.lookup_id >> 56]
-        if level is not None:
-            level.add(position)
-
-    def _discard(self, position: MessagePosition) -> None:
-        level = self._levels[position.lookup_id >> 56]
-        if level is not None:
-            level.discard(position)
-
     def _number(self, positions: Iterable[MessagePosition]) -> None:
         for position in positions:
-            level = self._levels[position.lookup_id >> 56]
-            if level is not None:
-                self.insertions += 1
-                level.number(position, self.insertions)
+            self.insertions += 1
+            self.available.number(position, self.insertions)
 
     def _hide(self, positions: Iterable[MessagePosition]) -> None:
         peekable = self.peekable

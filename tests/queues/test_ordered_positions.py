@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.definition import QueueDefinition
+from msmq.queues import available_positions
 from msmq.queues import ordered_positions as ordered
-from msmq.queues import queue as queue_module
 from msmq.queues.leaving.deadlines import ExpiringMessages
 from msmq.queues.ordered_positions import OrderedPositions
 from msmq.queues.position import PositionState
@@ -153,7 +153,7 @@ class AvailabilityTests(SynchronousTestCase):
     ) -> None:
         """Readers get them by priority and age, whichever came together, and each once."""
         self.patch(ordered, "CHUNK_LENGTH", length)
-        self.patch(queue_module, "CHUNK_LENGTH", length)
+        self.patch(available_positions, "CHUNK_LENGTH", length)
         queue = Queue(QueueDefinition(identifier=ALPHA, path="private$\\orders"), ExpiringMessages())
         rest = [MessagePosition(queue, level << 56 | number, None, 1, 0.0) for level, number in places]
         everything = sorted(one.lookup_id for one in rest)

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import MessageColumns, StoredMessage
-from msmq.queues import ordered_positions, packed_positions
+from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.effects import ReadCompleted
 from msmq.queues.leaving.deadlines import ExpiringMessages
@@ -59,8 +59,9 @@ class PackedPositionTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.patch(ordered_positions, "CHUNK_LENGTH", CHUNK)
+        self.patch(available_positions, "CHUNK_LENGTH", CHUNK)
         self.patch(queue_module, "CHUNK_LENGTH", CHUNK)
-        self.patch(queue_module, "SPARE", 1)
+        self.patch(available_positions, "SPARE", 1)
         self.patch(packed_positions, "SHORTEST", 2)
 
     @given(STEPS, st.booleans())
@@ -299,11 +300,12 @@ class ArrivingTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.patch(ordered_positions, "CHUNK_LENGTH", CHUNK)
+        self.patch(available_positions, "CHUNK_LENGTH", CHUNK)
         self.patch(queue_module, "CHUNK_LENGTH", CHUNK)
         self.patch(packed_positions, "SHORTEST", 2)
         self.alpha = Alpha(packet_memory=0)
         self.queue = self.alpha.create()
-        self.most = (queue_module.SPARE + 3) * CHUNK
+        self.most = (available_positions.SPARE + 3) * CHUNK
 
     def send(self, count: int, seconds: int = 0xFFFFFFFF) -> None:
         for number in range(count):
@@ -323,7 +325,7 @@ class ArrivingTests(SynchronousTestCase):
         [*_, wanted] = self.queue.positions
         middle = since + 1
         self.send(20 * CHUNK)
-        self.assertTrue(self.queue.is_packed(wanted))
+        self.assertTrue(self.queue.available.is_packed(wanted))
         for mark in (since, middle):
             found = self.queue.first_since(mark)
             self.assertEqual(None if found is None else found.lookup_id, wanted + mark - since)

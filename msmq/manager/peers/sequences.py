@@ -22,11 +22,12 @@ from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.persistence.state_records import StateChange
+from msmq.queues.available_positions import PRIORITIES
 from msmq.queues.leaving.acknowledged import lock_acknowledged
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
-from msmq.queues.queue import PRIORITIES, MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.settings import SessionSettings
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck

@@ -10,10 +10,11 @@ from uuid import UUID
 import attrs
 
 from msmq.persistence.changes import Change, PutState, RemoveMessages, RemoveState
+from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder, PositionState
-from msmq.queues.queue import SEQUENTIAL_MASK, MessagePosition, Queue
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.packet.message_class import MessageClass
 
 _NAME: Final = "purge_pending/"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from msmq.persistence.changes import PutState
 from msmq.persistence.definition import QueuePrivacy
+from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.queues.leaving.relocation import check_acceptable, check_transfer
 from msmq.queues.position import PositionState
-from msmq.queues.queue import SEQUENTIAL_MASK, Queue
+from msmq.queues.queue import Queue
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.kept_packet import packet_of

@@ -28,7 +28,7 @@ from msmq.control.server.resources.message_search import (
 )
 from msmq.interfaces.manager.message_administration import MessageChange
 from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessage
-from msmq.queues.queue import SEQUENTIAL_MASK
+from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.structures.status import MQError
 
 Act = Callable[[Sequence[int]], Awaitable[Sequence[MessageChange]]]

@@ -16,7 +16,7 @@ from msmq.control.server.messages.queued_messages_json import properties_of
 from msmq.control.server.resources.message_search import PAGE
 from msmq.interfaces.manager.message_administration import MessageChange
 from msmq.quantities import count
-from msmq.queues.queue import SEQUENTIAL_MASK
+from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.structures.status import MQError, Status
 from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome

@@ -17,7 +17,7 @@ from msmq.control.server.http.responses import JSON_LINES, ResponseStream
 from msmq.control.server.resources.message_filter import MessageFilter
 from msmq.control.server.resources.message_search import PAGE, MessageDescriber, MessageSearch, json_line
 from msmq.interfaces.manager.received_messages import ReceivedMessage
-from msmq.queues.queue import SEQUENTIAL_MASK
+from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.quoting import quoted
 from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.status import MQError, Status
