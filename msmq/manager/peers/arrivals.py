@@ -34,7 +34,12 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_view import UserMessageView, have_one_destination, total_size
+from msmq.structures.packet.user_message_view import (
+    UserMessageView,
+    different_ones,
+    have_one_destination,
+    total_size,
+)
 from msmq.structures.status import MQError
 from msmq.transfer.decisions.arrival_decision import (
     ABSENT_DESTINATION,
@@ -134,8 +139,9 @@ class Arrivals:
             }
         free = self._performer.model.storage.free
         queues = self._locate(messages)
-        if not self._inspector.concerns(session, messages, queues):
-            return self._take(batch, messages, queues, free, now)
+        different = different_ones(messages)
+        if not self._inspector.concerns(session, different, queues):
+            return self._take(batch, messages, different, queues, free, now)
         inspected = Deferred.fromCoroutine(self._inspector.inspect(session, messages, queues, batch.refused))
         return inspected.addCallback(lambda inspection: self._take_inspected(batch, inspection, queues))
 
@@ -167,32 +173,37 @@ class Arrivals:
             queue if queue is before else None
             for queue, before in zip(self._locate(inspection.messages), inspected, strict=True)
         ]
-        free = self._performer.model.storage.free
-        return self._take(batch, inspection.messages, queues, free, self._performer.clock.now())
+        free, messages = self._performer.model.storage.free, inspection.messages
+        return self._take(
+            batch, messages, different_ones(messages), queues, free, self._performer.clock.now()
+        )
 
     def _take(
         self,
         batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
+        different: Sequence[UserMessageView],
         queues: Sequence[Queue | None],
         free: int,
         now: Moment,
     ) -> Deferred[None] | None:
         """Gather the facts about messages, and perform the decision.
 
+        @param different: as of L{ArrivalFacts}.
         @param queues: their local queues.
         @param free: bytes that are free in the queue manager's quota.
         """
         routes: dict[UserMessageView, OutgoingQueue] = {}
-        facts = self._facts(batch, messages, queues, routes, free, now)
+        facts = self._facts(batch, messages, different, queues, routes, free, now)
         decision = decide(messages, facts, self._arrival_commits.history, now)
         arrivals = self._perform(batch, messages, queues, routes, decision)
-        return self._admit(batch, messages, arrivals, now)
+        return self._admit(batch, facts.size, arrivals, now)
 
     def _facts(
         self,
         batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
+        different: Sequence[UserMessageView],
         queues: Sequence[Queue | None],
         routes: dict[UserMessageView, OutgoingQueue],
         free: int,
@@ -229,7 +240,9 @@ class Arrivals:
             free=free,
             is_routing_server=is_routing,
             without_route=without_route,
-            duplicates=self._express.classify(batch, messages, queues, now),
+            duplicates=self._express.classify(batch, messages, different, queues, now),
+            different=different,
+            size=total_size(messages),
         )
 
     def _find_routes(
@@ -319,11 +332,14 @@ class Arrivals:
     def _admit(
         self,
         batch: ArrivalBatch,
-        messages: Sequence[UserMessageView],
+        size: int,
         arrivals: Sequence[tuple[Queue, UserMessageView]],
         now: Moment,
     ) -> Deferred[None] | None:
-        """Enqueue messages within the quotas, then store and show them."""
+        """Enqueue messages within the quotas, then store and show them.
+
+        @param size: bytes of all packets of the batch.
+        """
         session = batch.session
         performer = self._performer
         admission = performer.model.admit(arrivals, now)
@@ -352,7 +368,7 @@ class Arrivals:
             stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained, now))
             if drained is not None or batch.acknowledgements or batch.close is not None:
                 return stored
-            return self._gather(session, total_size(messages), stored)
+            return self._gather(session, size, stored)
         self._show(batch, admission, now)
         return None
 

@@ -10,7 +10,7 @@ from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.moment import Moment
 from msmq.queues.queue import Queue
 from msmq.settings import SessionSettings
-from msmq.structures.packet.user_message_view import UserMessageView, different_ones
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.express_duplicates import ExpressDuplicates, is_recorded
 from msmq.wire.guid import NULL_GUID
 
@@ -36,11 +36,13 @@ class ExpressHistory:
         self,
         batch: ArrivalBatch,
         messages: Sequence[UserMessageView],
+        different: Sequence[UserMessageView],
         queues: Sequence[Queue | None],
         now: Moment,
     ) -> Container[UserMessageView]:
         """The express messages among these that are duplicates; the others are recorded.
 
+        @param different: as of L{ArrivalFacts<msmq.transfer.decisions.arrival_decision.ArrivalFacts>}.
         @param queues: the local queue of each message.
         """
         if None in queues or batch.refused:
@@ -55,7 +57,7 @@ class ExpressHistory:
                     is_refused=message in batch.refused,
                 )
             ]
-        if [message for message in different_ones(messages) if message.is_recoverable]:
+        if [message for message in different if message.is_recoverable]:
             express: Sequence[UserMessageView] = [
                 message for message in messages if not message.is_recoverable
             ]

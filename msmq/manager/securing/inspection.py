@@ -22,7 +22,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_rewrites import patch_authentication_level
-from msmq.structures.packet.user_message_view import UserMessageView, different_ones
+from msmq.structures.packet.user_message_view import UserMessageView
 
 PATIENCE: Final = 30.0
 """Seconds for which a batch waits for the results of its checks."""
@@ -150,15 +150,14 @@ class Inspector:
         self._waiting: set[Deferred[Any]] = set()
 
     def concerns(
-        self, session: ISession, messages: Sequence[UserMessageView], queues: Sequence[Queue | None]
+        self, session: ISession, different: Sequence[UserMessageView], queues: Sequence[Queue | None]
     ) -> bool:
-        """Whether these messages need L{inspect}.
+        """Whether messages need L{inspect}.
 
+        @param different: the messages, or only those whose headers differ.
         @param queues: the local queue of each message.
         """
-        asking = [
-            each for each in different_ones(messages) if each.acknowledge or each.flags & _SECURITY_HEADER
-        ]
+        asking = [each for each in different if each.acknowledge or each.flags & _SECURITY_HEADER]
         for message in asking:
             if message.flags & _SECURITY_HEADER or self._asks(message):
                 return True

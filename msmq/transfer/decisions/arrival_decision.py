@@ -19,7 +19,7 @@ import attrs
 from msmq.moment import Moment
 from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_view import UserMessageView, different_ones, total_size
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.decisions.forwarding_decision import passing_refusal
 from msmq.transfer.incoming_stream import Verdict
 from msmq.wire.guid import NULL_GUID
@@ -101,6 +101,9 @@ class ArrivalFacts:
     @ivar without_route: messages for others without an outgoing queue now, with the one of
         L{PASSING<msmq.transfer.decisions.forwarding_decision.PASSING>} it is.
     @ivar duplicates: express messages that were accepted before.
+    @ivar different: the messages, without further ones of one shape:
+        L{different_ones<msmq.structures.packet.user_message_view.different_ones>}.
+    @ivar size: bytes of all packets together.
     """
 
     address: str
@@ -113,6 +116,8 @@ class ArrivalFacts:
     is_routing_server: bool
     without_route: Mapping[UserMessageView, str]
     duplicates: Container[UserMessageView]
+    different: Sequence[UserMessageView]
+    size: int
 
 
 class ArrivalOutcome(enum.Enum):
@@ -196,7 +201,7 @@ def decide(
     run = _of_run(messages, facts, history, now)
     if run is not None:
         return run
-    different = different_ones(messages)
+    different = facts.different
     if any(message.is_recoverable for message in different):
         return _with_recoverable(messages, facts, history, now)
     wall = now.wall
@@ -231,7 +236,7 @@ def _of_run(
     ):
         return None
     wall, peer = now.wall, facts.peer
-    for message in different_ones(messages):
+    for message in facts.different:
         if (
             not message.is_recoverable
             or message.is_transactional
@@ -243,7 +248,7 @@ def _of_run(
             )
         ):
             return None
-    if total_size(messages) > facts.free:
+    if facts.size > facts.free:
         return None
     verdicts = history.classify(messages, facts.address, now)
     outcomes: list[MessageOutcome] = [ArrivalOutcome.ENQUEUED] * len(messages)

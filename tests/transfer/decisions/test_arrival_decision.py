@@ -15,7 +15,7 @@ from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_queue import AckEnvelope
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_patches import patch_hop_count
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.packet.user_message_view import UserMessageView, different_ones, total_size
 from msmq.transfer.decisions.arrival_decision import (
     ABSENT_DESTINATION,
     LOCAL_DESTINATION,
@@ -102,6 +102,7 @@ class DecisionTestCase(SynchronousTestCase):
         history: History | None = None,
         **facts: Any,
     ) -> ArrivalDecision:
+        views = [view for view, _ in pairs]
         known: dict[str, Any] = {
             "address": "10.0.0.5",
             "is_trusted": True,
@@ -113,10 +114,12 @@ class DecisionTestCase(SynchronousTestCase):
             "is_routing_server": False,
             "without_route": {},
             "duplicates": (),
+            "different": different_ones(views),
+            "size": total_size(views),
             **facts,
         }
         self.history = History() if history is None else history
-        return decide([view for view, _ in pairs], ArrivalFacts(**known), self.history, Moment(0.0, NOW))
+        return decide(views, ArrivalFacts(**known), self.history, Moment(0.0, NOW))
 
     def outcome(self, view: UserMessageView, destination: Destination, **facts: Any) -> MessageOutcome:
         [outcome] = self.decide((view, destination), **facts).outcomes
