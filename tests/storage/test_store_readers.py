@@ -135,6 +135,22 @@ class BesideContract(_Base):
         [row] = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=False).rows
         self.assertEqual(row[-1], packet)
 
+    def test_skipped_entries(self) -> None:
+        """A reader that skips the beginning of a message log has the rest of it, and the same bounds."""
+        entries = [AppendLog(ORDERS.identifier, n, b"entry %d" % n, float(n)) for n in range(1, 31)]
+        other = AppendLog(BILLS.identifier, 1, b"other", 1.0)
+        store = self.beside(PutQueue(ORDERS), PutQueue(BILLS), *entries, other)
+        for start in (1, 2, 15, 29, 30, 31, 40):
+            store.skip_logged({ORDERS.identifier: start})
+            rows = store.log(ORDERS.identifier, start, 1 << 64, **ANY, bodies=True).rows
+            self.assertEqual(
+                [(row[0], row[-1]) for row in rows], [(n, b"entry %d" % n) for n in range(start, 31)]
+            )
+            self.assertEqual(store.log_bounds(ORDERS.identifier), (1, 31))
+            self.assertEqual(store.log_cuts(ORDERS.identifier, start, 1 << 64, 100), ([], max(0, 31 - start)))
+            self.assertEqual(len(store.log(BILLS.identifier, 0, 1 << 64, **ANY, bodies=True).rows), 1)
+            self.assertEqual(store.log_end(), 32)
+
     def spoil(self, content: bytes) -> None:
         """Change a bit in the middle of this content, which the store of L{beside} has."""
         raise NotImplementedError

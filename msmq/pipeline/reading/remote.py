@@ -29,6 +29,12 @@ class RemoteStoreReader:
         """Refuse: each call reads the present state."""
         raise StorageError(f"{self.text}: a remote store cannot be held; read it on its machine")
 
+    def skip_logged(self, starts: Mapping[UUID, int]) -> None:
+        """Nothing: the server reads what is asked for alone.
+
+        See L{StoreReader.skip_logged<msmq.storage.readers.shape.StoreReader.skip_logged>}.
+        """
+
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
         return str(self._value("identifier"))

@@ -30,6 +30,8 @@ EAGER_BYTES: Final = 64 * 1024 * 1024
 """The largest size of these rows."""
 
 _TRIES: Final = 5
+_SELECTING: Final = ("topic", "offset", "timestamp")
+"""The columns of L{_condition}."""
 
 
 def read_archive(spark: SparkSession, path: str, *, stream: str = "log", **options: str) -> DataFrame:
@@ -52,7 +54,6 @@ def read_archive(spark: SparkSession, path: str, *, stream: str = "log", **optio
     if found.decode != NONE or found.headers:
         # Both are read from packets.
         return source.load()
-    every = EVENT_COLUMNS if stream == "events" else EXPORTED_COLUMNS
     names = known_names(
         found.columns or names_of(EVENT_COLUMNS if stream == "events" else MESSAGE_COLUMNS), stream
     )
@@ -60,7 +61,7 @@ def read_archive(spark: SparkSession, path: str, *, stream: str = "log", **optio
     for _ in range(_TRIES):
         parts = plan_archive(found, wanted, stream)
         try:
-            return _union(spark, found, wanted, parts, spark_schema(every, of=every))
+            return _union(spark, found, wanted, parts)
         except _FilesGone:
             continue
     raise ReadingError(f"{path}: files are erased while they are read; try again")
@@ -75,7 +76,6 @@ def _union(
     options: ReadOptions,
     wanted: RowSelection,
     parts: Sequence[ArchiveSlice],
-    schema: str,
 ) -> DataFrame:
     from pyspark.sql import DataFrame
 
@@ -90,16 +90,18 @@ def _union(
         from pyspark.errors import AnalysisException
 
         paths = dict.fromkeys(f"{options.path}/{file.path}" for file in files)
+        ranges = {(file.begin, file.end) for file in files}
+        has_condition = ranges != {(0, LAST_OFFSET)} or (wanted.since, wanted.until) != (None, None)
+        needed = dict.fromkeys((*wanted.names, *(_SELECTING if has_condition else ())))
         try:
-            table = spark.read.schema(schema).parquet(*paths)
+            table = spark.read.schema(_schema(options.stream, list(needed))).parquet(*paths)
         except AnalysisException as error:
             if error.getCondition() == "PATH_NOT_FOUND":
                 raise _FilesGone from None
             raise
-        ranges = {(file.begin, file.end) for file in files}
-        if ranges != {(0, LAST_OFFSET)} or (wanted.since, wanted.until) != (None, None):
-            table = table.where(_condition(parts, wanted))
-        tables.append(table.select(*wanted.names))
+        if has_condition:
+            table = table.where(_condition(parts, wanted)).select(*wanted.names)
+        tables.append(table)
     tables.append(_newest(spark, options, wanted, rest))
     return reduce(DataFrame.unionAll, tables)
 
@@ -109,6 +111,7 @@ def _newest(
 ) -> DataFrame:
     """The rows that are not in Parquet."""
     import pyarrow
+    from pyspark.sql.types import StructType
 
     from msmq.pipeline.archive.scan import ArchiveScan
     from msmq.pipeline.spark.batches import Batches
@@ -123,10 +126,8 @@ def _newest(
     for name, moment in (("startingTimestamp", options.since), ("endingTimestamp", options.until)):
         if moment is not None:
             source = source.option(name, str(round(moment * 1000)))
-    every = EVENT_COLUMNS if options.stream == "events" else EXPORTED_COLUMNS
-    by_name = {column.name: column for column in every}
-    ddl = spark_schema([by_name[name] for name in wanted.names], of=every)
-    schema = spark.createDataFrame([], ddl).schema
+    schema = StructType.fromDDL(_schema(options.stream, wanted.names))
+    assert isinstance(schema, StructType)
     if sum(part.rows for part in parts) <= EAGER_ROWS:
         batches = Batches(schema, options.stream, options)
         scan = ArchiveScan(options, wanted, options.stream, PLAIN, False)
@@ -141,6 +142,13 @@ def _newest(
             return spark.createDataFrame([], schema)
         return spark.createDataFrame(pyarrow.Table.from_batches(held), schema)
     return source.option("archivePlan", write_plan(parts)).load()
+
+
+def _schema(stream: str, names: Sequence[str]) -> str:
+    """The schema of these columns of the files of a stream, as DDL text."""
+    every = EVENT_COLUMNS if stream == "events" else EXPORTED_COLUMNS
+    by_name = {column.name: column for column in every}
+    return spark_schema([by_name[name] for name in names], of=every)
 
 
 def _condition(parts: Sequence[ArchiveSlice], wanted: RowSelection) -> Column:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 from zlib import crc32
 
 import attrs
@@ -19,7 +20,7 @@ from msmq.storage.log.core.checkpoint import (
     read_checkpoint_header,
 )
 from msmq.storage.log.core.format import Malformed
-from msmq.storage.log.core.state import State
+from msmq.storage.log.core.state import ALL_LOGS, State
 from msmq.storage.log.files import SYNCED, read_exactly, write_unsynced
 from msmq.storage.log.system import LOCAL, LogSystem
 
@@ -42,11 +43,16 @@ class FoundCheckpoint:
 
 
 def find_checkpoints(
-    directory: Path, *, is_complete: bool = True, system: LogSystem = LOCAL
+    directory: Path,
+    *,
+    is_complete: bool = True,
+    log_starts: Mapping[UUID, int] = ALL_LOGS,
+    system: LogSystem = LOCAL,
 ) -> list[FoundCheckpoint]:
     """Find the checkpoints of a directory, the newest first.
 
     @param is_complete: whether to read and verify older checkpoints too.
+    @param log_starts: as of L{State}.
     @raise OSError: they cannot be read.
     """
     found: list[FoundCheckpoint] = []
@@ -69,13 +75,13 @@ def find_checkpoints(
             found.append(FoundCheckpoint(path, None, None, str(error)))
     found.sort(key=lambda one: one.header.number if one.header else -1, reverse=True)
     for index, one in enumerate(found):
-        found[index] = _read(one, system)
+        found[index] = _read(one, log_starts, system)
         if found[index].state is not None and not is_complete:
             break
     return found
 
 
-def _read(found: FoundCheckpoint, system: LogSystem) -> FoundCheckpoint:
+def _read(found: FoundCheckpoint, log_starts: Mapping[UUID, int], system: LogSystem) -> FoundCheckpoint:
     if found.header is None:
         return found
     descriptor = system.open(found.path, os.O_RDONLY)
@@ -84,7 +90,7 @@ def _read(found: FoundCheckpoint, system: LogSystem) -> FoundCheckpoint:
     finally:
         system.close(descriptor)
     try:
-        return attrs.evolve(found, state=read_body(found.header, body))
+        return attrs.evolve(found, state=read_body(found.header, body, log_starts))
     except Malformed as error:
         return attrs.evolve(found, problem=str(error))
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from uuid import UUID
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.log.checkpoint_files import find_checkpoints
 from msmq.storage.log.core.format import SEGMENT_HEADER, SegmentHeader
 from msmq.storage.log.core.records import TableRecord, replay
 from msmq.storage.log.core.scan import Group, Read, next_group, sealed_by, torn_packet
-from msmq.storage.log.core.state import KeptQueue
+from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
 from msmq.storage.log.failures import StoreDamaged
 from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
 
@@ -24,17 +25,18 @@ class Follower:
     """State of a log at the last replayed group.
 
     @param directory: of the log.
+    @param log_starts: as of L{State<msmq.storage.log.core.state.State>}.
     @raise StorageError: there is no log.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, log_starts: Mapping[UUID, int] = ALL_LOGS) -> None:
         self._directory = directory
         self._files = FileDescriptors()
         self._segments: dict[int, tuple[Path, SegmentHeader]] = {}
         self._sorted: tuple[int, int, list[int]] = (-1, -1, [])
         if not directory.is_dir():
             raise StorageError(f"{directory}: there is no such store")
-        checkpoints = find_checkpoints(directory, is_complete=False)
+        checkpoints = find_checkpoints(directory, is_complete=False, log_starts=log_starts)
         newest = next((one for one in checkpoints if one.state is not None), None)
         if newest is None or newest.header is None or newest.state is None:
             if checkpoints:

@@ -6,7 +6,7 @@ It may see a group a moment before its server knows that it is on stable storage
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,7 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ONLY, EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
-from msmq.storage.log.core.state import KeptQueue
+from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
 from msmq.storage.log.failures import failure
 from msmq.storage.log.follower import Follower, SegmentGone
 from msmq.storage.readers.log_packets import LogPackets
@@ -58,6 +58,7 @@ class LogStoreReader:
         self._follower: Follower | None = None
         self._packets = LogPackets(directory)
         self._is_held = False
+        self._log_starts: Mapping[UUID, int] = ALL_LOGS
 
     def __reduce__(self) -> tuple[type[LogStoreReader], tuple[Path]]:
         return LogStoreReader, (self._directory,)
@@ -66,6 +67,11 @@ class LogStoreReader:
         """See L{StoreReader.hold<msmq.storage.readers.shape.StoreReader.hold>}."""
         self._ask(lambda log: None)
         self._is_held = True
+
+    def skip_logged(self, starts: Mapping[UUID, int]) -> None:
+        """See L{StoreReader.skip_logged<msmq.storage.readers.shape.StoreReader.skip_logged>}."""
+        self.close()
+        self._log_starts = dict(starts)
 
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""
@@ -272,7 +278,7 @@ class LogStoreReader:
                 before = self.bytes_read
                 try:
                     if self._follower is None:
-                        self._follower = Follower(self._directory)
+                        self._follower = Follower(self._directory, self._log_starts)
                     if not self._is_held:
                         self._follower.follow()
                     return ask(self._follower)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Final
@@ -73,6 +73,12 @@ class PostgresqlStoreReader:
         self._held = link.transaction()
         self._held.__enter__()
         link.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+
+    def skip_logged(self, starts: Mapping[UUID, int]) -> None:
+        """Nothing: a database reads what is asked for alone.
+
+        See L{StoreReader.skip_logged<msmq.storage.readers.shape.StoreReader.skip_logged>}.
+        """
 
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""

@@ -6,7 +6,7 @@ Every call is one short transaction; therefore rows are returned in pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
@@ -106,6 +106,14 @@ class StoreReader(StoreContents, Protocol):
         """Let all calls read the present state, until L{close}; afterwards each reads the current one again.
 
         A call raises L{MomentGone} if the server has removed data that it needs, and reused its space.
+        """
+
+    def skip_logged(self, starts: Mapping[UUID, int]) -> None:
+        """Answer from then on without entries of message logs that precede these, where that saves work.
+
+        Bounds stay what they are; any other answer about earlier entries may lack some of them.
+
+        @param starts: the first entry that is needed, by queue.
         """
 
     def identifier(self) -> str:

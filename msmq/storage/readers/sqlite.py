@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -69,6 +69,12 @@ class SqliteStoreReader:
         with self._reading() as connection:
             connection.execute("SELECT 1 FROM generation").fetchone()
             self._is_held = True
+
+    def skip_logged(self, starts: Mapping[UUID, int]) -> None:
+        """Nothing: a database reads what is asked for alone.
+
+        See L{StoreReader.skip_logged<msmq.storage.readers.shape.StoreReader.skip_logged>}.
+        """
 
     def identifier(self) -> str:
         """See L{StoreReader.identifier<msmq.storage.readers.shape.StoreReader.identifier>}."""

@@ -116,8 +116,11 @@ class FuzzyCheckpointTests(SynchronousTestCase):
         self.patch(MessageRows, "block", 3)
         self.patch(MessageRows, "young", 4)
 
-    def start(self, log: _Log, steps: list[list[tuple[str, int]]]) -> _Log:
-        """A start from a checkpoint that is written while the log changes."""
+    def start(self, log: _Log, steps: list[list[tuple[str, int]]], skipped: int = 0) -> _Log:
+        """A start from a checkpoint that is written while the log changes.
+
+        @param skipped: entries that it may leave out.
+        """
         state = log.state
         numbers = state.next_queue, state.last_entry, state.last_event
         behind = len(log.written)
@@ -128,7 +131,7 @@ class FuzzyCheckpointTests(SynchronousTestCase):
                 log.change(kind, count)
         header = CheckpointHeader(b"", 1, Position(1, 0, 1, 0), *numbers, len(body), crc32(body))
         started = _Log()
-        started.state = read_body(header, body)
+        started.state = read_body(header, body, {QUEUE: skipped + 1})
         # Groups of one to six records: rows of one queue in a group are replayed together.
         size = 1 + len(log.written) % 6
         for first in range(behind, len(log.written), size):
@@ -145,6 +148,29 @@ class FuzzyCheckpointTests(SynchronousTestCase):
                     log.change(kind, count)
             started = self.start(log, [changes(chance) for _ in range(20)])
             self.assertEqual(started.content(), log.content(), seed)
+
+    def test_skipped_entries(self) -> None:
+        """A start that may leave out the beginning of a message log has all of the rest, and its bounds."""
+        left_out = 0
+        for seed in range(300):
+            chance = Random(seed)
+            log = _Log()
+            for _ in range(8):
+                log.change("entry", chance.randrange(13))
+            skipped = chance.randrange(log.state.last_entry + 2)
+            started = self.start(log, [changes(chance) for _ in range(20)], skipped)
+            found, expected = started.state.by_number[1].log, log.state.by_number[1].log
+            count = len(expected) - expected.after(skipped)
+            self.assertEqual(
+                found.chunk(found.after(skipped), count + 1),
+                expected.chunk(expected.after(skipped), count),
+                seed,
+            )
+            self.assertEqual((found.first, started.state.last_entry), (expected.first, log.state.last_entry))
+            if len(expected):
+                self.assertEqual(found.sequence(len(found) - 1), expected.sequence(len(expected) - 1), seed)
+            left_out += len(expected) - len(found)
+        self.assertGreater(left_out, 1000)
 
     def test_removal_that_fails_between_two_tables(self) -> None:
         """A removal that could not be written, as on a full disk, leaves its messages in the checkpoint."""

@@ -7,9 +7,10 @@ atomic copy would.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Final
+from uuid import UUID
 from zlib import crc32
 
 import attrs
@@ -18,7 +19,7 @@ from msmq.storage.log.core import records
 from msmq.storage.log.core.format import VERSION, Malformed, check_version
 from msmq.storage.log.core.records import read_records, replay
 from msmq.storage.log.core.scan import Position
-from msmq.storage.log.core.state import State
+from msmq.storage.log.core.state import ALL_LOGS, State
 
 MAGIC: Final = b"MSMQCKP\n"
 BODY: Final = 4096
@@ -95,9 +96,10 @@ def chunk(table: bytes) -> bytes:
     return _CHUNK.pack(len(table), crc32(table)) + table
 
 
-def read_body(header: CheckpointHeader, body: bytes) -> State:
+def read_body(header: CheckpointHeader, body: bytes, log_starts: Mapping[UUID, int] = ALL_LOGS) -> State:
     """Read the state in the body of a checkpoint.
 
+    @param log_starts: as of L{State}.
     @raise Malformed: it does not match its header.
     """
     if len(body) < header.size:
@@ -105,7 +107,12 @@ def read_body(header: CheckpointHeader, body: bytes) -> State:
     body = body[: header.size]
     if crc32(body) != header.checksum:
         raise Malformed("the checksum of the checkpoint does not match")
-    state = State(next_queue=header.next_queue, last_entry=header.last_entry, last_event=header.last_event)
+    state = State(
+        next_queue=header.next_queue,
+        last_entry=header.last_entry,
+        last_event=header.last_event,
+        log_starts=log_starts,
+    )
     offset = 0
     while offset < len(body):
         size, checksum = _CHUNK.unpack_from(body, offset)

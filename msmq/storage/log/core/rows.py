@@ -139,6 +139,14 @@ class LogRows:
         return bytes(self._rows[begin:end])
 
 
+def last_sequence(rows: bytes) -> int:
+    """The largest sequence of rows of a message log; 0 without rows."""
+    found = array("Q", rows)[:: LOG_ROW.size // 8]
+    if sys.byteorder == "big":
+        found.byteswap()
+    return max(found, default=0)
+
+
 def log_sequences(rows: bytes) -> list[int]:
     """The sequences of rows of a message log."""
     return _words("Q", rows)[:: LOG_ROW.size // 8].tolist()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -13,8 +15,11 @@ from msmq.persistence.snapshot import MessageColumns, Snapshot
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW
-from msmq.storage.log.core.rows import EventRows, LogRows, log_sequences
+from msmq.storage.log.core.rows import EventRows, LogRows, last_sequence, log_sequences
 from msmq.storage.records import read_definition
+
+ALL_LOGS: Final[Mapping[UUID, int]] = MappingProxyType({})
+"""No message log is read in part."""
 
 
 @attrs.define
@@ -84,6 +89,9 @@ class State:
 
     Records are idempotent assignments, so replaying some twice, or on a state with later values of some keys,
     leads to the same final state.
+
+    @ivar log_starts: of some queues, the first entry of the message log that anyone will read; of a record
+        with older ones alone, the last one is kept.
     """
 
     queues: dict[UUID, KeptQueue] = attrs.field(factory=dict)
@@ -93,6 +101,7 @@ class State:
     next_queue: int = 1
     last_entry: int = 0
     last_event: int = 0
+    log_starts: Mapping[UUID, int] = ALL_LOGS
 
     def put_queue(self, number: int, identifier: UUID, definition: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
@@ -167,9 +176,12 @@ class State:
 
     def put_logs(self, number: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
+        kept = self.by_number.get(number)
+        if kept is not None and last_sequence(rows) < self.log_starts.get(kept.identifier, 0):
+            rows = rows[-LOG_ROW.size :]
         sequences = log_sequences(rows)
         self.last_entry = max(self.last_entry, max(sequences, default=0))
-        if (kept := self.by_number.get(number)) is not None:
+        if kept is not None:
             kept.log.put_all(sequences, rows)
 
     def put_events(self, first: int, rows: bytes) -> None:
