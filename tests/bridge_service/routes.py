@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -75,10 +76,12 @@ class RouteTestCase(TestCase):
         self.manager: QueueManagerService = self.server.parts.manager
         await self.manager.create_queue(ORDERS)
 
-    def bridge(self, *settings: OutwardSettings | InwardSettings) -> BridgeService:
+    def bridge(
+        self, *settings: OutwardSettings | InwardSettings, wall: Callable[[], float] = time.time
+    ) -> BridgeService:
         """Start a bridge, which stops with the test."""
         service = BridgeService(
-            settings, lambda _: ManagerQueues(self.manager), IReactorTime(reactor), self.data
+            settings, lambda _: ManagerQueues(self.manager), IReactorTime(reactor), self.data, wall
         )
         service.start()
         self.addCleanup(lambda: Deferred.fromCoroutine(service.stop()))

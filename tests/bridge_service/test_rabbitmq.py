@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
@@ -49,6 +50,15 @@ class OutwardTests(BridgeTestCase):
         self.assertLessEqual(int(limited.expiration), 1_000_000)
         self.assertGreater(int(limited.expiration), 700_000)
         self.assertIsNone(other.expiration)
+
+    async def test_clock_of_times(self) -> None:
+        """What is left of the time to be received is by the wall clock, not by that of the timers."""
+        queue = await self.queue()
+        await self.send(b"one", time_to_be_received=1000)
+        self.bridge(self.outward(rules={"routing_key": queue}), wall=lambda: time.time() + 400)
+        ((message, _),) = await self.get(queue, 1)
+        self.assertLessEqual(int(message.expiration), 600_000)
+        self.assertGreater(int(message.expiration), 300_000)
 
     async def test_pause(self) -> None:
         """A paused route forwards nothing, and forwards what has come meanwhile when it is resumed."""
