@@ -116,7 +116,7 @@ def _distances(topology: Topology, site: UUID, without: UUID | None = None) -> d
         if here in distances:
             continue
         distances[here] = distance
-        for there, cost in graph.edges[number]:
+        for there, cost in graph.edges(number):
             other = graph.vertices[there]
             if other not in distances and other != without and topology.gates(other):
                 heappush(heap, (distance + cost, there))
@@ -128,7 +128,7 @@ def _next_sites(topology: Topology, site: UUID, distances: Mapping[UUID, int]) -
     graph = topology.graph
     found: dict[UUID, list[UUID]] = {}
     for source, distance in distances.items():
-        for there, cost in sorted(graph.edges[graph.numbers[source]]):
+        for there, cost in sorted(graph.edges(graph.numbers[source])):
             following = graph.vertices[there]
             if distances.get(following) == distance - cost and distance > cost:
                 found.setdefault(following, []).append(source)
@@ -157,7 +157,7 @@ def _backup(
         sites.append(
             next(
                 graph.vertices[there]
-                for there, cost in sorted(graph.edges[number])
+                for there, cost in sorted(graph.edges(number))
                 if around.get(graph.vertices[there]) == around[sites[-1]] - cost
             )
         )

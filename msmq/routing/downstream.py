@@ -104,7 +104,7 @@ def _distances(topology: Topology, sites: Iterable[UUID]) -> dict[int, int]:
         distance, here = heappop(heap)
         if here not in distances:
             distances[here] = distance
-            for there, cost in graph.edges[here]:
+            for there, cost in graph.edges(here):
                 if there not in distances:
                     heappush(heap, (distance + cost, there))
     return distances

@@ -163,7 +163,7 @@ def _check_connection(topology: Topology, problems: EnterpriseProblems) -> None:
         part = {start}
         left = [start]
         while left:
-            for there, _ in graph.edges[left.pop()]:
+            for there, _ in graph.edges(left.pop()):
                 if there not in part:
                     part.add(there)
                     left.append(there)

@@ -63,7 +63,7 @@ class _Side:
         size, distances, heap, opposite = len(self.graph.vertices), self.distances, self.heap, other.distances
         cost, here = divmod(heappop(heap), size)
         self.settled[here] = cost
-        for there, weight in self.graph.edges[here]:
+        for there, weight in self.graph.edges(here):
             total = cost + weight
             if there not in distances or total < distances[there]:
                 distances[there] = total
@@ -110,7 +110,7 @@ def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[i
     while found:
         here = found.pop()
         remaining[here] = best - near[here]
-        for there, weight in graph.edges[here]:
+        for there, weight in graph.edges(here):
             if near.get(there, _ENDLESS) + weight == near[here] and there not in remaining:
                 found.append(there)
     return best, remaining
@@ -134,7 +134,7 @@ def _restricted_rows(
         if here in settled:
             continue
         settled[here] = here_cost
-        for there, weight in graph.edges[here]:
+        for there, weight in graph.edges(here):
             if here_cost + weight + remaining.get(there, _ENDLESS) != cost:
                 continue
             next_site = first.get(here, there)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final
@@ -127,7 +128,7 @@ class _GraphRows(Mapping[UUID, TableRow]):
         costs: Sequence[int],
         first: Sequence[int],
         previous: Sequence[int],
-        tied: Sequence[bool],
+        tied: Sequence[int],
         order: Sequence[int],
     ) -> None:
         self._graph = graph
@@ -159,7 +160,7 @@ class _GraphRows(Mapping[UUID, TableRow]):
             vertices[number if first == _NOWHERE else first],
             cost,
             None if previous == _NOWHERE else vertices[previous],
-            self._tied[number],
+            self._tied[number] != 0,
         )
 
 
@@ -172,12 +173,13 @@ def _rows(graph: Graph, own_sites: Iterable[UUID]) -> Mapping[UUID, TableRow]:
     and the smallest next site propagates along the routes.
     """
     size = len(graph.vertices)
-    edges = graph.edges
-    costs = [_FAR] * size
-    first = [_NOWHERE] * size
-    previous = [_NOWHERE] * size
-    tied = [False] * size
-    order: list[int] = []
+    neighbours, weights, starts = graph.neighbours, graph.weights, graph.starts
+    # As the edges of the graph, without objects for each site.
+    costs = array("q", [_FAR]) * size
+    first = array("i", [_NOWHERE]) * size
+    previous = array("i", [_NOWHERE]) * size
+    tied = bytearray(size)
+    order = array("i")
     roots = {graph.numbers[site] for site in own_sites}
     for root in roots:
         costs[root] = 0
@@ -191,7 +193,8 @@ def _rows(graph: Graph, own_sites: Iterable[UUID]) -> Mapping[UUID, TableRow]:
             order.append(here)
             via = first[here]
             is_tied = tied[here]
-            for there, weight in edges[here]:
+            begin, end = starts[here], starts[here + 1]
+            for there, weight in zip(neighbours[begin:end], weights[begin:end], strict=True):
                 total = cost + weight
                 known = costs[there]
                 if total > known:

@@ -6,7 +6,8 @@ It does not validate its input: L{msmq.routing.topology_builder} does, and creat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -169,16 +170,23 @@ class Topology:
 class Graph:
     """Sites of an enterprise numbered from 0, in the order of their identifiers.
 
+    A search of a large enterprise waits for memory more than it computes, so that edges are packed: those of
+    a site are next to each other, without objects that lie anywhere.
+
     @ivar vertices: the identifier of each number.
     @ivar numbers: the number of each identifier.
     @ivar links: for each number the neighbours, with the cheapest link to each.
-    @ivar edges: for each number the neighbours, with the cost of that link.
+    @ivar neighbours: the other ends of the edges, those of each site after those of the one before.
+    @ivar weights: the cost of each edge.
+    @ivar starts: for each number, the position of its first edge; at the end, the number of edges.
     """
 
     vertices: tuple[UUID, ...]
     numbers: Mapping[UUID, int]
     links: tuple[Mapping[int, RoutingLink], ...]
-    edges: tuple[tuple[tuple[int, int], ...], ...]
+    neighbours: array[int] = attrs.field(repr=False)
+    weights: array[int] = attrs.field(repr=False)
+    starts: array[int] = attrs.field(repr=False)
 
     @classmethod
     def of(cls, sites: Mapping[UUID, Site], links: Iterable[RoutingLink]) -> Graph:
@@ -191,8 +199,17 @@ class Graph:
             known = cheapest[one].get(two)
             if known is None or link.cost < known.cost:
                 cheapest[one][two] = cheapest[two][one] = link
-        edges = tuple(tuple((two, link.cost) for two, link in there.items()) for there in cheapest)
-        return cls(vertices, numbers, tuple(cheapest), edges)
+        neighbours, weights, starts = array("i"), array("q"), array("i", [0])
+        for there in cheapest:
+            neighbours.extend(there)
+            weights.extend([link.cost for link in there.values()])
+            starts.append(len(neighbours))
+        return cls(vertices, numbers, tuple(cheapest), neighbours, weights, starts)
+
+    def edges(self, number: int) -> Iterator[tuple[int, int]]:
+        """The neighbours of a site, with the cost of the cheapest link to each."""
+        begin, end = self.starts[number], self.starts[number + 1]
+        return zip(self.neighbours[begin:end], self.weights[begin:end], strict=True)
 
 
 @attrs.frozen
