@@ -13,11 +13,9 @@ from uuid import UUID
 
 import attrs
 
-from msmq.routing.topology import Graph, QueueManager, Topology
+from msmq.routing.topology import FARTHEST, Graph, QueueManager, Topology
 
 _NOWHERE: Final = -1
-_FAR: Final = 1 << 62
-"""More than the cost of any route."""
 
 
 @attrs.frozen
@@ -115,7 +113,7 @@ def table_of_site(topology: Topology, site: UUID) -> RoutingTable:
 class _GraphRows(Mapping[UUID, TableRow]):
     """The rows of a table, each made when it is asked for, since most of a large one never are.
 
-    @param costs: by number of a site; L{_FAR} for one that is not reached.
+    @param costs: by number of a site; L{FARTHEST} for one that is not reached.
     @param first: the number of the next site; C{_NOWHERE} for an own site. C{previous} likewise.
     @param order: the reached sites, the nearest first.
     """
@@ -125,7 +123,7 @@ class _GraphRows(Mapping[UUID, TableRow]):
     def __init__(
         self,
         graph: Graph,
-        costs: Sequence[int],
+        costs: array[int],
         first: Sequence[int],
         previous: Sequence[int],
         tied: Sequence[int],
@@ -146,12 +144,12 @@ class _GraphRows(Mapping[UUID, TableRow]):
 
     def __contains__(self, site: object) -> bool:
         number = self._graph.numbers.get(site) if isinstance(site, UUID) else None
-        return number is not None and self._costs[number] != _FAR
+        return number is not None and self._costs[number] != FARTHEST[self._costs.typecode]
 
     def __getitem__(self, site: UUID) -> TableRow:
         number = self._graph.numbers[site]
         cost = self._costs[number]
-        if cost == _FAR:
+        if cost == FARTHEST[self._costs.typecode]:
             raise KeyError(site)
         vertices = self._graph.vertices
         first, previous = self._first[number], self._previous[number]
@@ -175,7 +173,7 @@ def _rows(graph: Graph, own_sites: Iterable[UUID]) -> Mapping[UUID, TableRow]:
     size = len(graph.vertices)
     neighbours, weights, starts = graph.neighbours, graph.weights, graph.starts
     # As the edges of the graph, without objects for each site.
-    costs = array("q", [_FAR]) * size
+    costs = array(weights.typecode, [FARTHEST[weights.typecode]]) * size
     first = array("i", [_NOWHERE]) * size
     previous = array("i", [_NOWHERE]) * size
     tied = bytearray(size)

@@ -19,6 +19,9 @@ MINIMUM_COST: Final = 1
 MAXIMUM_COST: Final = 999_999
 """ActualCost of a routing link. [MS-MQDMPR] 3.1.1.8."""
 
+FARTHEST: Final = {"i": 0x7FFFFFFF, "q": 1 << 62}
+"""More than the cost of any route, by the typecode of the weights."""
+
 T = TypeVar("T")
 
 
@@ -177,7 +180,7 @@ class Graph:
     @ivar numbers: the number of each identifier.
     @ivar links: for each number the neighbours, with the cheapest link to each.
     @ivar neighbours: the other ends of the edges, those of each site after those of the one before.
-    @ivar weights: the cost of each edge.
+    @ivar weights: the cost of each edge, in numbers of a size that suffices for each route.
     @ivar starts: for each number, the position of its first edge; at the end, the number of edges.
     """
 
@@ -199,7 +202,10 @@ class Graph:
             known = cheapest[one].get(two)
             if known is None or link.cost < known.cost:
                 cheapest[one][two] = cheapest[two][one] = link
-        neighbours, weights, starts = array("i"), array("q"), array("i", [0])
+        highest = max((link.cost for there in cheapest for link in there.values()), default=0)
+        # No route passes a site twice.
+        is_small = highest * len(vertices) < FARTHEST["i"]
+        neighbours, weights, starts = array("i"), array("i" if is_small else "q"), array("i", [0])
         for there in cheapest:
             neighbours.extend(there)
             weights.extend([link.cost for link in there.values()])

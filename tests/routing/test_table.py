@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 from random import Random
+from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.routing.next_hops import next_hops
 from msmq.routing.route_search import table_towards
 from msmq.routing.table import EMPTY_TABLE, RoutingTable, routing_table, table_of_site
-from msmq.routing.topology import Topology
+from msmq.routing.topology import RoutingLink, Site, Topology
 from tests.routing.builders import Estate, guid, name, names
 
 
@@ -63,6 +64,23 @@ class RoutingTableTests(SynchronousTestCase):
         topology = Estate("A-B 999999, B-C 1").sound()
         self.assertEqual(routing_table(topology, guid("gA")).rows[guid("C")].cost, 1_000_000)
         self.assertEqual(routing_table(topology, guid("gC")).rows[guid("A")].cost, 1_000_000)
+
+    def test_cost_beyond_32_bits(self) -> None:
+        """The cost of a route may be larger than 32 bits, and one that just fits is one."""
+        for length, cost in (
+            (2200, 999_999),
+            (2, (1 << 31) - 1),
+            (2, (1 << 31) - 2),
+            (2, 1 << 31),
+            (3, 1 << 30),
+        ):
+            sites = [UUID(int=number + 1) for number in range(length)]
+            topology = Topology(
+                tuple(map(Site, sites)), tuple(RoutingLink(*ends, cost) for ends in pairwise(sites))
+            )
+            table = table_of_site(topology, sites[0])
+            self.assertEqual([table.rows[site].cost for site in sites], [cost * n for n in range(length)])
+            self.assertIn(sites[-1], table.rows)
 
     def test_tie(self) -> None:
         """MQBR-3.1.3.1-11: of routes that cost the same the one with the smallest next site is chosen,
