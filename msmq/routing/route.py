@@ -12,7 +12,7 @@ from msmq.routing.alternates import Alternates
 from msmq.routing.explanation import explain_alternate, explain_waiting
 from msmq.routing.foreign_sites import served_site
 from msmq.routing.next_hops import Decision, Rule, explain_failure
-from msmq.routing.route_search import table_towards
+from msmq.routing.route_search import RowSearch
 from msmq.routing.table import RoutingTable, TableRow, routing_table
 from msmq.routing.topology import Topology
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
@@ -93,6 +93,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
     here, site, total = source, None, 0
     visited = {source}
     alternates = Alternates(topology)
+    search = RowSearch(topology)
     waits_at = connector = None
     problem = _unknown(topology, source, destination)
     if not problem and source in down:
@@ -101,7 +102,7 @@ def route(topology: Topology, source: UUID, destination: UUID, down: Set[UUID] =
         connector = served_site(topology, here, destination)
         if connector is not None:
             break
-        table = _table(topology, here, destination, down)
+        table = _table(topology, here, destination, down, search)
         decision, missed = _decide(alternates, here, destination, down, table)
         if not decision.hops:
             problem = explain_failure(topology, here, destination, decision)
@@ -160,12 +161,14 @@ def _unknown(topology: Topology, source: UUID, destination: UUID) -> str:
     return ""
 
 
-def _table(topology: Topology, here: UUID, destination: UUID, down: Set[UUID]) -> RoutingTable | None:
+def _table(
+    topology: Topology, here: UUID, destination: UUID, down: Set[UUID], search: RowSearch
+) -> RoutingTable | None:
     """The routing table of this queue manager, if it uses one; only the needed rows if nothing is down."""
     own, target = topology.queue_manager(here), topology.queue_manager(destination)
     if own is None or target is None or set(own.sites) & set(target.sites):
         return None
-    return routing_table(topology, here) if down else table_towards(topology, here, target.sites)
+    return routing_table(topology, here) if down else search.table(here, target.sites)
 
 
 def _site_of(

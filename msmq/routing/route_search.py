@@ -15,23 +15,44 @@ from msmq.routing.topology import Graph, Topology
 _ENDLESS: Final = 1 << 62
 
 
-def table_towards(topology: Topology, own: UUID, sites: Iterable[UUID]) -> RoutingTable:
-    """Compute the rows of a routing table for messages to these sites. [MS-MQBR] 3.1.3.1.
+class RowSearch:
+    """Searches for the rows of several site gates, such as those that a message passes.
 
-    The result has the rows of L{msmq.routing.table.routing_table} for these sites and for the sites on the
-    least-cost routes to them. A search from both ends settles only the sites within half of the cost: some
-    hundred in a table of ten thousand.
+    A search from both ends settles only the sites within half of the cost: some hundred in a table of ten
+    thousand. What it finds about the rest of a route serves the next gate on that route too.
     """
-    own_sites = gate_sites(topology, own)
-    if not own_sites:
-        return EMPTY_TABLE
-    graph = topology.graph
-    roots = sorted({graph.numbers[site] for site in own_sites})
-    rows: dict[UUID, TableRow] = {}
-    for site in sites:
-        if (target := graph.numbers.get(site)) is not None:
-            rows |= _rows_towards(graph, roots, target)
-    return RoutingTable(own_sites, rows)
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._remaining: dict[int, dict[int, int]] = {}
+
+    def table(self, own: UUID, sites: Iterable[UUID]) -> RoutingTable:
+        """Compute the rows of a routing table for messages to these sites. [MS-MQBR] 3.1.3.1.
+
+        The result has the rows of L{msmq.routing.table.routing_table} for these sites and for the sites on
+        the least-cost routes to them.
+        """
+        own_sites = gate_sites(self._topology, own)
+        if not own_sites:
+            return EMPTY_TABLE
+        graph = self._topology.graph
+        roots = sorted({graph.numbers[site] for site in own_sites})
+        rows: dict[UUID, TableRow] = {}
+        for site in sites:
+            if (target := graph.numbers.get(site)) is not None:
+                rows |= self._rows_towards(graph, roots, target)
+        return RoutingTable(own_sites, rows)
+
+    def _rows_towards(self, graph: Graph, roots: list[int], target: int) -> dict[UUID, TableRow]:
+        remaining = self._remaining.get(target, {})
+        if not all(root in remaining for root in roots):
+            found = _remaining(graph, roots, target)
+            if found is None:
+                return {}
+            remaining = self._remaining[target] = found
+        cost = min(remaining[root] for root in roots if root in remaining)
+        begin = [root for root in roots if remaining.get(root) == cost]
+        return _restricted_rows(graph, begin, cost, remaining)
 
 
 @attrs.define
@@ -75,19 +96,12 @@ class _Side:
         return best
 
 
-def _rows_towards(graph: Graph, roots: list[int], target: int) -> dict[UUID, TableRow]:
-    left = _remaining(graph, roots, target)
-    if left is None:
-        return {}
-    cost, remaining = left
-    return _restricted_rows(graph, [root for root in roots if remaining.get(root) == cost], cost, remaining)
+def _remaining(graph: Graph, roots: list[int], target: int) -> dict[int, int] | None:
+    """The least cost to a site from every site on a least-cost route to it; C{None} if there is none.
 
-
-def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[int, int]] | None:
-    """Least cost to a site, and the remaining cost from every site on a least-cost route.
-
-    The result may contain other sites. The search ends when the distances of the next sites of both ends
-    exceed the least cost together: each site on a least-cost route is then settled from at least one end.
+    The result may contain other sites, with all those on least-cost routes from them. The search ends when
+    the distances of the next sites of both ends exceed the least cost together: each site on a least-cost
+    route is then settled from at least one end.
     """
     begin, end = _Side.of(graph, roots), _Side.of(graph, (target,))
     best = end.settle(begin, 0 if target in begin.distances else _ENDLESS)
@@ -113,7 +127,7 @@ def _remaining(graph: Graph, roots: list[int], target: int) -> tuple[int, dict[i
         for there, weight in graph.edges(here):
             if near.get(there, _ENDLESS) + weight == near[here] and there not in remaining:
                 found.append(there)
-    return best, remaining
+    return remaining
 
 
 def _restricted_rows(

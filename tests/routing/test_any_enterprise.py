@@ -20,7 +20,7 @@ from msmq.routing.next_hops import (
     next_hops,
 )
 from msmq.routing.route import route
-from msmq.routing.route_search import table_towards
+from msmq.routing.route_search import RowSearch
 from msmq.routing.table import RoutingTable, is_site_gate, routing_table
 from msmq.routing.topology import Topology
 from tests.routing.enterprises import Plan, neglected, well_kept
@@ -45,14 +45,14 @@ class AgreementTests(SynchronousTestCase):
     """Our functions say what the pseudocode allows."""
 
     def check(self, topology: Topology) -> None:
-        naive = oracle(topology)
+        naive, search = oracle(topology), RowSearch(topology)
         machines = [machine.identifier for machine in topology.queue_managers]
         for own in [*machines, NOBODY]:
             self.assertEqual(is_site_gate(topology, own), naive.is_site_gate(own))
             self.assertEqual(get_routing_server(topology, own), naive.get_routing_server(own))
             self.check_member(get_site_gate(topology, own), naive.get_site_gate(own))
             table = routing_table(topology, own)
-            self.check_searched_rows(topology, own, table)
+            self.check_searched_rows(topology, own, table, search)
             allowed = naive.routing_table(own)
             mine = set(table.own_sites)
             self.assertEqual(set(table.rows) - mine, set(allowed))
@@ -80,10 +80,12 @@ class AgreementTests(SynchronousTestCase):
             gate = get_site_gate_for_site(topology, site)
             self.check_member(gate, naive.get_site_gate_for_site(site))
 
-    def check_searched_rows(self, topology: Topology, own: UUID, table: RoutingTable) -> None:
-        """Assert that the rows computed for one message equal those of the table."""
+    def check_searched_rows(
+        self, topology: Topology, own: UUID, table: RoutingTable, search: RowSearch
+    ) -> None:
+        """Assert that the rows computed for one message equal those of the table, also after others."""
         for site in [*(site.identifier for site in topology.sites), NOBODY]:
-            found = table_towards(topology, own, [site])
+            found = search.table(own, [site])
             self.assertEqual(found.own_sites, table.own_sites)
             self.assertEqual(found.rows.get(site), table.rows.get(site))
             self.assertEqual(found.rows, {each: table.rows[each] for each in found.rows})

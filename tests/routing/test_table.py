@@ -9,7 +9,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.routing.next_hops import next_hops
-from msmq.routing.route_search import table_towards
+from msmq.routing.route_search import RowSearch
 from msmq.routing.table import EMPTY_TABLE, RoutingTable, routing_table, table_of_site
 from msmq.routing.topology import RoutingLink, Site, Topology
 from tests.routing.builders import Estate, guid, name, names
@@ -141,11 +141,12 @@ class SearchedRowsTests(SynchronousTestCase):
         pairs = [(one, one + step) for one in range(100) for step in (1, 10) if one + step < 100]
         estate = Estate(", ".join(f"s{one:02}-s{two:02} {chance.randint(1, 2)}" for one, two in pairs))
         topology = estate.sound()
-        for own in ("gs00", "gs47"):
+        search = RowSearch(topology)
+        for own in ("gs00", "gs47", *(f"gs{number:02}" for number in range(0, 100, 7))):
             table = routing_table(topology, guid(own))
             self.assertEqual(len(table.rows), 100)
             for site, row in table.rows.items():
-                found = table_towards(topology, guid(own), [site])
+                found = search.table(guid(own), [site])
                 self.assertEqual(found.rows[site], row)
                 self.assertEqual(found.path(site), table.path(site))
                 self.assertEqual(found.rows, {each: table.rows[each] for each in found.rows})
@@ -156,25 +157,25 @@ class SearchedRowsTests(SynchronousTestCase):
         estate.add_site(guid("E"), "E")
         topology = estate.topology
         for site in "CDEX":
-            found = table_towards(topology, guid("gA"), [guid(site)])
+            found = RowSearch(topology).table(guid("gA"), [guid(site)])
             self.assertEqual((names(found.own_sites), found.rows), (["A"], {}))
         for own in ("cA", "nobody"):
-            self.assertEqual(table_towards(topology, guid(own), [guid("B")]), EMPTY_TABLE)
+            self.assertEqual(RowSearch(topology).table(guid(own), [guid("B")]), EMPTY_TABLE)
 
     def test_several_sites(self) -> None:
         """There are rows for each of the sites, and for those on the way to them."""
         topology = Estate("A-B 1, B-C 1, A-D 1, D-E 1, A-F 1").sound()
-        found = table_towards(topology, guid("gA"), [guid(site) for site in "CXE"])
+        found = RowSearch(topology).table(guid("gA"), [guid(site) for site in "CXE"])
         table = routing_table(topology, guid("gA"))
         self.assertEqual(found.rows, {guid(site): table.rows[guid(site)] for site in "ABCDE"})
-        own = table_towards(topology, guid("gA"), [guid("A")])
+        own = RowSearch(topology).table(guid("gA"), [guid("A")])
         self.assertEqual(own.rows, {guid("A"): table.rows[guid("A")]})
 
     def test_few_sites_are_settled(self) -> None:
         """Between the ends of a chain with branches the branches are left out."""
         chain = [f"c{one:03}-c{one + 1:03} 1" for one in range(200)]
         estate = Estate(", ".join([*chain, *(f"c{one:03}-b{one:03} 300" for one in range(201))]))
-        found = table_towards(estate.sound(), guid("gc000"), [guid("c200")])
+        found = RowSearch(estate.sound()).table(guid("gc000"), [guid("c200")])
         self.assertEqual(len(found.rows), 201)
         self.assertEqual(found.rows[guid("c200")].cost, 200)
 
