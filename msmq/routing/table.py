@@ -177,7 +177,7 @@ def _rows(graph: Graph, own_sites: Iterable[UUID]) -> Mapping[UUID, TableRow]:
     first = array("i", [_NOWHERE]) * size
     previous = array("i", [_NOWHERE]) * size
     tied = bytearray(size)
-    order = array("i")
+    order: list[int] = []
     roots = {graph.numbers[site] for site in own_sites}
     for root in roots:
         costs[root] = 0
@@ -204,8 +204,8 @@ def _rows(graph: Graph, own_sites: Iterable[UUID]) -> Mapping[UUID, TableRow]:
                     first[there] = next_site
                     previous[there] = here
                     tied[there] = is_tied
-                    if total in found:
-                        found[total].append(there)
+                    if (same := found.get(total)) is not None:
+                        same.append(there)
                     else:
                         found[total] = [there]
                         heappush(heap, total)
