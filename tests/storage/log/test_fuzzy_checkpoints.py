@@ -15,6 +15,7 @@ from msmq.storage.log.core.checkpoint import CheckpointHeader, read_body, tables
 from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, read_records, replay
+from msmq.storage.log.core.rows import rows_from
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.state import State
 
@@ -157,7 +158,7 @@ class FuzzyCheckpointTests(SynchronousTestCase):
             log = _Log()
             for _ in range(8):
                 log.change("entry", chance.randrange(13))
-            skipped = chance.randrange(log.state.last_entry + 2)
+            skipped = chance.randrange(2 * log.state.last_entry + 2)
             started = self.start(log, [changes(chance) for _ in range(20)], skipped)
             found, expected = started.state.by_number[1].log, log.state.by_number[1].log
             count = len(expected) - expected.after(skipped)
@@ -191,3 +192,18 @@ class FuzzyCheckpointTests(SynchronousTestCase):
         started = self.start(log, [between, [], [], []])
         self.assertEqual(started.content(), log.content())
         self.assertEqual((len(started.state.events), started.state.events.end), (0, 11))
+
+
+class SkippedRowsTests(SynchronousTestCase):
+    """Rows of a message log whose beginning is skipped."""
+
+    def test_any_order(self) -> None:
+        """The one with the largest sequence is left of rows that are all skipped, wherever it is."""
+        one, two, three = (LOG_ROW.pack(number, 0, 0, 0, 0, 1.0) for number in (1, 2, 3))
+        for rows, start, left in (
+            (one + three + two, 3, one + three + two),
+            (one + three + two, 4, three),
+            (three, 9, three),
+            (b"", 9, b""),
+        ):
+            self.assertEqual(rows_from(rows, start), left)

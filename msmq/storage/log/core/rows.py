@@ -139,12 +139,17 @@ class LogRows:
         return bytes(self._rows[begin:end])
 
 
-def last_sequence(rows: bytes) -> int:
-    """The largest sequence of rows of a message log; 0 without rows."""
-    found = array("Q", rows)[:: LOG_ROW.size // 8]
+def rows_from(rows: bytes, start: int) -> bytes:
+    """These rows of a message log; of those that all have smaller sequences, the last one."""
+    sequences = array("Q", rows)[:: LOG_ROW.size // 8]
     if sys.byteorder == "big":
-        found.byteswap()
-    return max(found, default=0)
+        sequences.byteswap()
+    last = max(sequences, default=start)
+    if last >= start:
+        return rows
+    # A replay may have them in another order.
+    begin = sequences.index(last) * LOG_ROW.size
+    return rows[begin : begin + LOG_ROW.size]
 
 
 def log_sequences(rows: bytes) -> list[int]:

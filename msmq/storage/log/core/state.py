@@ -15,7 +15,7 @@ from msmq.persistence.snapshot import MessageColumns, Snapshot
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW
-from msmq.storage.log.core.rows import EventRows, LogRows, last_sequence, log_sequences
+from msmq.storage.log.core.rows import EventRows, LogRows, log_sequences, rows_from
 from msmq.storage.records import read_definition
 
 ALL_LOGS: Final[Mapping[UUID, int]] = MappingProxyType({})
@@ -177,8 +177,8 @@ class State:
     def put_logs(self, number: int, rows: bytes) -> None:
         """See L{msmq.storage.log.core.records.RecordTarget}."""
         kept = self.by_number.get(number)
-        if kept is not None and last_sequence(rows) < self.log_starts.get(kept.identifier, 0):
-            rows = rows[-LOG_ROW.size :]
+        if kept is not None and (start := self.log_starts.get(kept.identifier)) is not None:
+            rows = rows_from(rows, start)
         sequences = log_sequences(rows)
         self.last_entry = max(self.last_entry, max(sequences, default=0))
         if kept is not None:
