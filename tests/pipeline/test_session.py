@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,13 +77,26 @@ class LittleDataTests(SynchronousTestCase):
         directory = Path(self.mktemp())
         directory.mkdir()
         self.patch(os, "environ", {**os.environ, "SPARK_CONF_DIR": str(directory)})
-        quick = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+        quick = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
         self.assertEqual(settings_for_little_data(), quick)
         file = directory / "spark-defaults.conf"
         file.write_text("spark.driver.extraJavaOptions -Dsome=option\n")
         self.assertEqual(settings_for_little_data(), quick)
         file.write_text("spark.driver.defaultJavaOptions -Djavax.net.ssl.trustStore=/etc/trust\n")
         self.assertEqual(settings_for_little_data(), {})
+
+    def test_room_for_compiled_code(self) -> None:
+        """Java has as much room for compiled code as without the settings; a session that runs out hangs."""
+        given = settings_for_little_data()["spark.driver.defaultJavaOptions"].split()
+        self.assertGreaterEqual(self.room(given), self.room([]))
+
+    def room(self, options: list[str]) -> int:
+        """The bytes that Java reserves for compiled code."""
+        command = [str(find_java()), *options, "-XX:+PrintFlagsFinal", "-version"]
+        flags = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        found = re.search(r"ReservedCodeCacheSize\s*=\s*(\d+)", flags)
+        assert found is not None
+        return int(found[1])
 
 
 class SessionTests(SparkTestCase):
