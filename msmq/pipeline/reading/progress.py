@@ -8,15 +8,14 @@ Entries of the message log are numbered over the whole store, so one number is t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
 
 import attrs
 
 from msmq.pipeline.reading.errors import DataLost, ReadingError
-from msmq.pipeline.reading.opening import open_store
+from msmq.pipeline.reading.kept_store import KeptStore
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import cuts_of
@@ -108,6 +107,11 @@ class LogProgress:
 
     options: ReadOptions
     stream: str
+    _store: KeptStore = attrs.field(init=False, eq=False, repr=False)
+
+    @_store.default
+    def _kept(self) -> KeptStore:
+        return KeptStore(self.options.location)
 
     def __attrs_post_init__(self) -> None:
         if self.stream not in ("queue", "log", "events"):
@@ -123,7 +127,7 @@ class LogProgress:
 
         @raise ReadingError: the options match no log.
         """
-        with _opened(self.options) as store:
+        with self._store.opened() as store:
             topics = self._topics(store)
             wanted = self.options.starting if self.options.since is None else None
             starting = offsets_of(wanted or LATEST, topics, "startingOffsets", store.text)
@@ -140,7 +144,7 @@ class LogProgress:
         @param size: the maximum number of bytes of the packets of these rows, if there is more than one.
         @raise DataLost: unread entries were removed.
         """
-        with _opened(self.options) as store:
+        with self._store.opened() as store:
             begin = self._checked(store, LogOffset.read(start))
             topics = self._topics(store)
             queues: dict[UUID, int] = {}
@@ -170,7 +174,7 @@ class LogProgress:
 
         Queues that are read already go on from there, others begin with their first entry.
         """
-        with _opened(self.options) as store:
+        with self._store.opened() as store:
             topics = self._topics(store)
             return LogOffset(
                 store.identifier(), self._end(store), dict.fromkeys((topic.queue for topic in topics), 0)
@@ -178,12 +182,12 @@ class LogProgress:
 
     def end(self) -> int:
         """The first number that is not assigned yet."""
-        with _opened(self.options) as store:
+        with self._store.opened() as store:
             return self._end(store)
 
     def has_unread(self, start: Mapping[str, Any], rows: int) -> bool:
         """Whether there are at least this number of rows after an offset."""
-        with _opened(self.options) as store:
+        with self._store.opened() as store:
             begin = self._checked(store, LogOffset.read(start))
             queues = {
                 topic.queue: begin.queues.get(topic.queue, self._bounds(store, topic.queue)[0])
@@ -196,12 +200,16 @@ class LogProgress:
                 return self._end(store) - first >= rows
             return store.log_after(list(queues), first, rows - 1) is not None
 
+    def close(self) -> None:
+        """Close the store until the next call."""
+        self._store.close()
+
     def state(self, read: Mapping[str, Any] | None) -> LogState:
         """How far a query is behind the log.
 
         @param read: the end offset of the last batch, if there was one.
         """
-        with _opened(self.options) as store:
+        with self._store.opened() as store:
             end = self._end(store)
             oldest = None if read is None else self._oldest(store, LogOffset.read(read))
             unread = None if read is None else max(end - int(read["next"]), 0)
@@ -226,7 +234,7 @@ class LogProgress:
         @raise DataLost: some entries no longer exist.
         """
         begin, last = LogOffset.read(start), LogOffset.read(end)
-        with _opened(self.options) as store:
+        with self._store.opened() as store:
             self._check_store(store, last)
             names = {topic.queue: topic.name for topic in self._every_topic(store)}
             spans = []
@@ -340,12 +348,3 @@ class LogProgress:
 def _first_unread(begin: LogOffset, queues: Mapping[UUID, int]) -> int:
     """The first unread number of these queues, each with the number of its first requested entry."""
     return min(max(begin.next, first) if queue in begin.queues else first for queue, first in queues.items())
-
-
-@contextmanager
-def _opened(options: ReadOptions) -> Iterator[StoreReader]:
-    store = open_store(options.location)
-    try:
-        yield store
-    finally:
-        store.close()

@@ -116,6 +116,13 @@ class RemoteStoreReader:
         named = [str(queue) for queue in queues]
         return _number(self._value("log_after", queues=named, begin=begin, rows=rows, size=size))
 
+    def is_reusable(self) -> bool:
+        """No: nothing is kept that would spare work.
+
+        See L{StoreReader.is_reusable<msmq.storage.readers.shape.StoreReader.is_reusable>}.
+        """
+        return False
+
     def close(self) -> None:
         """No operation: each call has a connection of its own."""
 

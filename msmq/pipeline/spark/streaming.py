@@ -145,4 +145,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """No operation: a log is trimmed by its own limits, since it may have other readers."""
 
     def stop(self) -> None:
-        """No operation: no resources are held between calls."""
+        """Close the store, whose index is kept between the batches."""
+        # Only if a call has made it: invalid options are refused by the first.
+        if "_progress" in self.__dict__:
+            self._progress.close()

@@ -55,6 +55,24 @@ def find_checkpoints(
     @param log_starts: as of L{State}.
     @raise OSError: they cannot be read.
     """
+    found = _heads(directory, system)
+    for index, one in enumerate(found):
+        found[index] = _read(one, log_starts, system)
+        if found[index].state is not None and not is_complete:
+            break
+    return found
+
+
+def newest_header(directory: Path) -> CheckpointHeader | None:
+    """The header of the newest checkpoint, whose content is not verified; C{None} if there is none.
+
+    @raise OSError: the files cannot be read.
+    """
+    return next((one.header for one in _heads(directory, LOCAL) if one.header is not None), None)
+
+
+def _heads(directory: Path, system: LogSystem) -> list[FoundCheckpoint]:
+    """The headers of the checkpoints, without their content, the newest first."""
     found: list[FoundCheckpoint] = []
     for name in NAMES:
         path = directory / name
@@ -74,10 +92,6 @@ def find_checkpoints(
         except Malformed as error:
             found.append(FoundCheckpoint(path, None, None, str(error)))
     found.sort(key=lambda one: one.header.number if one.header else -1, reverse=True)
-    for index, one in enumerate(found):
-        found[index] = _read(one, log_starts, system)
-        if found[index].state is not None and not is_complete:
-            break
     return found
 
 

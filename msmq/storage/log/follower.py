@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from uuid import UUID
 
 from msmq.interfaces.storage import StorageError
-from msmq.storage.log.checkpoint_files import find_checkpoints
-from msmq.storage.log.core.format import SEGMENT_HEADER, SegmentHeader
+from msmq.storage.log.checkpoint_files import find_checkpoints, newest_header
+from msmq.storage.log.core.format import (
+    GROUP_HEADER,
+    SEGMENT_HEADER,
+    GroupHeader,
+    SegmentHeader,
+    read_group_header,
+)
 from msmq.storage.log.core.records import TableRecord, replay
 from msmq.storage.log.core.scan import Group, Read, next_group, sealed_by, torn_packet
 from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
@@ -43,8 +50,12 @@ class Follower:
                 raise StoreDamaged(checkpoints[0].path, 0, checkpoints[0].problem or "damaged")
             raise StorageError(f"{directory}: not the record log of a store")
         self.state = newest.state
+        self._checkpoint = newest.header
+        self._number = newest.header.number
         self._store = newest.header.store
         self._position = newest.header.position
+        # Where the last replayed group of each segment begins, and its header.
+        self._replayed: dict[int, tuple[int, GroupHeader]] = {}
 
     def follow(self) -> None:
         """Replay the groups written since the last call.
@@ -67,11 +78,46 @@ class Follower:
                 for record in records:
                     replay(record, self.state)
                 self._position = position
+                self._replayed[last.header.generation] = last.offset, last.header
             if group is None:
                 self.check(position.generation)
                 return
             records = group.records()
             last, position = group, group.next(sealed_by(records))
+
+    def is_current(self) -> bool:
+        """Whether the directory still has the log that was replayed, at least as far as it was.
+
+        It has not where another log, or an older copy, has taken its place. The answer may also be no for the
+        same log, if its server has reused the segment of the last replayed group, or has written a checkpoint
+        and no group was replayed.
+
+        @raise OSError: the files cannot be read.
+        """
+        newest = newest_header(self._directory)
+        if newest is None or newest.number < self._number:
+            return False
+        self._number = newest.number
+        if not self._replayed:
+            return newest == self._checkpoint
+        # No copy that is older than the checkpoint has it. One that is not lacks some of the later groups,
+        # and the files that it does not have may still be there: one of an earlier segment shows it.
+        last = max(self._replayed)
+        for generation in [one for one in self._replayed if one < min(last, newest.position.generation)]:
+            del self._replayed[generation]
+        return all(self._has(*group) for group in self._replayed.values())
+
+    def _has(self, offset: int, group: GroupHeader) -> bool:
+        """Whether a replayed group is still there."""
+        try:
+            # An open descriptor may be that of a file that was replaced.
+            descriptor = os.open(self.path(group.generation), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            return read_group_header(read_exactly(descriptor, offset, GROUP_HEADER)) == group
+        finally:
+            os.close(descriptor)
 
     def _is_torn(self, group: Group) -> bool:
         read, _ = self._reading(group.header.generation)

@@ -263,6 +263,13 @@ class LogStoreReader:
         self.bytes_read += sum(map(len, found))
         return found
 
+    def is_reusable(self) -> bool:
+        """See L{StoreReader.is_reusable<msmq.storage.readers.shape.StoreReader.is_reusable>}."""
+        try:
+            return self._follower is not None and self._follower.is_current()
+        except (OSError, Malformed, SegmentGone):
+            return False
+
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         self._is_held = False

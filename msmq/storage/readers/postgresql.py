@@ -254,6 +254,13 @@ class PostgresqlStoreReader:
                 )
         return found[0][0] if found else None
 
+    def is_reusable(self) -> bool:
+        """No: nothing is kept that would spare work.
+
+        See L{StoreReader.is_reusable<msmq.storage.readers.shape.StoreReader.is_reusable>}.
+        """
+        return False
+
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         if self._link is not None:

@@ -188,6 +188,13 @@ class StoreReader(StoreContents, Protocol):
         @param size: the maximum number of bytes of their packets, if there is more than one entry.
         """
 
+    def is_reusable(self) -> bool:
+        """Whether what earlier calls have read is still so, and spares later calls work.
+
+        If not, L{close} the reader, and open another one: it may be the reader of a store that an older copy,
+        or another store, has replaced.
+        """
+
     def close(self) -> None:
         """Release its resources until the next call."""
 

@@ -244,6 +244,13 @@ class SqliteStoreReader:
             ).fetchone()
         return None if found is None else int(found[0])
 
+    def is_reusable(self) -> bool:
+        """No: nothing is kept that would spare work.
+
+        See L{StoreReader.is_reusable<msmq.storage.readers.shape.StoreReader.is_reusable>}.
+        """
+        return False
+
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         self._is_held = False

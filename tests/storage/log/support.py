@@ -14,10 +14,12 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import LogEntry, StorageError
-from msmq.persistence.changes import Change
+from msmq.persistence.changes import AppendLog, Change
+from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.system import LOCAL, LogSystem
+from msmq.storage.log.upkeep import QUIET_SECONDS
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.testing.contracts.store_history import TurnedReactor
 from tests.patience import DEADLINE
@@ -28,6 +30,7 @@ Result = TypeVar("Result")
 Found = TypeVar("Found", bound=StorageError)
 
 SEGMENT = 64 * 1024
+QUEUE = QueueDefinition(identifier=UUID(int=1), path="private$\\orders", number=1, log=True)
 
 
 class LogTestCase(SynchronousTestCase):
@@ -99,6 +102,21 @@ class LogTestCase(SynchronousTestCase):
         reached = Event()
         store._upkeep.do(reached.set, lambda _: None)
         self.assertTrue(reached.wait(DEADLINE))
+
+    def append_log(self, store: LogMessageStore, first: int, count: int, size: int) -> None:
+        self.commit(
+            store, *(AppendLog(QUEUE.identifier, n, bytes(size), 1.0) for n in range(first, first + count))
+        )
+
+    def let_be_quiet(self, store: LogMessageStore, seconds: float = 2 * QUIET_SECONDS) -> None:
+        """Let time pass, by default that after which a log is certainly quiet, and what it begins end."""
+        before = store.counters.groups
+        for step in (seconds / 2, seconds / 2, *[0.0] * 20):
+            self.reactor.advance(step)
+            self.settle(store)
+            while self.reactor.has_calls:
+                self.reactor.turn()
+        self.assertEqual(store.counters.groups, before)
 
     def copied(self, store: LogMessageStore, name: str = "copy") -> Path:
         """The files as they are at this moment, as a kill would leave them."""

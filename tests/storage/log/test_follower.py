@@ -1,0 +1,83 @@
+"""A follower of a log notices whether the directory still has what it has replayed."""
+
+from __future__ import annotations
+
+import shutil
+
+from msmq.persistence.changes import PutQueue
+from msmq.storage.log.checkpoint_files import NAMES, newest_header
+from msmq.storage.log.follower import Follower
+from tests.storage.log.support import QUEUE, LogTestCase
+
+
+class CurrentLogTests(LogTestCase):
+    """The log of a server that goes on, or that something else takes the place of."""
+
+    segment_bytes = 16 * 1024 * 1024
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.store = self.opened(PutQueue(QUEUE))
+        self.append_log(self.store, 1, 20_000, 100)
+
+    def follow(self) -> Follower:
+        follower = Follower(self.home / "log")
+        self.addCleanup(follower.close)
+        follower.follow()
+        return follower
+
+    def checkpoint(self) -> int:
+        newest = newest_header(self.home / "log")
+        assert newest is not None
+        return newest.number
+
+    def test_goes_on(self) -> None:
+        """It is current while its server writes groups and checkpoints."""
+        follower = self.follow()
+        self.append_log(self.store, 20_001, 1, 100)
+        self.assertTrue(follower.is_current())
+        self.let_be_quiet(self.store)
+        self.assertEqual(self.checkpoint(), 2)
+        self.assertTrue(follower.is_current())
+        follower.follow()
+        self.assertEqual(follower.state.last_entry, 20_001)
+        self.done(self.store.close())
+
+    def test_older_checkpoint(self) -> None:
+        """It is not where the checkpoints are older than one that was seen, whatever segments are there."""
+        copy = self.copied(self.store)
+        follower = self.follow()
+        self.let_be_quiet(self.store)
+        self.assertEqual(self.checkpoint(), 2)
+        self.assertTrue(follower.is_current())
+        self.done(self.store.close())
+        for name in NAMES:
+            (self.home / "log" / name).unlink(missing_ok=True)
+        for file in (copy / "log").glob("checkpoint-*"):
+            shutil.copy(file, self.home / "log")
+        self.assertFalse(follower.is_current())
+
+    def test_nothing_was_replayed(self) -> None:
+        """Where nothing was written after the checkpoint, another with its number is noticed."""
+        self.let_be_quiet(self.store)
+        self.done(self.store.close())
+        follower = self.follow()
+        self.assertTrue(follower.is_current())
+        other = self.home.with_name("other")
+        other.mkdir()
+        store = self.opened(PutQueue(QUEUE), home=other)
+        self.append_log(store, 1, 20_000, 50)
+        self.let_be_quiet(store)
+        self.done(store.close())
+        shutil.rmtree(self.home / "log")
+        shutil.copytree(other / "log", self.home / "log")
+        self.assertEqual(self.checkpoint(), 2)
+        self.assertFalse(follower.is_current())
+
+    def test_nothing_is_there(self) -> None:
+        """A directory without checkpoints has no log."""
+        follower = self.follow()
+        self.done(self.store.close())
+        for name in NAMES:
+            (self.home / "log" / name).unlink(missing_ok=True)
+        self.assertFalse(follower.is_current())
