@@ -97,6 +97,15 @@ class BesideContract(_Base):
             store.hold()
         self.assertEqual(store.queues(), [ORDERS])
 
+    def test_reusable(self) -> None:
+        """A reader is worth keeping between its first answer and its close, in which it keeps nothing."""
+        store = self.beside(PutQueue(ORDERS))
+        for _ in range(2):
+            store.close()
+            self.assertFalse(store.is_reusable())
+            self.assertEqual(store.queues(), [ORDERS])
+            self.assertTrue(store.is_reusable())
+
     def test_large_pages(self) -> None:
         """A page has few packets where they are large, and one at least."""
         large = bytes(PAGE_BYTES // 2 + 1)
@@ -503,6 +512,19 @@ class PostgresqlTests(BesideContract, SynchronousTestCase):
             for table, column in (("message", "packet"), ("log", "packet"), ("event", "reason")):
                 update = f"UPDATE beside.{table} SET {column} = %s WHERE {column} = %s"
                 connection.execute(update.encode(), (spoiled, content))
+
+    def test_ended_connection(self) -> None:
+        """A reader whose connection the server has ended is not kept, and connects anew once it is closed."""
+        store = self.beside(PutQueue(ORDERS))
+        self.assertEqual(store.queues(), [ORDERS])
+        with shared_server().connect() as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
+                " WHERE application_name = 'msmq reader'"
+            )
+        self.assertFalse(store.is_reusable())
+        store.close()
+        self.assertEqual(store.queues(), [ORDERS])
 
 
 class WithoutBodyTests(SynchronousTestCase):

@@ -138,6 +138,10 @@ class Archiver:
         @raise ArchiveError: the archive cannot be written, or is not that of this store.
         @raise StorageError: the store cannot be read.
         """
+        if not self._store.is_reusable():
+            # An older copy, or another store, may have taken its place since the last time.
+            self._store.close()
+            self._checked.clear()
         owner = self._store.identifier()
         if not owner:
             return ArchiveProgress(0, 0)

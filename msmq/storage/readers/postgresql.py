@@ -255,11 +255,14 @@ class PostgresqlStoreReader:
         return found[0][0] if found else None
 
     def is_reusable(self) -> bool:
-        """No: nothing is kept that would spare work.
+        """Whether the connection still works; each call reads what the database has then.
 
         See L{StoreReader.is_reusable<msmq.storage.readers.shape.StoreReader.is_reusable>}.
         """
-        return False
+        try:
+            return self._link is not None and self._link.execute(b"SELECT 1").fetchone() is not None
+        except psycopg.Error:
+            return False
 
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""

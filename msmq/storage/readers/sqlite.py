@@ -55,6 +55,8 @@ class SqliteStoreReader:
         self.bytes_read = 0
         self._path = path
         self._connection: sqlite3.Connection | None = None
+        # The file that is open, by its device and number.
+        self._file: tuple[int, int] | None = None
         self._rows: dict[UUID, int | None] = {}
         self._is_held = False
 
@@ -245,15 +247,13 @@ class SqliteStoreReader:
         return None if found is None else int(found[0])
 
     def is_reusable(self) -> bool:
-        """No: nothing is kept that would spare work.
-
-        See L{StoreReader.is_reusable<msmq.storage.readers.shape.StoreReader.is_reusable>}.
-        """
-        return False
+        """See L{StoreReader.is_reusable<msmq.storage.readers.shape.StoreReader.is_reusable>}."""
+        return self._connection is not None and self._file is not None and self._file == _file_at(self._path)
 
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         self._is_held = False
+        self._rows.clear()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -336,6 +336,7 @@ class SqliteStoreReader:
         """A connection in a read transaction, which sees one state of the file."""
         try:
             if self._connection is None:
+                self._file = _file_at(self._path)
                 self._connection = _connect(self._path)
             connection = self._connection
             if self._is_held:
@@ -350,6 +351,15 @@ class SqliteStoreReader:
         except (sqlite3.Error, OSError, ValueError) as error:
             self.close()
             raise failure(self._path, "read", error) from None
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """The device and number of a file; C{None} if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -294,6 +294,28 @@ class StoreTests(ArchiveTestCase):
         error = self.assertRaises(ArchiveError, self.update)
         self.assertIn("its entry 21 is another one", str(error))
 
+    def test_a_restored_store_is_noticed_between_two_passes(self) -> None:
+        """Also by an archiver that has the store open; the numbers of queues may be others by then."""
+        for name, write in (("log", stores.write_log), ("sqlite", stores.write_sqlite)):
+            with self.subTest(store=name):
+                self.data, backup = (self.data.with_name(f"{name}-{which}") for which in ("data", "backup"))
+                archive = Archive(self.directory.with_name(f"{name}-archive"))
+                write(self.data, stores.estate())
+                shutil.copytree(self.data, backup)
+                with store_at(str(self.data)) as store:
+                    archiver = Archiver(store, archive, clock=lambda: self.now)
+                    write(self.data, [stores.log(40)])
+                    archiver.run()
+                    shutil.rmtree(self.data)
+                    shutil.copytree(backup, self.data)
+                    error = self.assertRaises(ArchiveError, archiver.run)
+                    self.assertIn("is not the one that was archived, it ends before 21", str(error))
+                    shutil.rmtree(self.data)
+                    write(self.data, [stores.estate()[0], PutQueue(DEAD), PutQueue(ORDERS), stores.log(41)])
+                    write(self.data, [*map(stores.log, range(42, 62))])
+                    error = self.assertRaises(ArchiveError, archiver.run)
+                    self.assertIn("its entry 21 is another one", str(error))
+
     def test_a_journal_of_a_restored_store_has_its_new_messages_archived(self) -> None:
         """Although they have the numbers of others."""
         self.update()
