@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,8 @@ IDENTIFIERS: Final = {"ALPHA": UUID(int=0xA1), "RELAY": UUID(int=0xA2), "GAMMA":
 _ENTERPRISE: Final = UUID(int=0xE0)
 _SITE: Final = UUID(int=0xE1)
 # Names that do not resolve, and short times, so that much happens and ends in a short run.
+_OF_REQUESTS: Final = re.compile(r"#info (1001|2004)\] ")
+"""The audit, and the purges, of which the load asks for as many as the machine can do."""
 _SETTINGS: Final = """
 [timers]
 session_retry = 0.5
@@ -41,7 +44,7 @@ class Sample:
     @ivar resident: kilobytes of memory.
     @ivar objects: objects that the collector of cycles knows, after a collection.
     @ivar files: kilobytes of its files, and C{file_count} their number.
-    @ivar log: kilobytes of its log.
+    @ivar log: kilobytes of its log, without the lines that each request of an operator causes.
     """
 
     resident: float
@@ -157,7 +160,7 @@ class SoakedServer:
             descriptors=len(os.listdir(proc / "fd")),
             file_count=len(sizes),
             files=sum(sizes),
-            log=len(self.log) / 1024,
+            log=sum(len(line) for line in self.log.splitlines() if not _OF_REQUESTS.search(line)) / 1024,
             messages=status["messages"],
             bytes=status["bytes"],
             queues=status["queues"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.soak_servers.comparison import REMAINDERS, left_over
+from tests.soak_servers.comparison import LOG, REMAINDERS, left_over
 from tests.soak_servers.estate import Sample
 from tests.soak_servers.soak import soak
 
@@ -28,7 +28,7 @@ class ComparisonTests(SynchronousTestCase):
         """What grew is reported, unless it has a reason, and then beyond its limit."""
         self.assertEqual(left_over("ALPHA", SAMPLE, SAMPLE, 1), [])
         for field in attrs.fields(Sample):
-            most = 60.0 if field.name == "log" else 0.0
+            most = LOG if field.name == "log" else 0.0
             if field.name in REMAINDERS and field.name != "log":
                 most = REMAINDERS[field.name].most
             within, beyond = (attrs.evolve(SAMPLE, **{field.name: 10 + most + more}) for more in (0, 1))
