@@ -109,6 +109,8 @@ class Follower:
 
     def _has(self, offset: int, group: GroupHeader) -> bool:
         """Whether a replayed group is still there."""
+        if group.generation not in self._segments:
+            return False
         try:
             # An open descriptor may be that of a file that was replaced.
             descriptor = os.open(self.path(group.generation), os.O_RDONLY | os.O_CLOEXEC)
