@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import tempfile
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -45,6 +48,8 @@ from tests.strategies import user_packets
 
 ANY: dict[str, Any] = {"since": None, "until": None}
 EVERYTHING = (0, 1 << 64)
+NOBODY = 65534
+"""A user without rights."""
 HEADERS = ("id", "label", "priority", "body_size", "extension_base64", "transaction", "decode_error")
 
 
@@ -53,6 +58,19 @@ def spoil_file(path: Path, content: bytes) -> None:
     data = path.read_bytes()
     at = data.index(content) + len(content) // 2
     path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+
+
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """The process of root is meanwhile one of a user without rights; that of another user stays as it is."""
+    if os.getuid() != 0:
+        yield
+        return
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
 
 
 if TYPE_CHECKING:
@@ -271,6 +289,24 @@ class SqliteTests(BesideContract, SynchronousTestCase):
 
     def spoil(self, content: bytes) -> None:
         spoil_file(self.place / "msmq.sqlite", content)
+
+    def test_read_only_directory(self) -> None:
+        """A user who may only read sees a stopped store as it was when the file was opened: such a reader is
+        not kept, and a new one sees what has changed.
+        """
+        # Every user may pass through this one, and not through the directory of a run of the tests.
+        data = Path(tempfile.mkdtemp(dir="/tmp"))
+        self.addCleanup(shutil.rmtree, data)
+        store = open_reader(str(data / "msmq.sqlite"))
+        for queues in ([ORDERS], [ORDERS, BILLS]):
+            data.chmod(0o755)
+            write_sqlite(data, [PutQueue(queues[-1])])
+            (data / "msmq.sqlite").chmod(0o644)
+            data.chmod(0o555)
+            with without_rights():
+                self.assertEqual(store.queues(), queues)
+                self.assertFalse(store.is_reusable())
+                store.close()
 
     def test_held(self) -> None:
         """A held reader shows one moment, and after it was closed the present again."""

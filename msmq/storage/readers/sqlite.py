@@ -55,7 +55,7 @@ class SqliteStoreReader:
         self.bytes_read = 0
         self._path = path
         self._connection: sqlite3.Connection | None = None
-        # The file that is open, by its device and number.
+        # The file that is open, by its device and number; none if it is read as it was when it was opened.
         self._file: tuple[int, int] | None = None
         self._rows: dict[UUID, int | None] = {}
         self._is_held = False
@@ -336,8 +336,9 @@ class SqliteStoreReader:
         """A connection in a read transaction, which sees one state of the file."""
         try:
             if self._connection is None:
-                self._file = _file_at(self._path)
-                self._connection = _connect(self._path)
+                found = _file_at(self._path)
+                self._connection, is_immutable = _connect(self._path)
+                self._file = None if is_immutable else found
             connection = self._connection
             if self._is_held:
                 yield connection
@@ -362,21 +363,22 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> tuple[sqlite3.Connection, bool]:
     """Connect read-only to a file that is a store of this version.
 
+    @return: the connection, and whether it sees no later change.
     @raise StorageError: it is not.
     """
     if not path.exists():
         raise StorageError(f"{path}: there is no such store")
     try:
-        return _opened(path, "mode=ro")
+        return _opened(path, "mode=ro"), False
     except sqlite3.Error as error:
         # In a read-only directory, a file that no server has open is read without a WAL.
         is_alone = not path.with_name(f"{path.name}-wal").exists() and not os.access(path.parent, os.W_OK)
         if kind_of(error) not in ("SQLITE_CANTOPEN", "SQLITE_READONLY") or not is_alone:
             raise
-    return _opened(path, "immutable=1")
+    return _opened(path, "immutable=1"), True
 
 
 def _opened(path: Path, how: str) -> sqlite3.Connection:
