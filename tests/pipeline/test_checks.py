@@ -18,7 +18,7 @@ from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
 from tests.builders import BETA, user_packet
-from tests.pipeline.archive.test_archive import DAY, ArchiveTestCase
+from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import shared_session
 from tests.pipeline.stores import ARRIVED, ORDERS, event, lookup_id
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pyarrow.parquet
@@ -18,61 +15,34 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import (
-    AppendEvent,
     AppendLog,
-    Change,
-    PutMessage,
     PutQueue,
     PutState,
     RemoveMessages,
     TrimLog,
 )
-from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.pipeline.files.directory import date_of, writing_into
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.exporter import Exported, Exporter, export_request, store_at
+from msmq.pipeline.files.exporter import Exported
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import Topic, find_topic
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
-from tests.builders import ALPHA, BETA, user_packet
-from tests.cli.support import CommandTestCase
-from tests.pipeline import stores
-from tests.servers.postgresql import shared_server
-
-ORDERS = QueueDefinition(identifier=UUID(int=0xA), path="private$\\orders", number=16, log=True)
-JOURNAL = QueueDefinition(
-    identifier=UUID(int=0xB), path="private$\\orders;journal", type=QueueType.SYSTEM, parent=UUID(int=0xA)
+from tests.builders import BETA, user_packet
+from tests.pipeline.export_case import (
+    DAMAGED,
+    DAY,
+    DEAD,
+    JOURNAL,
+    MORNING,
+    ORDERS,
+    OUTGOING,
+    PROJECT,
+    ExportTestCase,
+    event,
+    log,
+    packet,
+    put,
 )
-DEAD = QueueDefinition(identifier=UUID(int=0xC), path="system$;deadletter", type=QueueType.SYSTEM)
-OUTGOING = QueueDefinition(
-    identifier=UUID(int=0xD), path="DIRECT=OS:beta\\private$\\x", type=QueueType.OUTGOING
-)
-MORNING = 1_700_000_000.0
-DAY = 86_400
-DAMAGED = b"no packet at all"
-PROJECT = Path(__file__).resolve().parent.parent.parent
-
-
-def packet(number: int) -> bytes:
-    return user_packet(b"body %d" % number, message_id=number, recoverable=True, source=BETA)
-
-
-def put(
-    number: int, queue: QueueDefinition = ORDERS, *, priority: int = 3, content: bytes | None = None
-) -> PutMessage:
-    place = (7 - priority) << 56 | number
-    return PutMessage(
-        queue.identifier, place, packet(number) if content is None else content, MORNING + number * DAY / 4
-    )
-
-
-def log(number: int) -> AppendLog:
-    return AppendLog(ORDERS.identifier, number, packet(number), MORNING + number * DAY / 4)
-
-
-def event(number: int) -> AppendEvent:
-    whose = BETA.bytes_le + number.to_bytes(4, "little")
-    return AppendEvent(MORNING + number * DAY / 4, whose, "expired", "too late", 0x8002, ORDERS.path)
 
 
 class NameTests(SynchronousTestCase):
@@ -91,47 +61,6 @@ class NameTests(SynchronousTestCase):
             ):
                 self.assertIs(find_topic(topics, name), expected, name)
         self.assertIs(find_topic([private], "orders"), private)
-
-
-class ExportTestCase(CommandTestCase):
-    """A store with queues, and a directory for files."""
-
-    def setUp(self) -> None:
-        self.data = Path(self.mktemp())
-        self.data.mkdir()
-        self.directory = Path(self.mktemp())
-        self.write(
-            [PutState("queue_manager", ALPHA.bytes), *map(PutQueue, (ORDERS, JOURNAL, DEAD, OUTGOING))]
-        )
-
-    def write(self, *batches: Sequence[Change]) -> None:
-        """Have the store change, as its server does it."""
-        stores.write_log(self.data, *batches)
-
-    def export(
-        self,
-        *names: str,
-        log: bool = False,
-        on_rows: Callable[[int], None] = lambda rows: None,
-        **options: Any,
-    ) -> list[Exported]:
-        with store_at(str(self.data)) as store:
-            exporter = Exporter(store, self.directory, on_rows=on_rows, **options)
-            return list(exporter.run([export_request(store, name, log=log) for name in names]))
-
-    @property
-    def files(self) -> list[str]:
-        """Everything in the directory, by its path."""
-        return sorted(
-            str(path.relative_to(self.directory)) for path in self.directory.rglob("*") if path.is_file()
-        )
-
-    def rows(self, column: str = "offset", pattern: str = "*") -> list[Any]:
-        """A column of all files, in the order of their names."""
-        found: list[Any] = []
-        for path in sorted(self.directory.rglob(f"{pattern}.parquet"), key=lambda path: path.name):
-            found += pyarrow.parquet.read_table(path, partitioning=None).column(column).to_pylist()
-        return found
 
 
 class ExportTests(ExportTestCase):
@@ -423,115 +352,3 @@ class TroubleTests(ExportTestCase):
         """No store, and none of ours."""
         self.data = Path(self.mktemp())
         self.assertRaises(StorageError, self.export, "orders")
-
-
-class StoresTests(ExportTestCase):
-    """Every store, and every stream of it."""
-
-    wanted: Sequence[tuple[str, bool]] = (
-        *((name, False) for name in ("orders", "Bills", "Bills;journal", "reports", "events")),
-        *((f"system$;{name}", False) for name in ("deadletter", "deadxact", "journal")),
-        *((stores.OUTGOING.path, False), ("orders", True)),
-    )
-
-    def exported(self, place: str) -> list[dict[str, Any]]:
-        """All rows of all streams."""
-        self.directory = Path(self.mktemp())
-        with store_at(place) as store:
-            requests = [export_request(store, name, log=is_log) for name, is_log in self.wanted]
-            told = list(Exporter(store, self.directory).run(requests))
-        self.assertEqual(min(each.rows for each in told), 1)
-        self.assertEqual(sum(each.damaged for each in told), 1)
-        found: list[dict[str, Any]] = []
-        for path in sorted(self.directory.rglob("*.parquet"), key=lambda path: path.name):
-            found += pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
-        self.assertEqual(len(found), sum(each.rows for each in told))
-        return found
-
-    def test_equal(self) -> None:
-        """The record log, SQLite and PostgreSQL become the same rows."""
-        server = shared_server()
-        self.addCleanup(server.drop, "exported")
-        data = stores.write_log(Path(self.mktemp()), stores.estate())
-        url = stores.write_postgresql(server, "exported", stores.estate())
-        sqlite = stores.write_sqlite(Path(self.mktemp()), stores.estate())
-        found = self.exported(str(data))
-        for other in (str(sqlite), url):
-            self.assertEqual(found, self.exported(other))
-
-
-class CommandTests(ExportTestCase):
-    """C{msmq export}."""
-
-    def test_export(self) -> None:
-        """It reports what it wrote, as text and as JSON."""
-        self.write([put(1), put(2, content=DAMAGED), event(1)])
-        output = ("--output", str(self.directory), "--data", str(self.data))
-        ended = self.msmq("export", "orders", "events", *output, "--json")
-        self.assertEqual((ended.status, ended.errors), (0, ""))
-        self.assertEqual(
-            ended.objects,
-            [
-                {
-                    **{
-                        "topic": ".\\private$\\orders",
-                        "stream": "queue",
-                        "rows": 2,
-                        "damaged": 1,
-                        "files": 1,
-                    },
-                    "trimmed": None,
-                },
-                {"topic": "events", "stream": "events", "rows": 1, "damaged": 0, "files": 1, "trimmed": None},
-            ],
-        )
-        ended = self.msmq("export", "orders", *output)
-        self.assertRegex(
-            ended.output, r"(?m)^topic +stream +rows +damaged +files\n\.\\private\$\\orders +queue +0"
-        )
-
-    def test_locations(self) -> None:
-        """The store is found by --data, by the control socket or by --store; a remote one is not."""
-        self.write([put(1)])
-        for place in (
-            ("--control", str(self.data / "control.sock")),
-            ("--store", str(self.data)),
-            ("--store", str(self.data / "msmq.log")),
-        ):
-            directory = self.mktemp()
-            ended = self.msmq("export", "orders", "--output", directory, *place, "--json")
-            self.assertEqual([told["rows"] for told in ended.objects], [1])
-        self.assert_refused(
-            ["export", "orders", "--output", self.mktemp(), "--control", "ssl:h:1"], 2, "--store"
-        )
-
-    def test_decode(self) -> None:
-        """Bodies are read if that is asked for."""
-        self.write([put(1, content=user_packet(b'{"a": 1}', recoverable=True))])
-        ended = self.msmq(
-            "export", "orders", "--output", str(self.directory), "--data", str(self.data), "--decode", "json"
-        )
-        self.assertEqual(ended.status, 0)
-        [decoded] = self.rows("decoded")
-        self.assertEqual(json.loads(decoded)["format"], "json")
-
-    def test_refusals(self) -> None:
-        """An error is one line."""
-        output = ("--output", str(self.directory), "--data", str(self.data))
-        self.assert_refused(["export", "none", *output], 2, "none")
-        self.assert_refused(["export", "orders", *output, "--decode", "rot13"], 2, "--decode", "rot13")
-        self.assert_refused(["export", *output], 2, "QUEUE")
-        self.assert_refused(["export", "orders"], 2, "--output")
-        self.assert_refused(
-            ["export", "orders", "--output", "x", "--data", "/nonexistent"], 1, "MESSAGE_STORAGE_FAILED"
-        )
-        self.patch(sys, "path", [])
-        for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
-            self.patch_module(name)
-        self.assert_refused(["export", "orders", *output], 2, "pyarrow", "msmq[parquet]")
-
-    def patch_module(self, name: str) -> None:
-        """Have it look as if a module were not installed."""
-        module = sys.modules[name]
-        self.addCleanup(sys.modules.__setitem__, name, module)
-        sys.modules[name] = None  # type: ignore[assignment]

@@ -21,7 +21,7 @@ from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.queues.builders import NOW, arriving, create, delete, model, put, receive
-from tests.queues.leaving.test_journals import asking
+from tests.queues.leaving.copy_case import asking
 from tests.queues.simulation import Alpha
 
 OTHERS = "DIRECT=OS:beta\\private$\\orders"

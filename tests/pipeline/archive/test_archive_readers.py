@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from unittest import skipIf
 
-from tests.pipeline.archive.test_archive import DAY, ArchiveTestCase
+from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import shared_session
 from tests.pipeline.stores import log
 

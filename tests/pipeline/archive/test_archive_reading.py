@@ -25,7 +25,7 @@ from msmq.pipeline.rows import PLAIN
 from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, names_of
 from tests.builders import BETA
 from tests.pipeline import stores
-from tests.pipeline.archive.test_archive import DAY, ArchiveTestCase
+from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.stores import ARRIVED, BILLS_JOURNAL, DEAD, ORDERS
 
 NAMES = ("topic", "offset", "label")

@@ -21,7 +21,7 @@ from msmq.structures.packet.user_message_rewrites import patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA
 from tests.queues.builders import NOW
-from tests.queues.leaving.test_journals import SECONDS, CopyCase, asking
+from tests.queues.leaving.copy_case import SECONDS, CopyCase, asking
 from tests.queues.simulation import Alpha
 
 LATE = MessageClass.NACK_REACH_QUEUE_TIMEOUT

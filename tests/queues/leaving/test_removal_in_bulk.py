@@ -15,7 +15,7 @@ from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.packet.message_class import MessageClass
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import NOW, arriving
-from tests.queues.leaving.test_journals import CopyCase, asking
+from tests.queues.leaving.copy_case import CopyCase, asking
 
 
 class BulkTests(CopyCase):

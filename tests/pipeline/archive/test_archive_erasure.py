@@ -1,0 +1,80 @@
+"""What is erased from an archive, and what is not."""
+
+from __future__ import annotations
+
+import json
+
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.upkeep import erase
+from msmq.pipeline.archive.where import parse_condition
+from tests.pipeline import stores
+from tests.pipeline.archive.archive_case import ArchiveTestCase
+from tests.pipeline.stores import DEAD
+
+
+class ErasureTests(ArchiveTestCase):
+    """Rows are erased for good."""
+
+    def erase(self, condition: str, *, dry_run: bool = False) -> dict[str, int]:
+        return erase(self.archive, parse_condition(condition), self.now, dry_run=dry_run)
+
+    def test_erased_rows_are_gone_and_stay_away(self) -> None:
+        """From every file, also those that a merge has replaced; the others stay."""
+        self.update()
+        self.compact()
+        self.write(stores.put(93, DEAD), stores.put(94, DEAD))
+        self.update()
+        gone = [("dead_letter", ".\\system$;deadletter", number) for number in (35, 93)]
+        for dry_run in (True, False):
+            found = self.erase("topic = '.\\system$;deadletter' and offset != 94", dry_run=dry_run)
+            self.assertEqual({".\\system$;deadletter dead_letter": 2}, found)
+        self.update()
+        left = ("dead_letter", ".\\system$;deadletter", 94)
+        self.assert_complete(left, without=gone[:1])
+        self.assertEqual({}, self.erase("offset = 93"))
+        for path in self.directory.rglob("*"):
+            if path.is_file():
+                self.assertNotIn(b"body 93", path.read_bytes(), path)
+
+    def test_the_record_of_an_erasure_has_no_values(self) -> None:
+        """It would keep what had to be erased."""
+        self.update()
+        self.erase("label = 'message 3' and sent_time < '2030-01-01'")
+        [line] = (self.directory / "_erasures.jsonl").read_text().splitlines()
+        record = json.loads(line)
+        self.assertEqual(["label", "sent_time"], record["columns"])
+        self.assertEqual({".\\private$\\orders log": 1}, record["rows"])
+        self.assertNotIn("message 3", line)
+
+    def test_conditions(self) -> None:
+        """Each comparison, each type, and null, which nothing is equal to."""
+        self.update()
+        for condition, expected in (
+            ("offset < 3", 4),
+            ("offset <= 3 AND topic = 'events'", 3),
+            ("offset > 19 and topic != 'events' and transactional = false", 5),
+            ("offset >= 20 and class = 0", 5),
+            ("label = 'it''s'", 0),
+            ("sent_time >= '2023-11-14T22:13:38'", 7),
+            ("abort_count != 1", 0),
+        ):
+            self.assertEqual(expected, sum(self.erase(condition, dry_run=True).values()), condition)
+
+    def test_invalid_conditions(self) -> None:
+        """One line names what is wrong."""
+        self.update()
+        for condition, reason in (
+            ("", "must be COLUMN = VALUE"),
+            ("offset", "must be COLUMN = VALUE"),
+            ("offset = 3 or offset = 4", "'or' instead of and"),
+            ("offset = x", "texts need single quotes"),
+            ("offset = 'x'", "offset cannot be compared"),
+            ("priority = 9999999999", "priority has 32 bits"),
+            ("sent_time < 'soon'", "not an ISO 8601 time"),
+            ("colour = 'red'", "there is no column colour"),
+            ("headers = 'x'", "headers cannot be compared"),
+            ("offset = 3;", "cannot be read from ';'"),
+            ("offset = " + "9" * 20_000, "longer than"),
+        ):
+            error = self.assertRaises(ArchiveError, self.erase, condition)
+            self.assertIn(reason, str(error))

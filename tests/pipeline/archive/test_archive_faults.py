@@ -1,0 +1,155 @@
+"""An archive has every row once, whatever happens to its writer and its disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from collections import Counter
+from itertools import count
+
+from msmq.persistence.changes import PutQueue, PutState
+from msmq.pipeline.archive.archiver import Archiver
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.following import follow
+from msmq.pipeline.archive.manifest import FRESH, MANIFESTS
+from msmq.pipeline.archive.upkeep import problems, summaries
+from msmq.pipeline.files.errors import FileUnwritable
+from msmq.pipeline.files.exporter import store_at
+from tests.builders import ALPHA
+from tests.pipeline import stores
+from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
+from tests.pipeline.stores import DEAD, ORDERS
+
+
+class FaultTests(ArchiveTestCase):
+    """What happens to the writer and its disk."""
+
+    def test_a_kill_at_any_moment_loses_and_repeats_nothing(self) -> None:
+        """While rows are added, merged, compacted and removed from the disk."""
+        self.data = self.data.with_name("kills")
+        self.write(PutState("queue_manager", ALPHA.bytes), PutQueue(ORDERS), PutQueue(DEAD))
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(store, self.archive, clock=lambda: self.now)
+            for number in range(1, 8):
+                self.write(stores.log(number))
+                archiver.run()
+        self.write(stores.log(8), stores.put(9, DEAD))
+        self.now += DAY
+        begun = self.directory.with_name("begun")
+        shutil.copytree(self.directory, begun)
+        expected = Counter({("log", ".\\private$\\orders", number): 1 for number in range(1, 9)})
+        expected["dead_letter", ".\\system$;deadletter", 9] = 1
+        for moment in count(1):
+            is_killed = killed(self.update, self.directory, moment)
+            self.update()
+            self.assertEqual(expected, self.archived())
+            self.assertEqual([], list(problems(self.archive)))
+            if not is_killed:
+                self.assertGreater(moment, 20)
+                return
+            shutil.rmtree(self.directory)
+            shutil.copytree(begun, self.directory)
+
+    def test_a_manifest_is_durable_before_other_files_are_removed(self) -> None:
+        """A killed process may have renamed it without synchronising its directory."""
+        self.update()
+        unnamed = self.directory / FRESH / "left.arrow"
+        unnamed.write_bytes(b"")
+        manifests = (self.directory / MANIFESTS).stat().st_ino
+        was_there: dict[int, bool] = {}
+        fsync = os.fsync
+
+        def observed(descriptor: int) -> None:
+            fsync(descriptor)
+            was_there.setdefault(os.fstat(descriptor).st_ino, unnamed.exists())
+
+        self.patch(os, "fsync", observed)
+        self.update()
+        self.assertFalse(unnamed.exists())
+        self.assertEqual(was_there.get(manifests), True)
+
+    def test_a_full_disk_is_an_error_and_nothing_is_lost(self) -> None:
+        """The archive stays as it was, and continues when there is room."""
+        self.update()
+        self.write(*(stores.log(number) for number in range(40, 60)), stores.event(6))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        more = [
+            *(("log", ".\\private$\\orders", number) for number in range(21, 41)),
+            ("events", "events", 6),
+        ]
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+            error = self.assertRaises(FileUnwritable, self.update)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertIn("cannot be written", str(error))
+        self.assert_complete()
+        self.update()
+        self.assert_complete(*more)
+
+    def test_a_follower_goes_on_after_faults(self) -> None:
+        """A disk that was full and a store that was away; each is reported once."""
+        self.update()
+        self.write(stores.log(40), stores.put(81, DEAD))
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        away = self.data.with_name("away")
+        lines: list[str] = []
+        passes = 0
+
+        def is_over() -> bool:
+            nonlocal passes
+            passes += 1
+            if passes == 2:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            elif passes == 3:
+                store.close()
+                self.data.rename(away)
+            elif passes == 5:
+                away.rename(self.data)
+                self.write(stores.log(41), stores.put(82, DEAD))
+            return passes == 6
+
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(store, self.archive, clock=lambda: self.now, seconds=lambda: 0.0)
+            follow(archiver, is_over, lambda progress: lines.append(str(progress.rows)), lines.append)
+        self.assertEqual(["archiving again", "2", "archiving again", "2"], [lines[1], lines[2], *lines[4:]])
+        self.assertIn("cannot be written", lines[0])
+        self.assertIn("trying again", lines[3])
+        dead = ".\\system$;deadletter"
+        self.assert_complete(
+            *(("log", ".\\private$\\orders", number) for number in (21, 22)),
+            *(("dead_letter", dead, number) for number in (81, 82)),
+        )
+
+    def test_a_damaged_file_is_named(self) -> None:
+        """By a check, and by a compaction, which does not spread the damage."""
+        self.update()
+        [path] = (self.directory / "_fresh").glob("private-orders-*.arrow")
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        self.assertIn(f"{path}: damaged", "".join(problems(self.archive)))
+        self.assertIn(f"{path}: damaged", str(self.assertRaises(ArchiveError, self.compact)))
+        path.unlink()
+        self.assertIn(f"{path}: cannot be read: No such file", "".join(problems(self.archive)))
+
+    def test_other_directories_are_refused(self) -> None:
+        """One of another version, with a damaged manifest, or without an archive."""
+        self.assertIn("there is no archive", str(self.assertRaises(ArchiveError, summaries, self.archive)))
+        self.directory.mkdir()
+        (self.directory / "notes.txt").write_text("mine")
+        self.assertIn("not an archive and not empty", str(self.assertRaises(ArchiveError, self.update)))
+        (self.directory / "notes.txt").unlink()
+        self.update()
+        root = self.directory / "_archive.json"
+        described = json.loads(root.read_bytes())
+        root.write_text(json.dumps({**described, "version": 2}))
+        self.assertIn("an archive of version 2", str(self.assertRaises(ArchiveError, self.update)))
+        root.write_text(json.dumps(described))
+        for content in ("", "[]", "{}"):
+            next((self.directory / "_streams").glob("*.json")).write_text(content)
+            self.assertIn("not a manifest", str(self.assertRaises(ArchiveError, self.update)))

@@ -1,0 +1,124 @@
+"""An archive of each kind of store, and of stores that were restored or replaced."""
+
+from __future__ import annotations
+
+import shutil
+from uuid import UUID
+
+import attrs
+
+from msmq.persistence.changes import AppendLog, PutQueue, PutState, RemoveQueue, TrimLog
+from msmq.pipeline.archive.archiver import Archiver
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.upkeep import problems
+from msmq.pipeline.files.exporter import store_at
+from tests.builders import BETA
+from tests.pipeline import stores
+from tests.pipeline.archive.archive_case import DAY, NOW, ArchiveTestCase
+from tests.pipeline.stores import ARRIVED, BILLS_JOURNAL, DEAD, ORDERS
+
+
+class StoreTests(ArchiveTestCase):
+    """What happens to the store."""
+
+    def test_a_message_of_a_late_transaction_is_archived(self) -> None:
+        """Its number is smaller than those in the archive."""
+        self.write(stores.put(90, BILLS_JOURNAL))
+        self.update()
+        self.write(stores.put(80, BILLS_JOURNAL), stores.put(33, BILLS_JOURNAL, priority=7))
+        self.update()
+        journal = ".\\private$\\Bills;journal"
+        self.assert_complete(*(("journal", journal, number) for number in (90, 80, 33)))
+
+    def test_a_queue_that_was_made_again_is_another_one(self) -> None:
+        """The rows of both are archived."""
+        self.update()
+        again = attrs.evolve(ORDERS, identifier=UUID(int=0x77))
+        self.write(RemoveQueue(ORDERS.identifier))
+        self.write(PutQueue(again), stores.log(1, again))
+        self.update()
+        self.assert_complete(("log", ".\\private$\\orders", 21))
+
+    def test_a_clock_that_was_set_back_changes_nothing(self) -> None:
+        """Neither that of the server nor that of the archive."""
+        self.update()
+        self.now -= 3 * DAY
+        self.write(*(AppendLog(ORDERS.identifier, n, stores.packet(n), NOW - n * DAY) for n in (41, 42)))
+        self.update()
+        self.now -= DAY
+        self.update()
+        self.compact()
+        self.assert_complete(*(("log", ".\\private$\\orders", number) for number in (21, 22)))
+
+    def test_trimmed_entries_are_named(self) -> None:
+        """Once when they are noticed, and whenever the archive is shown or checked."""
+        self.update()
+        self.write(stores.log(40), stores.log(41), stores.log(42))
+        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 41.5, keep_bytes=None))
+        line = ".\\private$\\orders: the entries 21 to 22 were trimmed before they were archived"
+        self.assertEqual((line,), self.update().gaps)
+        self.assertEqual((), self.update().gaps)
+        self.assertEqual([line], list(problems(self.archive)))
+        self.assertEqual(1, self.archived()["log", ".\\private$\\orders", 23])
+
+    def test_what_was_trimmed_after_it_was_archived_is_no_gap(self) -> None:
+        """Nor is what was trimmed before there was an archive."""
+        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 3.5, keep_bytes=None))
+        self.update()
+        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 30, keep_bytes=None))
+        self.write(stores.log(40))
+        self.assertEqual((), self.update().gaps)
+        orders = ".\\private$\\orders"
+        self.assert_complete(("log", orders, 21), without=[("log", orders, number) for number in (1, 2, 3)])
+
+    def test_a_restored_store_is_noticed(self) -> None:
+        """Whether it is still behind the archive, or has used the same numbers again."""
+        backup = self.data.with_name("backup")
+        shutil.copytree(self.data, backup)
+        self.write(stores.log(40))
+        self.update()
+        shutil.rmtree(self.data)
+        shutil.copytree(backup, self.data)
+        error = self.assertRaises(ArchiveError, self.update)
+        self.assertIn("orders: the store is not the one that was archived, it ends before 21", str(error))
+        self.write(stores.log(41), stores.log(42))
+        error = self.assertRaises(ArchiveError, self.update)
+        self.assertIn("its entry 21 is another one", str(error))
+
+    def test_a_restored_store_is_noticed_between_two_passes(self) -> None:
+        """Also by an archiver that has the store open; the numbers of queues may be others by then."""
+        for name, write in (("log", stores.write_log), ("sqlite", stores.write_sqlite)):
+            with self.subTest(store=name):
+                self.data, backup = (self.data.with_name(f"{name}-{which}") for which in ("data", "backup"))
+                archive = Archive(self.directory.with_name(f"{name}-archive"))
+                write(self.data, stores.estate())
+                shutil.copytree(self.data, backup)
+                with store_at(str(self.data)) as store:
+                    archiver = Archiver(store, archive, clock=lambda: self.now)
+                    write(self.data, [stores.log(40)])
+                    archiver.run()
+                    shutil.rmtree(self.data)
+                    shutil.copytree(backup, self.data)
+                    error = self.assertRaises(ArchiveError, archiver.run)
+                    self.assertIn("is not the one that was archived, it ends before 21", str(error))
+                    shutil.rmtree(self.data)
+                    write(self.data, [stores.estate()[0], PutQueue(DEAD), PutQueue(ORDERS), stores.log(41)])
+                    write(self.data, [*map(stores.log, range(42, 62))])
+                    error = self.assertRaises(ArchiveError, archiver.run)
+                    self.assertIn("its entry 21 is another one", str(error))
+
+    def test_a_journal_of_a_restored_store_has_its_new_messages_archived(self) -> None:
+        """Although they have the numbers of others."""
+        self.update()
+        journal = attrs.evolve(stores.put(32, BILLS_JOURNAL), arrived=NOW)
+        self.write(journal)
+        self.update()
+        self.assertEqual(2, self.archived()["journal", ".\\private$\\Bills;journal", 32])
+
+    def test_another_store_is_refused(self) -> None:
+        """One line names both queue managers."""
+        self.update()
+        self.write(PutState("queue_manager", BETA.bytes))
+        error = self.assertRaises(ArchiveError, self.update)
+        self.assertIn("select another directory", str(error))

@@ -1,0 +1,1 @@
+"""Readers of a store during the run of its server."""

@@ -1,0 +1,153 @@
+"""A record log that is read during the run of its server."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import (
+    AppendLog,
+    PutMessage,
+    PutQueue,
+    PutState,
+    RemoveMessages,
+    RemoveState,
+)
+from msmq.pipeline.reading.row_selection import RowSelection
+from msmq.pipeline.reading.slices import RowSpan
+from msmq.pipeline.reading.stores import message_pages
+from msmq.pipeline.stored_packets import StoredPacket
+from msmq.storage.readers import StoreReader, open_reader
+from msmq.storage.readers.shape import LARGE, MomentGone
+from msmq.testing.contracts.store_contract import ORDERS
+from tests.builders import user_packet
+from tests.storage.log.support import LogTestCase
+from tests.storage.readers.reader_contract import ANY, EVERYTHING, ReaderContract, spoil_file
+
+
+class LogTests(ReaderContract, LogTestCase):
+    """The record log."""
+
+    def reader_of(self, *changes: Any) -> StoreReader:
+        self.home = Path(tempfile.mkdtemp(dir=self.home)).absolute()
+        writer = self.opened()
+        self.commit(writer, *changes)
+        # With nothing behind it the last group would count as a write that was cut off.
+        self.commit(writer, PutState("end", b""))
+        self.commit(writer, RemoveState("end"))
+        store = open_reader(str(self.home / "log"))
+        self.addCleanup(store.close)
+        self.assertEqual(store.event_bounds()[0], 1)
+        self.done(writer.close())
+        return store
+
+    def spoil(self, content: bytes) -> None:
+        [path] = [one for one in (self.home / "log").glob("segment-*") if content in one.read_bytes()]
+        spoil_file(path, content)
+
+    def test_live_log(self) -> None:
+        """A reader follows a server that goes through its segments, and sees each commit that is done."""
+        writer = self.opened(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 0, b"old", 1.0))
+        store = open_reader(str(self.home / "log"))
+        self.addCleanup(store.close)
+        for number in range(1, 400):
+            packet = b"%d" % number * 300
+            self.commit(writer, PutMessage(ORDERS.identifier, number, packet, 1.0))
+            if number > 2:
+                self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 2,)))
+            if number % 40 == 3:
+                page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+                self.assertEqual([row[0] for row in page.rows], [0, number - 1, number])
+                self.assertEqual([page.rows[0][-1], page.rows[-1][-1]], [b"old", packet])
+        self.assertGreater(writer.counters.reclaimed, 0)
+        self.done(writer.close())
+
+    def test_held(self) -> None:
+        """A held reader shows one moment, until the server has reused what that moment had."""
+        writer = self.opened(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
+        store = open_reader(str(self.home / "log"))
+        self.addCleanup(store.close)
+        store.hold()
+        self.commit(
+            writer, PutMessage(ORDERS.identifier, 2, b"n", 1.0), RemoveMessages(ORDERS.identifier, (1,))
+        )
+        page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        self.assertEqual([row[-1] for row in page.rows], [b"m"])
+        number = 2
+        with self.assertRaises(MomentGone):
+            while number < 2000:
+                number += 1
+                self.commit(writer, PutMessage(ORDERS.identifier, number, b"x" * 900, 1.0))
+                self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 1,)))
+                if number % 100 == 0:
+                    store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
+        self.assertEqual([row[0] for row in page.rows], [number])
+        self.done(writer.close())
+
+    def spans(self, store: StoreReader) -> dict[str, RowSpan]:
+        """Everything in the queue and its log, with places."""
+        found = {}
+        for kind in ("log", "messages"):
+            places = store.places(kind, ORDERS.identifier, *EVERYTHING)
+            found[kind] = RowSpan(ORDERS.identifier, "orders", *EVERYTHING, places=places)
+        return found
+
+    def read(self, store: StoreReader, kind: str, span: RowSpan, **wanted: Any) -> list[StoredPacket]:
+        selection = RowSelection((), **wanted)
+        return [row for page in message_pages(store, kind, span, selection) for row in page]
+
+    def test_places(self) -> None:
+        """Packets are read by their places as by their numbers: small, large, without bodies, and by time."""
+        sizes = (0, 10, 300, LARGE + 10, 5, 100_000, 7)
+        packets = [user_packet(b"x" * size, label=f"of {size}", message_id=size) for size in sizes]
+        changes: list[Any] = []
+        for number, packet in enumerate(packets):
+            changes.append(
+                PutMessage(ORDERS.identifier, number, packet, 1.0 + number, 7, 2, 3, event_only=True)
+            )
+            changes.append(AppendLog(ORDERS.identifier, number, packet, 1.0 + number))
+        store = self.reader_of(PutQueue(ORDERS), *changes)
+        for kind, span in self.spans(store).items():
+            plain = attrs.evolve(span, places=b"")
+            for wanted in ({}, {"bodies": False}, {"since": 2.5, "until": 5.5}, {"since": 99.0}):
+                found = self.read(store, kind, span, **wanted)
+                self.assertEqual(self.read(store, kind, plain, **wanted), found)
+            self.assertEqual(7, len(self.read(store, kind, span)))
+
+    def test_places_that_were_reused(self) -> None:
+        """What the server has moved since is read by its number, and what has come since is not read."""
+        writer = self.opened(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"stays", 1.0))
+        self.commit(writer, PutMessage(ORDERS.identifier, 2, b"goes", 1.0))
+        store = open_reader(str(self.home / "log"))
+        self.addCleanup(store.close)
+        span = self.spans(store)["messages"]
+        number, found = 2, [b"stays", b"goes"]
+        while found == [b"stays", b"goes"] and number < 3000:
+            number += 1
+            self.commit(writer, PutMessage(ORDERS.identifier, number, b"x" * 900, 1.0))
+            self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 1,)))
+            if number % 50 == 0:
+                found = [row.packet for row in self.read(store, "messages", span)]
+        self.assertEqual([b"stays"], found)
+        self.done(writer.close())
+
+    def test_a_damaged_place(self) -> None:
+        """The error names file and offset."""
+        store = self.reader_of(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 1, b"a packet to spoil", 1.0))
+        span = self.spans(store)["log"]
+        self.spoil(b"a packet to spoil")
+        error = self.assertRaises(StorageError, self.read, store, "log", span)
+        self.assertIn("17 bytes are damaged", str(error))
+
+    def test_both_stores(self) -> None:
+        """A data directory with both stores is not guessed at."""
+        self.done(self.opened().close())
+        (self.home / "log").rename(self.home / "msmq.log")
+        self.assertEqual(open_reader(str(self.home)).queues(), [])
+        (self.home / "msmq.sqlite").write_bytes(b"")
+        self.assertRaises(StorageError, open_reader, str(self.home))
