@@ -57,7 +57,6 @@ class SqliteStoreReader:
         self._connection: sqlite3.Connection | None = None
         # The file that is open, by its device and number; none if it is read as it was when it was opened.
         self._file: tuple[int, int] | None = None
-        self._rows: dict[UUID, int | None] = {}
         self._is_held = False
 
     def __reduce__(self) -> tuple[type[SqliteStoreReader], tuple[Path]]:
@@ -253,7 +252,6 @@ class SqliteStoreReader:
     def close(self) -> None:
         """See L{StoreReader.close<msmq.storage.readers.shape.StoreReader.close>}."""
         self._is_held = False
-        self._rows.clear()
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -326,10 +324,9 @@ class SqliteStoreReader:
             cuts.append(first)
 
     def _row_of(self, connection: sqlite3.Connection, queue: UUID) -> int | None:
-        if self._rows.get(queue) is None:
-            found = connection.execute("SELECT id FROM queue WHERE identifier = ?", (queue.bytes,)).fetchone()
-            self._rows[queue] = None if found is None else found[0]
-        return self._rows[queue]
+        """The number of a queue in this transaction: after a restart another queue may have it."""
+        found = connection.execute("SELECT id FROM queue WHERE identifier = ?", (queue.bytes,)).fetchone()
+        return None if found is None else int(found[0])
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

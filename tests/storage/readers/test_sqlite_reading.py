@@ -18,6 +18,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import (
     PutMessage,
     PutQueue,
+    RemoveQueue,
 )
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.sqlite.database import FileDatabase
@@ -84,6 +85,21 @@ class SqliteTests(ReaderContract, SynchronousTestCase):
         self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 1)
         store.close()
         self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 2)
+
+    def test_number_of_another_queue(self) -> None:
+        """A queue that is removed has no messages, though the file gives its number to another one after a
+        restart.
+        """
+        store = self.reader_of(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
+        self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 1)
+        path = self.place / "msmq.sqlite"
+        with closing(FileDatabase(path, policy_of(path))) as database:
+            self.assertEqual(database.write([[RemoveQueue(ORDERS.identifier)]]), [None])
+            while database.cleanup():
+                pass
+        write_sqlite(self.place, [PutQueue(BILLS), PutMessage(BILLS.identifier, 1, b"m", 1.0)])
+        self.assertFalse(store.message_rows(ORDERS.identifier, 0).rows)
+        self.assertEqual(len(store.message_rows(BILLS.identifier, 0).rows), 1)
 
     def test_damaged_row(self) -> None:
         """A row with another ArrivalTime is reported too."""
