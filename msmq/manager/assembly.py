@@ -393,6 +393,10 @@ class Parts:
         """See L{PerformerListener.store_failed}."""
         self.flow.failed(error)
 
+    def is_awaiting(self, queue: OutgoingQueue) -> bool:
+        """See L{ForgottenQueueListener.is_awaiting}."""
+        return self.sequences.is_awaiting(queue)
+
     def outgoing_forgotten(self, queue: OutgoingQueue) -> None:
         """See L{ForgottenQueueListener.outgoing_forgotten}."""
         self.transfer.forget(queue)

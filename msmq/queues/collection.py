@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
 import attrs
@@ -25,6 +25,9 @@ from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.names.name_text import COMPUTER_SUFFIXES, SUBQUEUE_LENGTH, QueueSuffix
 from msmq.structures.names.path_name import PathName
 from msmq.structures.status import MQError, Status
+
+if TYPE_CHECKING:
+    from msmq.structures.packet.user_message_view import UserMessageView
 
 FIRST_PRIVATE_NUMBER: Final = 16
 """Smaller PrivateQueueNumbers are reserved for system queues, such as 4, C{order_queue$}."""
@@ -291,6 +294,22 @@ class QueueCollection:
         # The caller may send to it later without another look-up.
         queue.idle_since = None
         return queue
+
+    def renewed(
+        self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment
+    ) -> Sequence[tuple[Queue, UserMessageView]]:
+        """The same messages; an outgoing queue that was removed since it was looked up is made again.
+
+        Such a queue is removed only because it was empty and not in use: its name is as good as before.
+        """
+        gone = {queue for queue, _ in arrivals if queue.is_deleted and isinstance(queue, OutgoingQueue)}
+        if not gone:
+            return arrivals
+        queues: dict[Queue, Queue] = {
+            queue: self.outgoing(queue.destination, now, base_priority=queue.definition.base_priority)
+            for queue in gone
+        }
+        return [(queues.get(queue, queue), view) for queue, view in arrivals]
 
     def idle_state(self, destination: FormatName) -> OutgoingState:
         """The initial State of an outgoing queue. [MS-MQDMPR] 3.1.3, 3.1.7.1.5.

@@ -173,7 +173,7 @@ class QueueManagerModel:
         self.reservations = numbers.reservations
         self.stored = numbers.stored
         self._showing = showing = Availability(holdings, self.readers, expiry)
-        arrivals = QueueArrivals(numbers, holdings, expiry, showing, self.copying)
+        arrivals = QueueArrivals(numbers, holdings, expiry, showing, self.copying, self.collection)
         self.admit = arrivals.admit
         self.dead_letter_refused = arrivals.dead_letter_refused
         self.commit = arrivals.commit

@@ -35,6 +35,9 @@ LINES: Final = 1
 class ForgottenQueueListener(Protocol):
     """Is notified of outgoing queues that are removed because they are idle."""
 
+    def is_awaiting(self, queue: OutgoingQueue) -> bool:
+        """Whether an acknowledgement is expected for messages that were sent from a queue."""
+
     def outgoing_forgotten(self, queue: OutgoingQueue) -> None:
         """This empty queue is about to be removed."""
 
@@ -96,7 +99,9 @@ class PeerQueueLimits:
         """Count the queues, and drop idle ones if this name can then have one."""
         model = self._performer.model
         queues = list(model.outgoing_queues())
-        idle = [queue for queue in queues if not queue.positions and not queue.users]
+        idle = [queue for queue in queues if self._is_idle(queue)]
+        # Those first that no message has been for since the last check of idle queues.
+        idle.sort(key=lambda queue: queue.idle_since is None)
         found = (model.collection.find_outgoing(each) for each in names)
         busy = [queue.destination for queue in found if queue is not None and queue.positions]
         excess = decide_room(
@@ -115,6 +120,9 @@ class PeerQueueLimits:
         changes = [change for queue in idle[:excess] for change in self.remove(queue)]
         self._performer.commit_later(changes, "the removal of idle outgoing queues")
         return True
+
+    def _is_idle(self, queue: OutgoingQueue) -> bool:
+        return not queue.positions and not queue.users and not self._listener.is_awaiting(queue)
 
     def remove(self, queue: OutgoingQueue) -> Sequence[Change]:
         """Remove an empty outgoing queue.

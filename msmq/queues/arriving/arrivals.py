@@ -12,6 +12,7 @@ from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.arriving.admission import Admission, admit
 from msmq.queues.arriving.availability import Availability
+from msmq.queues.collection import QueueCollection
 from msmq.queues.counters import MessageNumbers
 from msmq.queues.effects import Effect
 from msmq.queues.holdings import Holdings, forget_queues
@@ -48,6 +49,7 @@ class QueueArrivals:
     _expiry: Expiry
     _showing: Availability
     _copying: MessageCopies
+    _collection: QueueCollection
 
     def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
         """Enqueue Message, for many: add them to their queues, still invisible. [MS-MQDMPR] 3.1.7.1.9.
@@ -55,6 +57,7 @@ class QueueArrivals:
         Either L{commit} or L{withdraw} has to follow, once the changes are stored or were not.
         If there is an overflow as well, it has to be handed to the store, and L{overflowed} has to follow.
         """
+        arrivals = self._collection.renewed(arrivals, now)
         admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now)
         if admission.journaled:
             for queue, lookup_id in admission.journaled:

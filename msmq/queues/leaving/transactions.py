@@ -77,7 +77,7 @@ class QueueTransactions:
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more operations.
         """
         transaction.check_active()
-        arrivals = list(arrivals)
+        arrivals = self._collection.renewed(list(arrivals), now)
         if (run := self._run(transaction, arrivals, now)) is not None:
             transaction.add_sent(run)
             return []

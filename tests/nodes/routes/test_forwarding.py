@@ -63,6 +63,22 @@ class ForwardingTests(EnterpriseTestCase):
         self.wait(120)
         self.assertEqual(self.bodies(self.zeta, self.path), [b"kept"])
 
+    def test_idle_queue_of_the_same_batch(self) -> None:
+        """At the limit of outgoing queues, a message whose empty queue makes room for another one is kept."""
+        self.send(self.alpha, self.name, b"first", delivery=Delivery.RECOVERABLE)
+        self.wait(10)
+        self.assertEqual(self.take_bodies(), [b"first"])
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 1)
+        self.send(self.alpha, self.name, b"second", delivery=Delivery.RECOVERABLE)
+        other = f"PRIVATE={IDENTIFIERS['GAMMA']}\\00000009"
+        self.send(self.alpha, other, b"other", delivery=Delivery.RECOVERABLE)
+        self.wait(30)
+        self.assertEqual(self.take_bodies(), [b"second"])
+
+    def take_bodies(self) -> list[bytes]:
+        """The bodies of what has arrived at ZETA since the last time."""
+        return [bytes(view.body) for view in self.take(self.zeta, self.path)]
+
     def test_time_is_over(self) -> None:
         """A message that expires before it reaches a gate is not forwarded, and its sender is notified."""
         answers = self.queue(self.alpha, "answers")
