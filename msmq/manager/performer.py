@@ -142,7 +142,7 @@ class Performer:
         @param what: as for L{commit_later}.
         @param every: as for L{retry}.
         """
-        return await self.retry(lambda attempt: self.commit(changes), what, every=every)
+        return await self.retry(lambda attempt: self.commit(self.model.renewed(changes)), what, every=every)
 
     async def retry(self, work: Callable[[int], Awaitable[None]], what: str, *, every: float = RETRY) -> bool:
         """Repeat work that ends with a commit until it succeeds; false if the queue manager stopped before

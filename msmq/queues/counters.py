@@ -63,6 +63,12 @@ class ReservedCounter:
             return None
         return PutState(self.name, self.requested.to_bytes(8, "little"))
 
+    def renewed(self, change: Change) -> Change:
+        """Another change with the present bound, for one that stores an earlier one; any other as it is."""
+        if not isinstance(change, PutState) or change.name != self.name:
+            return change
+        return PutState(self.name, self.requested.to_bytes(8, "little"))
+
     def stored(self, change: PutState) -> None:
         """The bound is stored."""
         bound = int.from_bytes(change.value, "little")
@@ -113,6 +119,13 @@ class MessageNumbers:
         """The changes to store before the numbers taken so far may be used."""
         taken = (counter.reservation() for counter in (self.sequential, self.message_ids))
         return [reservation for reservation in taken if reservation is not None]
+
+    def renewed(self, changes: Iterable[Change]) -> list[Change]:
+        """The same changes with the present bounds, to be stored now.
+
+        A batch that failed may be stored after others, whose bounds are later ones.
+        """
+        return [self.message_ids.renewed(self.sequential.renewed(change)) for change in changes]
 
     def stored(self, changes: Iterable[Change]) -> None:
         """These changes are stored; called for changes that are not part of a batch of the model."""

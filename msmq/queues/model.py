@@ -171,6 +171,7 @@ class QueueManagerModel:
         self.queue_for = self.names.queue_for
         self.take_message_ids = numbers.take_message_ids
         self.reservations = numbers.reservations
+        self.renewed = numbers.renewed
         self.stored = numbers.stored
         self._showing = showing = Availability(holdings, self.readers, expiry)
         arrivals = QueueArrivals(numbers, holdings, expiry, showing, self.copying, self.collection)

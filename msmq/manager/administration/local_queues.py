@@ -168,7 +168,7 @@ class LocalQueues:
             # The events of the slice count once, and make the log be trimmed once.
             changes = self._events.trim(removal.changes) if number == 1 else removal.changes
             try:
-                await performer.commit([*changes, *answers.prepare()])
+                await performer.commit(model.renewed([*changes, *answers.prepare()]))
             except MQError as error:
                 answers.withdraw()
                 model.deletion_failed(removal)
@@ -182,7 +182,7 @@ class LocalQueues:
     async def _commit_or_retry(self, queue: Queue, changes: Sequence[Change], stored: Deferred[None]) -> bool:
         async def attempt(number: int) -> None:
             try:
-                await self._performer.commit(changes)
+                await self._performer.commit(self._performer.model.renewed(changes))
             except MQError as error:
                 _report(queue, stored, error)
                 raise

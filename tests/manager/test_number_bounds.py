@@ -1,0 +1,57 @@
+"""The numbers of messages are never given twice, in whatever order batches are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msmq.persistence.changes import Change, MoveMessage, PutState
+from msmq.queues import counters
+from msmq.queues.arriving.message import Delivery, Message
+from msmq.storage.memory import MemoryMessageStore
+from tests.builders import BETA
+from tests.manager.support import BROKEN, ManagerTestCase
+
+BLOCK = 64
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+
+
+class RetriedBoundTests(ManagerTestCase):
+    """A queue manager that reserves its LookupIdentifiers in small blocks, on a store that fails once."""
+
+    def begin(self) -> None:
+        self.patch(counters, "SEQUENTIAL_BLOCK", BLOCK)
+        super().begin()
+
+    def test_late_retry(self) -> None:
+        """A batch that is stored after later ones does not store its earlier bound: after a restart no
+        number is repeated, and no message replaced.
+        """
+        beta = self.node("BETA", BETA, store=MemoryMessageStore(durable=True))
+        beta.start()
+        self.queue(beta)
+        failed: list[Sequence[Change]] = []
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            """The first delivery whose journal copy takes a number of another block."""
+            is_delivery = any(isinstance(change, MoveMessage) for change in changes)
+            names = {change.name for change in changes if isinstance(change, PutState)}
+            if not failed and is_delivery and "sequential_id" in names:
+                failed.append(changes)
+                return True
+            return False
+
+        self.store.error, self.store.is_hit = BROKEN, is_hit
+        for _ in range(2 * BLOCK):
+            if not failed:
+                copied = Message(body=b"copied", delivery=Delivery.RECOVERABLE, journal=True)
+                self.run_to_end(self.service.send(TO_BETA, [copied]))
+                self.clock.advance(0.1)
+        self.assertTrue(failed)
+        bodies = [b"%d" % number for number in range(4 * BLOCK)]
+        self.put(self.orders, *bodies[: 3 * BLOCK])
+        self.clock.advance(5)
+        self.store.recover()
+        self.restart()
+        self.put(self.orders, *bodies[3 * BLOCK :])
+        self.restart()
+        self.assertEqual([message.view.body for message in self.messages(self.orders)], bodies)
