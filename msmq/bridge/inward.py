@@ -15,7 +15,13 @@ from msmq.bridge.frameworks import framework_of
 from msmq.bridge.native_headers import EXTENSION, NATIVE, write_extension
 from msmq.bridge.rules import InwardRules
 from msmq.bridge.trail import Trail
-from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, MappingError, MessageForQueue
+from msmq.interfaces.bridge_messages import (
+    DECODE_ERROR,
+    AmqpMessage,
+    AmqpProperties,
+    MappingError,
+    MessageForQueue,
+)
 from msmq.quoting import quoted
 from msmq.structures.names.format_name import parse_format_names
 from msmq.structures.status import MQError
@@ -47,6 +53,8 @@ _IDENTIFIER: Final = re.compile(
 )
 _HIGHEST_PRIORITY: Final = 7
 _U32: Final = 0xFFFFFFFF
+_DIGITS: Final = 14
+"""Digits of an expiration that decide; with as many it is later than any time of a message."""
 _OF_BROKER: Final = "x-"
 _OWN: Final = ("msmq-label", "msmq-application-tag", "msmq-body-type", "msmq-response-queue")
 
@@ -56,6 +64,8 @@ def map_inward(message: AmqpMessage, rules: InwardRules) -> MessageForQueue:
 
     @raise MappingError: the message cannot be sent; the text is the reason.
     """
+    if (error := message.properties.headers.get(DECODE_ERROR)) is not None:
+        raise MappingError(f"decoding: the message of the broker cannot be decoded: {error}")
     body = forwarded_body(rules.decoding, message.body)
     amqp = message.properties
     headers = dict(amqp.headers)
@@ -73,8 +83,10 @@ def map_inward(message: AmqpMessage, rules: InwardRules) -> MessageForQueue:
             properties[key] = value
     if amqp.priority is not None:
         properties["priority"] = min(amqp.priority, _HIGHEST_PRIORITY)
-    if amqp.expiration and amqp.expiration.isdecimal():
-        properties["time_to_be_received"] = min(-(-int(amqp.expiration) // 1000), _U32 - 1)
+    if amqp.expiration and amqp.expiration.isdecimal() and amqp.expiration.isascii():
+        # Python reads no number of any length.
+        digits = amqp.expiration.lstrip("0")[:_DIGITS]
+        properties["time_to_be_received"] = min(-(-int(digits or "0") // 1000), _U32 - 1)
     framework = framework_of(headers)
     correlation = _correlation(message)
     if correlation is None and framework is not None:

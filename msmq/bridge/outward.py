@@ -43,6 +43,8 @@ _TEXTS: Final = (*(name for name in _SETTABLE if name != "priority"), "message_i
 
 _texts = attrgetter(*_TEXTS)
 
+_U32: Final = 0xFFFFFFFF
+_DIGITS: Final = 10
 _TEXT_BODY: Final = {8: "text/plain; charset=utf-16le", 31: "text/plain; charset=utf-16le", 30: "text/plain"}
 """Content types of the string types of ActiveXMessageFormatter."""
 
@@ -203,7 +205,8 @@ def _with_rules(properties: AmqpProperties, rules: OutwardRules, record: dict[st
         else:
             chosen[name] = expression.text_value(record)
     expiration = chosen.get("expiration", "0")
-    if not (expiration.isdecimal() and expiration.isascii() and int(expiration) <= 0xFFFFFFFF):
+    is_number = expiration.isdecimal() and expiration.isascii() and len(expiration) <= _DIGITS
+    if not is_number or int(expiration) > _U32:
         raise MappingError(f"mapping: expiration is {quoted(expiration)}, it has to be milliseconds")
     return attrs.evolve(properties, headers=headers, **chosen)
 

@@ -84,7 +84,8 @@ class InwardRoute(BridgeRoute):
 
         @raise MappingError: it cannot be.
         """
-        return map_inward(message, self.settings.rules)
+        with self._mapping():
+            return map_inward(message, self.settings.rules)
 
     async def test(self, count: int) -> list[dict[str, Any]]:
         """Take the first messages of the source, map them, and return them to it.

@@ -24,7 +24,7 @@ from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import OutwardSettings
-from msmq.interfaces.bridge_messages import AmqpMessage, MappingError, QueuedMessage
+from msmq.interfaces.bridge_messages import AmqpMessage, MappingError, MessageForQueue, QueuedMessage
 from msmq.structures.status import MQError
 
 BATCH: Final = 64
@@ -80,7 +80,8 @@ class OutwardRoute(BridgeRoute):
 
         @raise MappingError: it cannot be.
         """
-        return map_outward(message, self.settings.rules, self._reply(message), self._wall())
+        with self._mapping():
+            return map_outward(message, self.settings.rules, self._reply(message), self._wall())
 
     def _reply(self, message: QueuedMessage) -> ReplyAddress | None:
         """The request that a message answers, for a route that publishes replies."""
@@ -265,7 +266,7 @@ class OutwardRoute(BridgeRoute):
         letter = queue_dead_letter(message, self.name, reason)
         try:
             await self._queues.create_queue(self.settings.dead_letters)
-            await self._queues.send(self.settings.dead_letters, [letter])
+            await self._keep(letter, message)
         except MQError as error:
             self._fails(f"dead letters, {self.settings.dead_letters}: {error}")
             self._letter_failed(token)
@@ -273,6 +274,16 @@ class OutwardRoute(BridgeRoute):
         if token in self._batch_of:
             self._dead_lettered(self.settings.queue, message.identifier, reason)
             self._done(token)
+
+    async def _keep(self, letter: MessageForQueue, message: QueuedMessage) -> None:
+        """Send a dead letter; without the reason, which the events have, if it is too large with it."""
+        try:
+            await self._queues.send(self.settings.dead_letters, [letter])
+        except MQError:
+            if len(letter.extension) <= len(message.extension):
+                raise
+            plain = attrs.evolve(letter, extension=message.extension)
+            await self._queues.send(self.settings.dead_letters, [plain])
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         Deferred.fromCoroutine(self._guarded(work))

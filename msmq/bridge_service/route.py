@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
@@ -19,6 +20,7 @@ from msmq.bridge_service.queues import IBridgedQueues
 from msmq.bridge_service.route_state import RouteCondition, RouteCounts
 from msmq.bridge_service.settings import RouteSettings
 from msmq.bridge_service.supervision import ConnectionReports, supervise
+from msmq.interfaces.bridge_messages import MappingError
 
 REFUSED_AGAIN: Final = 1.0
 """Seconds until a message is sent again that was refused for now, or a dead letter that was not stored."""
@@ -129,6 +131,20 @@ class BridgeRoute(ABC):
     @abstractmethod
     async def _use(self, connection: IBrokerConnection) -> None:
         """Use a new connection until it is lost, which is a L{BrokerError}."""
+
+    @contextmanager
+    def _mapping(self) -> Iterator[None]:
+        """Whatever the sender of a message has written, that message alone cannot be mapped.
+
+        @raise MappingError: it cannot be.
+        """
+        try:
+            yield
+        except MappingError:
+            raise
+        except Exception as error:
+            self.log.failure("route {route} of the bridge cannot map a message", Failure(), route=self.name)
+            raise MappingError(f"mapping: {type(error).__name__}, which the log has") from error
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:

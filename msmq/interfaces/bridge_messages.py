@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
 from msmq.errors import MsmqError
+
+DECODE_ERROR: Final = "amqp-decode-error"
+"""Header of a message of a broker that cannot be decoded, with the reason; nothing else of its properties is
+known.  A route keeps it as a dead letter."""
 
 
 class MappingError(MsmqError):

@@ -13,7 +13,13 @@ from msmq.bridge.outward import map_outward
 from msmq.bridge.replies import PendingReplies, ReplyAddress
 from msmq.bridge.rules import InwardRules, OutwardRules
 from msmq.bridge.trail import Trail
-from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, MappingError, QueuedMessage
+from msmq.interfaces.bridge_messages import (
+    DECODE_ERROR,
+    AmqpMessage,
+    AmqpProperties,
+    MappingError,
+    QueuedMessage,
+)
 
 REQUEST = "{67c2b3ac-2d63-4c5b-9a3c-0b1d5e7a0001}\\7"
 OTHER = "{67c2b3ac-2d63-4c5b-9a3c-0b1d5e7a0002}\\3"
@@ -149,6 +155,22 @@ class InwardTests(SynchronousTestCase):
         headers = read_extension(message.extension)
         assert headers is not None
         self.assertEqual((headers["tenant"], headers["msmq-hops"]), ("x", "1"))
+
+    def test_long_expiration(self) -> None:
+        """An expiration of any number of digits is a time: the longest one, if it is longer than that."""
+        for digits, seconds in (
+            ("9" * 5000, 0xFFFFFFFE),
+            ("0" * 5000 + "1500", 2),
+            ("0", 0),
+            ("\u0661" * 4, None),
+        ):
+            found = map_inward(published(expiration=digits), IN).properties
+            self.assertEqual(found.get("time_to_be_received"), seconds)
+
+    def test_undecodable(self) -> None:
+        """A message whose properties are unknown is not forwarded without them."""
+        error = self.assertRaises(MappingError, map_inward, published(headers={DECODE_ERROR: "no"}), IN)
+        self.assertEqual(str(error), "decoding: the message of the broker cannot be decoded: no")
 
     def test_response_queues(self) -> None:
         """A reply-to becomes the response queue that it stands for, or else the queue for replies."""

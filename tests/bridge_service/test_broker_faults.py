@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pika
@@ -11,6 +12,7 @@ from msmq.bridge.expressions import MessageExpression
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
 from msmq.bridge_service.route_state import RouteCondition
+from msmq.bridge_service.settings import DEAD_LETTERS
 from tests.bridge_service.support import BridgeTestCase, bodies
 from tests.servers.rabbitmq import ADDRESS, LARGEST_MESSAGE, free_port
 
@@ -145,6 +147,18 @@ class OutwardMessageTests(BridgeTestCase):
         self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
         await self.assert_dead_letter("limit: the body has 9 bytes, and limit is 5", b"too large")
 
+    async def test_large_extension(self) -> None:
+        """A dead letter that is too large with its reason is kept without it, as it was sent."""
+        queue = await self.queue()
+        self.route(self.outward(rules={"routing_key": queue}))
+        extension = bytes(range(1, 256)) * 13_000
+        await self.send(b"large", extension=extension)
+        await self.send(b"two")
+        self.assertEqual(bodies(await self.get(queue, 1)), [b"two"])
+        [letter] = await self.receive(1, DEAD_LETTERS)
+        self.assertEqual((bytes(letter.body), bytes(letter.view.extension)), (b"large", extension))
+        await self.until(lambda: self.count() == 0)
+
     async def test_numbers_in_headers(self) -> None:
         """A rule may put any number of a body into a header; what AMQP cannot hold is a dead letter."""
         queue = await self.queue()
@@ -232,6 +246,22 @@ class SourceTests(BridgeTestCase):
         self.assertEqual(route.reason, "")
 
 
+class NestedProperties(pika.BasicProperties):  # type: ignore[misc]
+    """Properties with a header of this many arrays in each other, which pika cannot encode."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self._depth = depth
+
+    def encode(self) -> list[bytes]:
+        """AMQP 0-9-1 4.2.6.1."""
+        value = b"I\0\0\0\1"
+        for _ in range(self._depth):
+            value = struct.pack(">cI", b"A", len(value)) + value
+        field = b"\1h" + value
+        return [struct.pack(">HI", pika.BasicProperties.FLAG_HEADERS, len(field)) + field]
+
+
 class InwardMessageTests(BridgeTestCase):
     """Messages from the broker that cannot be delivered."""
 
@@ -251,6 +281,25 @@ class InwardMessageTests(BridgeTestCase):
         self.assertEqual(
             await self.dead_letter(queue), ("limit: the body has 9 bytes, and limit is 5", b"too large")
         )
+
+    async def test_nested_headers(self) -> None:
+        """A message whose headers are nested too deeply is a dead letter, and the others arrive."""
+        queue = await self.queue()
+        await self.publish(queue, b"one")
+        await self.on_channel(
+            lambda channel: [
+                channel.basic_publish("", queue, b"nested", NestedProperties(depth)) for depth in (2000, 100)
+            ]
+        )
+        await self.publish(queue, b"two", message_id="2")
+        route = self.route(self.inward(queue))
+        self.assertEqual([each.body for each in await self.receive(2)], [b"one", b"two"])
+        await self.until(lambda: route.counts.dead_letters == 2)
+        self.assertEqual(route.counts.connections, 1)
+        for _ in range(2):
+            reason, body = await self.dead_letter(queue)
+            self.assertIn("nested", reason)
+            self.assertEqual(body, b"nested")
 
     async def test_refused_property(self) -> None:
         """A message that the queue manager refuses is stored there too, and the others arrive."""

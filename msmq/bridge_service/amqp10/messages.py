@@ -8,13 +8,10 @@ from uuid import UUID
 
 from proton import Message, ProtonException, symbol, ulong
 
-from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
+from msmq.interfaces.bridge_messages import DECODE_ERROR, AmqpMessage, AmqpProperties
 
 ANNOTATION: Final = "x-opt-"
 """Prefix of the headers that are message annotations."""
-
-DECODE_ERROR: Final = "amqp-decode-error"
-"""Header of a message that is not one of AMQP 1.0: its body is what the broker has sent."""
 
 _PRIORITY: Final = 4
 """The priority of a message that has none. [AMQP] 3.2.1."""

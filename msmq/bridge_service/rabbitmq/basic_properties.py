@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Any, Final
 
 from pika.spec import BasicProperties
 
 from msmq.bridge_service.rabbitmq.field_table import encoded_field_table, encoded_short_string
-from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
+from msmq.interfaces.bridge_messages import DECODE_ERROR, AmqpMessage, AmqpProperties
+
+DEPTH: Final = 32
+"""Limit on the levels of tables and arrays in a header."""
 
 _TEXTS = (
     "content_type",
@@ -84,12 +87,15 @@ def _encoded(properties: AmqpProperties) -> bytes:
 def from_pika(method: Any, properties: Any, body: bytes) -> AmqpMessage:
     """A message that the broker delivers."""
     texts = {name: _text(getattr(properties, name)) for name in _TEXTS}
+    headers = {str(name): value for name, value in (properties.headers or {}).items()}
+    if _is_deep(headers):
+        headers = {DECODE_ERROR: f"its headers are nested more than {DEPTH} levels deep"}
     timestamp = properties.timestamp
     return AmqpMessage(
         method.exchange,
         method.routing_key,
         AmqpProperties(
-            headers={str(name): value for name, value in (properties.headers or {}).items()},
+            headers=headers,
             delivery_mode=properties.delivery_mode,
             priority=properties.priority,
             timestamp=timestamp if isinstance(timestamp, int) else None,
@@ -98,6 +104,17 @@ def from_pika(method: Any, properties: Any, body: bytes) -> AmqpMessage:
         body,
         bool(method.redelivered),
     )
+
+
+def _is_deep(headers: Mapping[str, Any]) -> bool:
+    """Whether values of headers are nested more than L{DEPTH} levels."""
+    level: list[Any] = [value for value in headers.values() if isinstance(value, list | dict)]
+    for _ in range(DEPTH):
+        if not level:
+            return False
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [value for values in inner for value in values if isinstance(value, list | dict)]
+    return bool(level)
 
 
 def _text(value: object) -> str | None:

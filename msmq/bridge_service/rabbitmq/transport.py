@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from pika.connection import Connection, ConnectionParameters
-from pika.exceptions import StreamLostError
+from pika.exceptions import AMQPError, StreamLostError
+from pika.frame import Header
+from pika.spec import FRAME_END_SIZE, FRAME_HEADER, BasicProperties
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IReactorTime
@@ -16,6 +19,7 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from msmq.bridge_service.disconnection import Disconnection
+from msmq.interfaces.bridge_messages import DECODE_ERROR
 
 # pika logs what is reported here, bodies of returned messages included.
 logging.getLogger("pika").addHandler(logging.NullHandler())
@@ -26,6 +30,13 @@ CLOSED_BY_US: Final = 200
 
 CLOSE_TIME: Final = 2.0
 """Seconds that a broker gets to answer when a connection is closed."""
+
+
+_FRAME: Final = struct.Struct(">BHL")
+"""Kind, channel and size of a frame. AMQP 0-9-1 4.2.3."""
+
+_BODY_SIZE: Final = struct.Struct(">4xQ")
+"""The size of the body, in a header frame. AMQP 0-9-1 4.2.6.1."""
 
 
 class _Timer:
@@ -95,6 +106,22 @@ class _PikaConnection(Connection):  # type: ignore[misc]
     def received(self, data: bytes) -> None:
         """Process bytes of the broker."""
         self._on_data_available(data)
+
+    def _read_frame(self) -> tuple[int, Any]:
+        """The next frame; a header whose properties pika cannot decode has the reason in their place.
+
+        The connection would end otherwise, and the broker would deliver the message again on the next one.
+        """
+        try:
+            return super()._read_frame()
+        except (RecursionError, ValueError, struct.error, AMQPError) as error:
+            kind, channel, size = _FRAME.unpack_from(self._frame_buffer)
+            if kind != FRAME_HEADER:
+                raise
+            (body_size,) = _BODY_SIZE.unpack_from(self._frame_buffer, _FRAME.size)
+            reason = "its headers are nested too deeply" if isinstance(error, RecursionError) else str(error)
+            properties = BasicProperties(headers={DECODE_ERROR: reason or type(error).__name__})
+            return _FRAME.size + size + FRAME_END_SIZE, Header(channel, body_size, properties)
 
     def lost(self, error: BaseException) -> None:
         """The transport is closed; an error that pika has found before is the reason."""

@@ -8,8 +8,8 @@ from uuid import UUID
 from proton import Message, symbol
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.bridge_service.amqp10.messages import DECODE_ERROR, decode, encode
-from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
+from msmq.bridge_service.amqp10.messages import decode, encode
+from msmq.interfaces.bridge_messages import DECODE_ERROR, AmqpMessage, AmqpProperties
 
 IDENTIFIER = UUID("12345678-1234-5678-1234-567812345678")
 
