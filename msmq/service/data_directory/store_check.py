@@ -21,6 +21,7 @@ from msmq.storage.checking.sqlite_repair import rebuild
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.factory import DIRECTORY_NAME, mark_name
 from msmq.storage.migration.store_locations import store_location_of
+from msmq.storage.readers import store_in_use
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
 
@@ -117,7 +118,11 @@ def described(data: Path, description: str | None) -> str:
         store_location_of(description, data)
         return description
     found = [kind for kind in LOCAL if store_location_of(kind, data).exists()]
-    if len(found) != 1:
-        what = "there is no store" if not found else f"there are {' and '.join(found)}"
-        raise StorageError(f"{data}: {what}; select one with --store")
-    return found[0]
+    if not found:
+        raise StorageError(f"{data}: there is no store; select one with --store")
+    try:
+        store = store_in_use(data)
+    except StorageError as error:
+        raise StorageError(f"{error}; select one with --store") from None
+    # A record log without its checkpoints is found by its directory alone.
+    return found[0] if store is None else "sqlite" if store.name == FILE_NAME else "log"

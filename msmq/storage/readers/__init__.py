@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
-from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
+from msmq.persistence.migration_mark import MARK, MigrationMark, MigrationRole, read_mark
 from msmq.storage.readers.shape import RowPage, StoreReader
 
-__all__ = ["RowPage", "StoreReader", "has_store", "open_reader"]
+__all__ = ["RowPage", "StoreReader", "has_store", "open_reader", "store_in_use"]
 
 STORE_FILE = "msmq.sqlite"
 """The file of the store in a data directory."""
@@ -36,17 +36,70 @@ def open_reader(location: str) -> StoreReader:
     from msmq.storage.readers.sqlite import SqliteStoreReader
 
     path = Path(location)
-    for log in (path, path / LOG_DIRECTORY):
-        if is_log(log) and _is_in_log(path / STORE_FILE, log):
-            return LogStoreReader(log)
+    if is_log(path):
+        return LogStoreReader(path)
     if not path.is_dir():
         return SqliteStoreReader(path)
-    if not (path / STORE_FILE).exists():
+    found = store_in_use(path)
+    if found is None:
         raise StorageError(
             f"{path}: there is no store in this directory; one that is elsewhere is named by its file, its"
             " directory, or postgresql://..."
         )
-    return SqliteStoreReader(path / STORE_FILE)
+    return SqliteStoreReader(found) if found.name == STORE_FILE else LogStoreReader(found)
+
+
+def store_in_use(directory: Path) -> Path | None:
+    """The store of a data directory, of two the one that the marks of migrations say; C{None} without one.
+
+    @raise StorageError: it was moved to another place, or both seem to be in use.
+    """
+    stores = [directory / STORE_FILE] if (directory / STORE_FILE).exists() else []
+    if is_log(directory / LOG_DIRECTORY):
+        stores.append(directory / LOG_DIRECTORY)
+    if not stores:
+        return None
+    if len(stores) == 1:
+        try:
+            mark = _mark_of(stores[0])
+        except StorageError:
+            # What is wrong with it, its readers say.
+            return stores[0]
+        if mark is None or mark.role is not MigrationRole.MOVED:
+            return stores[0]
+        raise StorageError(f"{stores[0]}: this store was moved to {mark.other}, which has to be named")
+    left = []
+    for store, other in (stores, stores[::-1]):
+        mark = _mark_of(store)
+        if mark is not None and mark.role is MigrationRole.MOVED and _is(mark.other, other):
+            return other
+        if mark is None:
+            left.append(store)
+    if len(left) != 1:
+        names = " and ".join(each.name for each in stores)
+        raise StorageError(f"{directory}: there are {names}; the one that is in use has to be named")
+    return left[0]
+
+
+def _is(text: str, store: Path) -> bool:
+    """Whether the text of a mark names a store: its directory may have been moved or copied since."""
+    return Path(text).name == store.name
+
+
+def _mark_of(store: Path) -> MigrationMark | None:
+    from msmq.storage.readers.log import LogStoreReader
+    from msmq.storage.sqlite.peek import stored_value
+
+    try:
+        if store.name == STORE_FILE:
+            return read_mark(stored_value(store, MARK))
+        reader = LogStoreReader(store)
+        try:
+            return read_mark(reader.values().get(MARK))
+        finally:
+            reader.close()
+    except ValueError as error:
+        raise StorageError(f"{store}: {error}") from error
 
 
 def has_store(directory: Path) -> bool:
@@ -57,29 +110,3 @@ def has_store(directory: Path) -> bool:
 def is_log(directory: Path) -> bool:
     """Whether a directory is that of a record log."""
     return any((directory / name).is_file() for name in CHECKPOINTS)
-
-
-def _is_in_log(file: Path, log: Path) -> bool:
-    """Whether a record log is in use rather than the file of SQLite next to it, by the marks of a migration.
-
-    @raise StorageError: both seem to be in use.
-    """
-    if not file.exists():
-        return True
-    from msmq.storage.readers.log import LogStoreReader
-    from msmq.storage.sqlite.peek import stored_value
-
-    try:
-        moved = read_mark(stored_value(file, MARK))
-        if moved is not None and moved.role is MigrationRole.MOVED:
-            return True
-        reader = LogStoreReader(log)
-        try:
-            filled = read_mark(reader.values().get(MARK))
-        finally:
-            reader.close()
-    except ValueError as error:
-        raise StorageError(f"{file.parent}: {error}") from error
-    if filled is None:
-        raise StorageError(f"{file.parent}: there are {file.name} and {log.name}; select one")
-    return filled.role is not MigrationRole.TARGET

@@ -16,7 +16,9 @@ from twisted.trial.unittest import TestCase
 from msmq.interfaces import StorageError
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.service.configuration import Overrides, load
+from msmq.service.data_directory.store_check import check, described
 from msmq.service.server import Server
+from msmq.storage.readers import open_reader
 from tests.integration.test_control_socket import Ended, spawn
 
 VERSION_ONE = Path(__file__).resolve().parent.parent.parent / "storage" / "version-1.sqlite.gz"
@@ -83,6 +85,36 @@ class StoreCommandTests(TestCase):
         ended = await self.store("discard", "sqlite")
         self.assertEqual(ended.status, 0)
         self.assertEqual([path.name for path in self.data.iterdir() if "sqlite" in path.name], [])
+
+    async def test_both_are_there(self) -> None:
+        """Until the old store is discarded, all that reads a data directory reads the new one."""
+        for number, (old, new) in enumerate((("sqlite", "log"), ("log", "sqlite"))):
+            with self.subTest(old=old):
+                self.data = self.directory / f"data-{number}"
+                server, manager = await self.started(old)
+                await manager.create_queue(ORDERS)
+                await manager.send(ORDERS, [Message(body=b"old", delivery=Delivery.RECOVERABLE)])
+                await server.stopService()
+                await self.store("migrate", "--to", new)
+                server, manager = await self.started(new)
+                await manager.send(ORDERS, [Message(body=b"new", delivery=Delivery.RECOVERABLE)])
+                await server.stopService()
+                reader = open_reader(str(self.data))
+                self.addCleanup(reader.close)
+                [orders] = [queue for queue in reader.queues() if queue.path.endswith("orders")]
+                self.assertEqual(len(reader.message_rows(orders.identifier, 0).rows), 2)
+                self.assertIn(f"msmq.{new}", reader.text)
+                self.assertEqual(check(self.data, None).problems, [])
+                self.assertEqual(described(self.data, None), new)
+
+    async def test_moved_elsewhere(self) -> None:
+        """A store that was moved to another place is not read in place of that one."""
+        server, _ = await self.started("log")
+        await server.stopService()
+        await self.store("migrate", "--to", "log:other")
+        for read in (open_reader, lambda data: described(Path(data), None)):
+            error = self.assertRaises(StorageError, read, str(self.data))
+            self.assertIn(f"was moved to {self.data / 'other'}", str(error))
 
     async def test_older_version(self) -> None:
         """A file that the first version of the tables wrote is moved too."""
