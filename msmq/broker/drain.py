@@ -307,7 +307,10 @@ class Drain:
             lane.is_processing = True
             try:
                 delay = await processing
-            except Exception:
+            except GeneratorExit:
+                raise
+            except BaseException:
+                # Also what is no Exception: a handler's end of a test, or of the process.
                 self.log.failure("a broker cannot process its messages")
                 delay = REST
             finally:

@@ -44,6 +44,8 @@ class _Steps(Generic[T]):
     def __init__(self, coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
         self._coroutine = coroutine
         self._loop = loop
+        # A cancellation that came together with a result, and is due at the next wait.
+        self._cancelled: asyncio.CancelledError | None = None
 
     def __await__(self) -> Generator[Any, Any, T]:
         coroutine = self._coroutine
@@ -74,8 +76,18 @@ class _Steps(Generic[T]):
 
         deferred.addBoth(fire)
         try:
+            if self._cancelled is not None:
+                cancelled, self._cancelled = self._cancelled, None
+                task = asyncio.current_task(self._loop)
+                # An asyncio.timeout that has ended meanwhile has taken its cancellation back.
+                if task is not None and task.cancelling():
+                    raise cancelled
             yield from fired.__await__()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if fired.done() and deferred.called:
+                # The coroutine gets the result, such as a message that is locked for it.
+                self._cancelled = error
+                return
             deferred.cancel()
             # Its failure is the cancellation, which the coroutine gets.
             deferred.addErrback(lambda _: None)

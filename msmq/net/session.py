@@ -215,8 +215,9 @@ class SessionProtocol(SessionHooks):
         if self.is_initiator:
             self._perform(self.session.connected(self._now()))
         else:
-            self._guarded(self.connection_accepted)
+            # In this order the hook can refuse the connection.
             self._perform(self.session.accepted(self._now()))
+            self._guarded(self.connection_accepted)
 
     def dataReceived(self, data: bytes) -> None:
         """Split the bytes into packets and pass them to the session."""

@@ -227,6 +227,20 @@ class OutcomeTests(BrokerTestCase):
         self.assertEqual((self.broker.attempts, self.left()), ([1, 2], 0))
         self.assertEqual(len(self.flushLoggedErrors(CancelledError)), 1)
 
+    def test_no_exception(self) -> None:
+        """What is no Exception, such as the end of a test in the handler, does not end the broker's work."""
+
+        async def process(message: ReceivedMessage) -> Outcome:
+            if len(self.broker.seen) == 1:
+                raise SystemExit
+            return accept()
+
+        self.process = process
+        self.sent(b"1", b"2")
+        self.clock.advance(60)
+        self.assertEqual((self.broker.seen, self.left()), ([b"1", b"1", b"2"], 0))
+        self.assertEqual(len(self.flushLoggedErrors(SystemExit)), 1)
+
     def test_not_an_outcome(self) -> None:
         """A result that is not an outcome is an error that names the method."""
 

@@ -133,6 +133,26 @@ class SessionProtocolTests(SynchronousTestCase):
         self.assertEqual(side.protocol.events, ["accepted", "opened"])
         self.assertEqual(side.protocol.remote_address, "127.0.0.9")
 
+    def test_a_hook_refuses_a_connection(self) -> None:
+        """A connection that the first hook closes, or that it fails for, is not answered."""
+
+        class Closing(Recording):
+            def connection_accepted(self) -> None:
+                self.close(CloseReason.REFUSED)
+
+        class Failing(Recording):
+            def connection_accepted(self) -> None:
+                raise KeyError("who is this")
+
+        for kind, reason in ((Closing, CloseReason.REFUSED), (Failing, CloseReason.INTERNAL_ERROR)):
+            self.factory.protocol = kind
+            side = Side(self.factory)
+            side.protocol.dataReceived(establish(ALPHA) + parameters() + user_packet(b"1"))
+            self.assertEqual((side.transport.value(), side.transport.connected), (b"", False))
+            assert isinstance(side.protocol, Recording)
+            self.assertEqual(side.protocol.events, [("closed", reason, 0)])
+        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
+
     def test_acknowledges_within_half_the_ack_timeout(self) -> None:
         """A single message is acknowledged after 60 of 120 seconds."""
         side = Side(self.factory)

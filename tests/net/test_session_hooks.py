@@ -295,6 +295,42 @@ class AsyncioTests(TestCase):
 
         self.assertTrue(self.run_in_loop(work()))
 
+    def test_a_result_together_with_a_cancellation(self) -> None:
+        """The coroutine gets the result, which may be a locked message; the next wait is cancelled."""
+
+        async def work() -> list[str]:
+            found: list[str] = []
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            waited: Deferred[str] = Deferred()
+            loop.call_soon(waited.callback, "result")
+            loop.call_soon(task.cancel)
+            found.append(await waited)
+            never: Deferred[str] = Deferred()
+            try:
+                await never
+            except asyncio.CancelledError:
+                found.append("cancelled")
+            return found
+
+        self.assertEqual(self.run_in_loop(work()), ["result", "cancelled"])
+
+    def test_a_time_out_together_with_a_result(self) -> None:
+        """A time-out that ends with a result cancels nothing that comes after it."""
+
+        async def work() -> list[str]:
+            loop = asyncio.get_running_loop()
+            waited: Deferred[str] = Deferred()
+            later: Deferred[str] = Deferred()
+            async with asyncio.timeout(None) as limit:
+                loop.call_soon(waited.callback, "result")
+                loop.call_soon(limit.reschedule, 0)
+                found = [await waited]
+            loop.call_soon(later.callback, "later")
+            return [*found, await later]
+
+        self.assertEqual(self.run_in_loop(work()), ["result", "later"])
+
 
 class RefusedResultTests(TroubleTestCase):
     """A result returned by mistake by a hook would be lost, so it is an error with the name of the hook."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import attrs
 
+from msmq.cancellation import INTERRUPTIONS
 from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.applications.reservation import Reservation, cache_unless_needed
@@ -106,7 +107,7 @@ class Reads:
                     # That message was removed; the next one may be read.
                     continue
                 raise
-            except Exception:
+            except INTERRUPTIONS:
                 # The caller has cancelled, and does not get the result.
                 self._return_to_queue(positions, is_peek)
                 raise

@@ -10,6 +10,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
+from msmq.cancellation import INTERRUPTIONS
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.interfaces.manager.received_messages import (
     Explanation,
@@ -312,7 +313,7 @@ class Search:
                 answers.add((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
             changes += answers.prepare()
             await performer.commit([*changes, *self._requeue_event(view, sent, position)])
-        except Exception:
+        except INTERRUPTIONS:
             answers.withdraw()
             model.withdraw(admission)
             forget_queues(admission.overflow, admission.groups)
@@ -335,7 +336,7 @@ class Search:
             model.transacting.receive(core, [position])
             sent = MessageIdentifier(model.identifier, self._outbox.send_in(core, [target], [copy]))
             await self._transactions.commit(core, self._requeue_event(view, sent, position))
-        except Exception:
+        except INTERRUPTIONS:
             if core.may_end:
                 await self._transactions.abort(core)
             raise

@@ -13,6 +13,7 @@ import attrs
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from msmq.cancellation import INTERRUPTIONS
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.interfaces.manager.summaries import TransactionDetails, TransactionOperation, TransactionSummary
 from msmq.manager.administration.summaries import queue_path
@@ -175,7 +176,7 @@ class Transactions:
             while departures:
                 try:
                     await self._departures.finish(departures[0])
-                except Exception:
+                except INTERRUPTIONS:
                     # They are removed all the same.
                     performer.perform(departures)
                     raise
@@ -188,7 +189,7 @@ class Transactions:
         """
         try:
             await self.commit(transaction)
-        except Exception:
+        except INTERRUPTIONS:
             if transaction.may_end:
                 await self.abort(transaction)
             raise

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import CancelledError
+import asyncio
+from collections.abc import Coroutine
+
+from twisted.internet.defer import CancelledError, Deferred
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.arriving.message import Delivery, Message
@@ -51,6 +54,19 @@ class WaitTests(ManagerTestCase):
         self.put(self.orders, b"1", b"2")
         self.assertEqual(bytes(self.successResultOf(second).body), b"1")
         self.assertEqual(self.seen(self.orders), [b"2"])
+
+    def test_cancelled_by_asyncio(self) -> None:
+        """A time-out of asyncio while the packet is read from the store loses no message either."""
+        self.put(self.orders, b"1")
+        self.restart()
+        self.store.is_slow = True
+        reserving = self.service.reserve(self.orders, timeout=5)
+        assert isinstance(reserving, Coroutine)
+        self.assertIsInstance(reserving.send(None), Deferred)
+        with self.assertRaises(asyncio.CancelledError):
+            reserving.throw(asyncio.CancelledError())
+        self.store.catch_up()
+        self.assertEqual(self.seen(self.orders), [b"1"])
 
     def test_cancelled_while_it_is_removed(self) -> None:
         """A receive whose removal is pending has received."""
