@@ -274,6 +274,16 @@ class RecordTests(SynchronousTestCase):
             header = records(key="run").record({"value": b"", **row}, "place").header
             self.assertEqual(header["key"], key)
 
+    def test_numbers(self) -> None:
+        """A number is a key, as its digits; in the column of bytes it is refused, not sent as zeros."""
+        for row, key in (({"key": 0}, "run:0"), ({"key": 12, "id": "i"}, "run:12")):
+            header = records(key="run").record({"value": b"", **row}, "place").header
+            self.assertEqual(header["key"], key)
+        error = self.assertRaises(ReadingError, records().record, {"value": 3}, "place")
+        self.assertEqual(
+            str(error), "the column value is an int, it has to be BINARY or STRING; body takes any text"
+        )
+
     def test_columns(self) -> None:
         """Columns that cannot be a message are refused before anything is sent."""
         check_columns(["value", "topic"], "")

@@ -113,7 +113,8 @@ class _PikaConnection(Connection):  # type: ignore[misc]
         The connection would end otherwise, and the broker would deliver the message again on the next one.
         """
         try:
-            return super()._read_frame()
+            found: tuple[int, Any] = super()._read_frame()
+            return found
         except (RecursionError, ValueError, struct.error, AMQPError) as error:
             kind, channel, size = _FRAME.unpack_from(self._frame_buffer)
             if kind != FRAME_HEADER:

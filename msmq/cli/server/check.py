@@ -55,6 +55,8 @@ class _ThresholdsOption(click.ParamType[Thresholds]):
 
 _OPTION: Final = _ThresholdsOption()
 _NEVER: Final = Thresholds(None, None)
+_FULL: Final = Thresholds(None, 100.0)
+"""Of a quota: no message is accepted."""
 
 
 @attrs.define
@@ -81,7 +83,14 @@ class _Findings:
 @click.option(
     "--age", metavar="W,C", type=_OPTION, help="Age of the oldest message of one queue, in seconds."
 )
-@click.option("--quota", metavar="W,C", type=_OPTION, help="Used percent of the quota of one queue.")
+@click.option(
+    "--quota",
+    metavar="W,C",
+    type=_OPTION,
+    default=",100",
+    show_default=True,
+    help="Used percent of the quota of one queue.",
+)
 @click.option("--outgoing", metavar="W,C", type=_OPTION, help="Pending messages for one destination.")
 @click.option(
     "--dead-letters", metavar="W,C", type=_OPTION, default="1", show_default=True, help="Dead letters."
@@ -94,23 +103,24 @@ def check(
     paths: tuple[str, ...],
     messages: Thresholds | None,
     age: Thresholds | None,
-    quota: Thresholds | None,
+    quota: Thresholds,
     outgoing: Thresholds | None,
     dead_letters: Thresholds,
 ) -> int:
     """Check the server for a monitoring system: print one line with the problems and the performance data.
 
     W,C are the thresholds of WARNING and CRITICAL.  Exit status: 0 OK, 1 WARNING,
-    2 CRITICAL. A server that does not answer or accepts no messages is CRITICAL.
+    2 CRITICAL. A server that does not answer or accepts no messages is CRITICAL, and
+    so is a full quota of all queues, journals or one queue.  A token needs the role reader.
     """
     found = _Findings()
     try:
         client = settings.client
         status = client.status()
-        _check_server(found, status, dead_letters)
+        _check_server(found, status, client.quotas(), dead_letters)
         queues = [client.queue(path) for path in paths] if paths else client.queues()
         for queue in queues:
-            _check_queue(found, queue, messages or _NEVER, age, quota or _NEVER, bool(paths))
+            _check_queue(found, queue, messages or _NEVER, age, quota, bool(paths))
         if outgoing is not None:
             for each in client.outgoing():
                 found.report(
@@ -125,7 +135,20 @@ def check(
     return found.severity
 
 
-def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresholds) -> None:
+def _check_quota(
+    found: _Findings, name: str, used: int, quota: int | None, thresholds: Thresholds
+) -> float | None:
+    """The used percentage of a quota in kilobytes, which is reported; C{None} without a quota."""
+    if quota is None:
+        return None
+    percent = used / (quota * 1024) * 100 if quota else 100.0
+    found.report(thresholds.severity(percent), f"{percent:.0f} % of {name} used")
+    return percent
+
+
+def _check_server(
+    found: _Findings, status: dict[str, Any], quotas: dict[str, Any], dead_letters: Thresholds
+) -> None:
     if status["state"] != "running":
         found.report(_CRITICAL, f"the server is {status['state']}")
     if status["throttled"]:
@@ -142,6 +165,11 @@ def _check_server(found: _Findings, status: dict[str, Any], dead_letters: Thresh
             found.report(1, f"the archive is not written: {archive['reason']}")
         elif archive["is_late"]:
             found.report(1, f"the archive is complete up to {archive['lag']:.0f} seconds ago")
+    for name, used, limit in (
+        ("all messages", "used", "quota"),
+        ("all journals and dead letters", "journal_used", "journal_quota"),
+    ):
+        _check_quota(found, f"the quota of {name}", quotas[used], quotas[limit], _FULL)
     letters = status["dead_letters"]
     found.report(dead_letters.severity(letters), f"{letters} dead letter(s)")
     directory = status.get("directory")
@@ -167,11 +195,9 @@ def _check_queue(
     found.report(messages.severity(count), f"{count} messages in {path}")
     if shows_figures:
         found.figures.append(messages.perfdata(f"messages {path}", count))
-    if queue["quota"]:
-        used = queue["bytes"] / (queue["quota"] * 1024) * 100
-        found.report(quota.severity(used), f"{used:.0f} % of the quota of {path} used")
-        if shows_figures:
-            found.figures.append(quota.perfdata(f"quota {path}", used, "%"))
+    used = _check_quota(found, f"the quota of {path}", queue["bytes"], queue["quota"], quota)
+    if used is not None and shows_figures:
+        found.figures.append(quota.perfdata(f"quota {path}", used, "%"))
     if age is not None:
         seconds = _age(queue)
         found.report(age.severity(seconds), f"the oldest message of {path} is {seconds:.0f} s old")

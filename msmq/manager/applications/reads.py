@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import attrs
 
-from msmq.cancellation import INTERRUPTIONS
 from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.applications.reservation import Reservation, cache_unless_needed
+from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
 from msmq.queues.arriving.reported import reported_receipts

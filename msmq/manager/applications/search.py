@@ -10,7 +10,6 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.cancellation import INTERRUPTIONS
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.interfaces.manager.received_messages import (
     Explanation,
@@ -25,6 +24,7 @@ from msmq.manager.applications.targets import SendTarget, readable_queue
 from msmq.manager.applications.transactions import Transactions, move
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
+from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.outbox import Outbox, refuse
 from msmq.manager.performer import Performer
 from msmq.manager.securing.signatures import Signer

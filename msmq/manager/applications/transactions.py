@@ -13,7 +13,6 @@ import attrs
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from msmq.cancellation import INTERRUPTIONS
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.interfaces.manager.summaries import TransactionDetails, TransactionOperation, TransactionSummary
 from msmq.manager.administration.summaries import queue_path
@@ -22,6 +21,7 @@ from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.transaction_commits import PART, TransactionCommits
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
+from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequence_numbering import SequenceNumbers
 from msmq.manager.peers.sequences import Sequences

@@ -13,7 +13,7 @@ from msmq.control.server.messages.properties import PROPERTIES, read_key, read_m
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
-from msmq.quoting import quoted
+from msmq.quoting import kind_of, quoted
 from msmq.structures.status import MQError
 
 OWN: Final = ("destination", "key")
@@ -107,7 +107,7 @@ class RecordBuilder:
         own = row.get("key")
         if own is None:
             own = row.get("id")
-        return ":".join(part for part in (self.key, row_id if own is None else own) if part)
+        return ":".join(part for part in (self.key, row_id if own is None else str(own)) if part)
 
     def _destination(self, row: Mapping[str, Any], row_id: str) -> str:
         found = self.destination or next((row[name] for name in _TARGETS if row.get(name)), None)
@@ -116,12 +116,19 @@ class RecordBuilder:
         return str(found)
 
     def _name(self, row: Mapping[str, Any], row_id: str) -> str:
-        return str(row.get("key") or row.get("id") or row_id)
+        return next((str(row[name]) for name in ("key", "id") if row.get(name) is not None), row_id)
 
 
 def _body(row: Mapping[str, Any]) -> bytes:
     if (value := row.get("value")) is not None:
-        return value.encode() if isinstance(value, str) else bytes(value)
+        if isinstance(value, str):
+            return value.encode()
+        if not isinstance(value, bytes | bytearray | memoryview):
+            # bytes() makes as many zeros of a number.
+            raise ReadingError(
+                f"the column value is {kind_of(value)}, it has to be BINARY or STRING; body takes any text"
+            )
+        return bytes(value)
     if (body := row.get("body")) is not None:
         return str(body).encode()
     return _octets(row, "body_base64")

@@ -174,6 +174,9 @@ class FilterTests(BrowsingTestCase):
         self.assertEqual(len(messages), 1)
         self.assertEqual(end["not_compared"], 1)
         self.assertIn("contains()", end["reason"])
+        messages, end = self.browse(where="priority > '3'")
+        self.assertEqual((messages, end["not_compared"]), ([], 2))
+        self.assertIn("a number has backticks around it", end["reason"])
 
     def test_expressions_that_cost_too_much(self) -> None:
         """Expressions that are too deep, too long, of unbounded cost, or call unknown functions

@@ -26,6 +26,19 @@ class CheckTests(CommandTestCase):
         gone = await self.msmq("check", "--control", "/nonexistent/socket")
         self.assertEqual((gone.status, gone.output[:15]), (2, b"MSMQ CRITICAL -"))
 
+    async def test_quotas(self) -> None:
+        """A full quota is CRITICAL, since messages are refused: of a queue, also one of 0, or of all."""
+        await self.put(b"1")
+        for arguments, reason in (
+            (("queue", "set", ORDERS, "--quota", "0"), f"100 % of the quota of {ORDERS} used"),
+            (("quota", "set", "--queues", "0"), "100 % of the quota of all messages used"),
+        ):
+            done = await self.msmq(*arguments)
+            self.assertEqual(done.status, 0, done)
+            ended = await self.msmq("check")
+            self.assertEqual(ended.status, 2)
+            self.assertIn(reason, ended.output.decode())
+
 
 class MonitoringTests(CommandTestCase):
     """The other verbs."""

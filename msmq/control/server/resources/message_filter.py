@@ -81,9 +81,11 @@ class MessageFilter:
             return True
         try:
             value = self._expression.search(message)
-        except (JMESPathError, RecursionError) as error:
+        except (JMESPathError, RecursionError, TypeError, ValueError) as error:
+            # A comparison of a number and a text, as of priority > '3', is a TypeError.
             self.failed += 1
-            self.failure = self.failure or _one_line(error)
+            hint = "; a number has backticks around it" if isinstance(error, TypeError) else ""
+            self.failure = self.failure or _one_line(error) + hint
             return False
         return not (value is None or value is False or value == "" or value == [] or value == {})
 
