@@ -22,6 +22,7 @@ from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from tests.builders import ALPHA, user_packet
+from tests.pipeline import stores
 from tests.pipeline.spark_support import shared_session
 from tests.project.example_files import example
 
@@ -233,6 +234,10 @@ class CommandTests(SynchronousTestCase):
         self.refuse("'x' is not PATH=KB", "quota", *inputs, *output, "--quota", "x", status=2)
         self.refuse("nowhere is not there", "loss", "--input", "nowhere", *output)
         self.refuse("is given twice", "loss", *inputs, *inputs, *output)
+        twins = [stores.write_log(self.directory / name, stores.estate()) for name in ("one", "twin")]
+        given = [f"--input={twin}" for twin in twins]
+        # A store and its copy or its archive: each message would count twice.
+        self.refuse("the inputs one and twin are of one queue manager", "loss", *given, *output)
         self.refuse("exists and is not an empty directory", "loss", *inputs, "--output", str(self.directory))
         missing = str(self.directory / "missing.toml")
         self.refuse("missing.toml", "topology", "--enterprise", missing, *output)

@@ -169,7 +169,7 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
         if one.is_parquet:
             kinds = _files_of(one)
             if one.is_archive:
-                owners[one.name] = Archive(Path(one.location)).owner()
+                _note_owner(owners, one, Archive(Path(one.location)).owner())
                 if not kinds:
                     raise ReadingError(
                         f"the archive {one.location} has no finished file yet: run msmq archive update"
@@ -188,8 +188,7 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
             owner, streams = owner_and_streams(one.location, wanted.streams)
-            if owner:
-                owners[one.name] = owner
+            _note_owner(owners, one, owner)
             for stream in streams:
                 rows = _load(spark, one, stream, wanted)
                 if stream == EVENTS_STREAM:
@@ -197,6 +196,22 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
                 else:
                     found.append(messages(rows, one.name, stream))
     return Estate(_all(found), _all(happened), owners)
+
+
+def _note_owner(owners: dict[str, str], one: Input, owner: str) -> None:
+    """Note the queue manager of a store or of an archive.
+
+    @raise ReadingError: another input has its messages, which would count twice.
+    """
+    if not owner:
+        return
+    for name, other in owners.items():
+        if other == owner:
+            raise ReadingError(
+                f"the inputs {name} and {one.name} are of one queue manager, and what is in both would count"
+                " twice: give its archive or its store"
+            )
+    owners[one.name] = owner
 
 
 def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns: Sequence[str]) -> DataFrame:

@@ -89,6 +89,8 @@ class JudgedTests(SynchronousTestCase):
                 f"{QUEUE}:refused=0",
                 "lost=0",
                 r".\private$\other:lost=0",
+                r".\private$\misspelt:age=3600",
+                f"{BILLS.rpartition(chr(92))[2]}:age=1",
             )
         ]
         found = judged(limits, every, trusted(delayed), table, NOW)
@@ -98,6 +100,7 @@ class JudgedTests(SynchronousTestCase):
             [
                 *("kept", "exceeded", "unknown", "exceeded", "kept", "exceeded", "kept"),
                 *("exceeded", "kept", "exceeded", "kept", "unknown"),
+                *("unknown", "exceeded"),
             ],
         )
         self.assertEqual([found[place].messages for place in (0, 3, 4, 5, 11)], [100, 2, 0, 2, 0])

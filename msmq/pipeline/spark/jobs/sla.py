@@ -100,7 +100,7 @@ def trusted(delays: DataFrame) -> DataFrame:
 
 def _latency(limit: Limit, bounds: DataFrame) -> Judgement:
     part = LATENCIES[limit.name]
-    mine = bounds if not limit.queue else bounds.where(F.lower("queue") == limit.queue.lower())
+    mine = bounds if not limit.queue else bounds.where(_is_named("queue", limit.queue))
     row = mine.agg(
         F.count("*").alias("messages"),
         F.count("at_most").alias("bounded"),
@@ -113,16 +113,24 @@ def _latency(limit: Limit, bounds: DataFrame) -> Judgement:
 
 
 def _age(limit: Limit, messages: DataFrame, now: int) -> Judgement:
-    waiting = messages.where((F.col("place") == QUEUE) & F.col("arrived").isNotNull())
-    if limit.queue:
-        waiting = waiting.where(F.lower("queue") == limit.queue.lower())
-    row = waiting.agg(F.count("*").alias("messages"), F.min("arrived").alias("oldest")).collect()[0]
-    age = 0.0 if row["oldest"] is None else max(now - row["oldest"], 0) / SECOND
-    return judge(limit, age, age, row["messages"])
+    is_waiting = (F.col("place") == QUEUE) & F.col("arrived").isNotNull()
+    mine = messages if not limit.queue else messages.where(_is_named("queue", limit.queue))
+    row = mine.agg(
+        F.count("*").alias("known"),
+        F.count_if(is_waiting).alias("waiting"),
+        F.min(F.when(is_waiting, F.col("arrived"))).alias("oldest"),
+    ).collect()[0]
+    age: float | None = 0.0
+    if row["oldest"] is not None:
+        age = max(now - row["oldest"], 0) / SECOND
+    elif limit.queue and not row["known"]:
+        # No message of a queue of this name, which may be misspelt.
+        age = None
+    return judge(limit, age, age, row["waiting"])
 
 
 def _count(limit: Limit, fates: DataFrame) -> Judgement:
-    mine = fates if not limit.queue else fates.where(_is_to(limit.queue))
+    mine = fates if not limit.queue else fates.where(_is_named("destination", limit.queue))
     row = mine.agg(
         F.count("*").alias("messages"), F.count_if(F.col("fate") == limit.name).alias("found")
     ).collect()[0]
@@ -130,8 +138,8 @@ def _count(limit: Limit, fates: DataFrame) -> Judgement:
     return judge(limit, found, found, row["messages"])
 
 
-def _is_to(queue: str) -> Column:
-    r"""Whether a message was sent to a queue, by the path at the end of its destination."""
+def _is_named(column: str, queue: str) -> Column:
+    r"""Whether a column has the name of a queue: its path, or a name that ends with it."""
     path = queue.lower().removeprefix(".\\")
-    destination = F.lower("destination")
-    return F.coalesce((destination == path) | destination.endswith(f"\\{path}"), F.lit(False))
+    name = F.lower(column)
+    return F.coalesce((name == path) | name.endswith(f"\\{path}"), F.lit(False))
