@@ -93,6 +93,18 @@ class DrainCommandTests(ServedCommandTestCase):
         self.beta.listen()
         self.assertEqual(self.proof("--verify", "unix:beta")["arrived"], 1)
 
+    def test_refused(self) -> None:
+        """What the destination refuses is named as an error, not in a column alone."""
+        self.run_to_end(self.beta.service.set_queue(ORDERS, {"quota": 0}))
+        self.orders(b"1", b"2")
+        ended = self.msmq(*DRAIN, "--verify", "unix:beta", "--timeout", "2")
+        self.assertEqual((ended.status, ended.objects[0]["missing"]), (3, 2))
+        self.assertEqual(
+            ended.errors,
+            f"msmq: 2 of the moved messages have not arrived at {TO}: see the events and dead letters of both"
+            " queue managers\n",
+        )
+
     def test_end(self) -> None:
         """At the end the queue is empty and proven; what comes later stays."""
         self.proof("--no-wait")

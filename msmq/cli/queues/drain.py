@@ -89,6 +89,12 @@ def drain(
     output.progress("")
     output.one(summary)
     output.flush()
+    if missing := summary.get("missing", 0):
+        click.echo(
+            f"msmq: {missing} of the moved messages have not arrived at {summary['destination']}: see the"
+            " events and dead letters of both queue managers",
+            err=True,
+        )
     return REFUSED if status == DONE and summary.get("missing", 0) + summary.get("twice", 0) else status
 
 

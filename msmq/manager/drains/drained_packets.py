@@ -29,7 +29,8 @@ class DrainedPackets:
     and a receiver refuses any other; a transactional message continues a sequence of its source. So these
     get a new identifier of this queue manager.
 
-    If a message fails before the destination has it, it becomes a dead letter here.
+    If a message fails before the queue manager of the destination has it, it becomes a dead letter here; a
+    transactional one also if that refuses it.
     """
 
     def __init__(
