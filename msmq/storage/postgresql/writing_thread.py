@@ -117,16 +117,15 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
     def _perform(self, database: ServerDatabase, group: Sequence[Asked | Stop]) -> bool:
         """Write the batches, report the results and start the reads; returns whether there were batches."""
         commits = [asked for asked in group if isinstance(asked, Commit)]
+        # Known before the write, which may have to wait for the database.
+        self._is_end |= any(isinstance(asked, Stop) for asked in group)
         if commits:
             self._write(database, commits)
         else:
             self._check_connection(database)
         for asked in group:
-            match asked:
-                case Read():
-                    asked.begin()
-                case Stop():
-                    self._is_end = True
+            if isinstance(asked, Read):
+                asked.begin()
         return bool(commits)
 
     def _write(self, database: ServerDatabase, commits: list[Commit]) -> None:

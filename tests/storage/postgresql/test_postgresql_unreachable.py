@@ -41,6 +41,16 @@ class ServerAwayTests(PostgresqlTestCase):
         self.assertEqual(list(await reading), [b"packet"] * 2)
         self.assertEqual(self.events(), [str(number) for number in range(20)])
 
+    async def test_close_with_a_batch(self) -> None:
+        """A store that is closed in the moment of a batch, which then comes into doubt, does not wait for a
+        database that says nothing.
+        """
+        store = await self.open_store(SHORT, "connect_timeout=2")
+        self.server.freeze()
+        committing, closing = store.commit([put(1)]), store.close()
+        await self.refused(committing, StorageError)
+        await closing
+
     async def test_waiting_has_an_end(self) -> None:
         """When it has been away for too long, batches and reads fail, and say which database it is."""
         store = await self.open_store(SHORT)
