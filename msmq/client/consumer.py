@@ -16,24 +16,26 @@ from msmq.client.arguments import check_count, check_seconds, check_text
 from msmq.client.reconnection import Reconnection
 from msmq.control.client.client import ControlClient
 from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
-from msmq.errors import LocalProtocolError
+from msmq.errors import LocalProtocolError, MsmqError
 from msmq.structures.status import MQError, Status
 
 UNLIMITED: Final = 0x7FFFFFFF
 """Messages of a stream without a limit."""
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class ReceivedBatch:
     """Messages that are locked in their queue until the batch is confirmed or released.
 
-    Leaving its context confirms the batch, or releases it after an exception; both at most once.
+    Leaving its context confirms the batch, or releases it after an exception, unless the block has done
+    either. An exception of the block is raised even if the release fails: the messages return all the same.
 
     @ivar messages: in the order of the queue; empty if no message arrived in time.
     """
 
     messages: tuple[Delivered, ...]
     _settle: Callable[[bool], None] = attrs.field(repr=False)
+    _is_settled: bool = attrs.field(default=False, init=False, repr=False)
 
     def __iter__(self) -> Iterator[Delivered]:
         return iter(self.messages)
@@ -50,7 +52,13 @@ class ReceivedBatch:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._settle(kind is None)
+        if self._is_settled:
+            return
+        if kind is None:
+            self.confirm()
+        else:
+            with contextlib.suppress(MsmqError):
+                self.release()
 
     def confirm(self) -> None:
         """Remove the messages from their queue; it is durable when this returns.
@@ -58,10 +66,12 @@ class ReceivedBatch:
         @raise MQError: the messages were not removed; if the connection was lost
             (MQ_ERROR_SERVICE_NOT_AVAILABLE), they may have been, and otherwise are received again.
         """
+        self._is_settled = True
         self._settle(True)
 
     def release(self) -> None:
         """Return the messages to their positions in the queue."""
+        self._is_settled = True
         self._settle(False)
 
 

@@ -106,6 +106,28 @@ class ClientTests(TestCase):
         first = ["0", "1"]
         self.assertEqual(await self.blocking(program), [first, first, first, ["2"], []])
 
+    async def test_batches_that_the_block_has_ended(self) -> None:
+        """A block may confirm or release its batch itself, and its exception is never replaced by another."""
+
+        def program() -> list[str]:
+            self.client.create_queue(ORDERS)
+            self.client.send_all([message_to(ORDERS, str(number)) for number in range(3)])
+            with self.client.consume(ORDERS, count=1, timeout=0) as consumer:
+                with consumer.next_batch() as batch:
+                    batch.release()
+                with consumer.next_batch() as batch:
+                    batch.confirm()
+                with self.assertRaises(KeyError), consumer.next_batch() as batch:
+                    batch.confirm()
+                    raise KeyError
+                with self.assertRaises(KeyError), consumer.next_batch():
+                    consumer.close()
+                    raise KeyError
+            with self.client.consume(ORDERS, timeout=0) as consumer:
+                return [message.text for message in consumer.next_batch()]
+
+        self.assertEqual(await self.blocking(program), ["2"])
+
     async def test_restart(self) -> None:
         """Over a restart of the queue manager a send is completed and a consumer goes on."""
         await self.blocking(lambda: self.client.create_queue(ORDERS))

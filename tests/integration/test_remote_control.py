@@ -280,7 +280,7 @@ class TlsTests(RemoteTestCase):
             ((f"caFile={strange}",), "certificate is not trusted"),
             ((f"caFile={self.token}",), "holds no certificates"),
             (("caFile=/nonexistent",), "/nonexistent"),
-            ((f"pins={'00' * 32}",), f"fingerprint {pin}"),
+            ((f"pins={'00' * 32}",), f": its certificate has the fingerprint {pin}, which"),
             ((ca, f"pins={'00' * 32}"), f"fingerprint {pin}"),
         ):
             error = await self.refusal(self.client(*arguments))

@@ -43,6 +43,27 @@ class _GroupKeys(click.ParamType[list[str]]):
         return keys
 
 
+class _ClassName(click.ParamType[str]):
+    """Option type: the name of a message class, with or without its prefix; it is returned without."""
+
+    name = "class"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse a name that no class has, since no message matches it."""
+        from difflib import get_close_matches
+
+        from msmq.structures.packet.message_class import CLASS_NAMES
+
+        name = str(value).upper().removeprefix(_CLASS)
+        known = [each.removeprefix(_CLASS) for each in CLASS_NAMES]
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            self.fail(
+                f"there is no class {value}" + (f"; did you mean {close[0]}?" if close else ""), param, ctx
+            )
+        return name
+
+
 class PastTime(click.ParamType[str]):
     """Option type: a time in ISO 8601, or an age: C{90s}, C{15m}, C{2h}, C{1d}."""
 
@@ -78,6 +99,7 @@ def _filters(verb: _C) -> _C:
             "--class",
             "kind",
             metavar="CLASS",
+            type=_ClassName(),
             help="Only dead letters of a class, such as NACK_Q_EXCEED_QUOTA.",
         ),
     ):
@@ -99,8 +121,7 @@ class _Filters:
         """The filters as one JMESPath expression."""
         terms = []
         if self.kind is not None:
-            name = self.kind.upper().removeprefix(_CLASS)
-            terms.append(f"class_name == {literal(_CLASS + name)}")
+            terms.append(f"class_name == {literal(_CLASS + self.kind)}")
         if self.queue is not None:
             terms.append(f"destination_queue && ends_with(destination_queue, {literal(_tail(self.queue))})")
         if self.since is not None:

@@ -103,7 +103,8 @@ class TlsConnection(http.client.HTTPSConnection):
             found = sha256(certificate).hexdigest()
             if not any(hmac.compare_digest(found, pin) for pin in self._pins):
                 self.sock.close()
-                raise ssl.SSLError(f"its certificate has the fingerprint {found}, which is not pinned")
+                reason = f"its certificate has the fingerprint {found}, which is not pinned"
+                raise ssl.SSLError(int(ssl.SSL_ERROR_SSL), reason)
         _enable_keepalive(self.sock)
 
 

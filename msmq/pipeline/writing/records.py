@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
 import attrs
@@ -93,7 +95,7 @@ class RecordBuilder:
         if asked if known is None else known:
             properties["transactional"] = True
         body, extension = _body(row), _octets(row, "extension_base64")
-        key = self._key(row, row_id)
+        key = self._key(row, row_id, content_digest(destination, properties, body, extension))
         read_key(key)
         extension_base64 = base64.b64encode(extension).decode()
         read_message({**properties, "extension_base64": extension_base64}, body, is_recoverable=True)
@@ -102,11 +104,15 @@ class RecordBuilder:
             header["extension_size"] = len(extension)
         return StreamRecord(header, body + extension)
 
-    def _key(self, row: Mapping[str, Any], row_id: str) -> str:
-        """The key of a row, the same each time the row is sent."""
+    def _key(self, row: Mapping[str, Any], row_id: str, content: str) -> str:
+        """The key of a row, the same each time the row is sent.
+
+        Rows that were made of one message have its identifier, and are messages of their own if they differ
+        in what is sent or where.
+        """
         own = row.get("key")
-        if own is None:
-            own = row.get("id")
+        if own is None and row.get("id") is not None:
+            own = f"{row['id']}:{content}"
         return ":".join(part for part in (self.key, row_id if own is None else str(own)) if part)
 
     def _destination(self, row: Mapping[str, Any], row_id: str) -> str:
@@ -117,6 +123,16 @@ class RecordBuilder:
 
     def _name(self, row: Mapping[str, Any], row_id: str) -> str:
         return next((str(row[name]) for name in ("key", "id") if row.get(name) is not None), row_id)
+
+
+def content_digest(destination: str, properties: Mapping[str, Any], body: bytes, extension: bytes) -> str:
+    """What is sent, and where, in 16 characters."""
+    header = json.dumps([destination, properties], sort_keys=True, default=str)
+    found = blake2b(header.encode(), digest_size=8)
+    for part in (body, extension):
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.hexdigest()
 
 
 def _body(row: Mapping[str, Any]) -> bytes:

@@ -75,7 +75,10 @@ def backup(
     location = store_location_of(chosen, data)
     own = braced(load_identity(data))
     _check_directory(directory, own)
-    make_directory(directory)
+    try:
+        make_directory(directory)
+    except OSError as error:
+        raise StorageError(f"{directory}: the directory cannot be created: {error.strerror}") from error
 
     def describe(identifier: str, sections: StoreDigest) -> BackupFacts:
         if identifier and braced(parse_guid(identifier)) != own:

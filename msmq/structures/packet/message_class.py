@@ -70,6 +70,9 @@ _LOCAL_NAMES: Final = {
 }
 """Classes that a queue manager uses locally, and that no packet has. [MC-MQAC] 2.2.2.9."""
 
+CLASS_NAMES: Final = frozenset((*_NAMES.values(), *_LOCAL_NAMES.values()))
+"""All names that L{class_name} knows."""
+
 
 def class_name(number: int) -> str:
     """The documents' name of a class, such as C{MQMSG_CLASS_NORMAL}; four hex digits if it has none."""

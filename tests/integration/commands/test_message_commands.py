@@ -70,6 +70,9 @@ class MessageCommandTests(CommandTestCase):
             OTHER,
         )
         self.assertEqual((rest.status, len(rest.output.splitlines())), (0, 1))
+        misspelt = await self.msmq("deadletter", "requeue", "--class", "NACK_BAD_SIGNATUR")
+        self.assertEqual((misspelt.status, misspelt.output), (2, b""))
+        self.assertIn("no class NACK_BAD_SIGNATUR; did you mean NACK_BAD_SIGNATURE?", misspelt.errors)
         discarded = await self.msmq("deadletter", "discard", "--all", "--yes")
         self.assertEqual((discarded.status, discarded.output), (0, b"0 messages discarded\n"))
 
