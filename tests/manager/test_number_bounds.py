@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msmq.errors import LocalProtocolError
 from msmq.persistence.changes import Change, MoveMessage, PutState
 from msmq.queues import counters
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from tests.builders import BETA
 from tests.manager.support import BROKEN, ManagerTestCase
+from tests.nodes.support import Node
 
 BLOCK = 64
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -55,3 +57,36 @@ class RetriedBoundTests(ManagerTestCase):
         self.put(self.orders, *bodies[3 * BLOCK :])
         self.restart()
         self.assertEqual([message.view.body for message in self.messages(self.orders)], bodies)
+
+
+class WithdrawnNumbersTests(ManagerTestCase):
+    """A commit that fails between the numbers of two queues."""
+
+    def test_other_messages_go_on(self) -> None:
+        """The numbers of its first queue are withdrawn: what is sent there later does not wait for them."""
+        beta = self.node("BETA", BETA, store=MemoryMessageStore(durable=True))
+        beta.start()
+        there = self.queue(beta, "payments", transactional=True)
+        here = self.queue(self.alpha, "refunds", transactional=True)
+        name = "DIRECT=TCP:127.0.0.3\\private$\\payments"
+        transaction = self.service.begin()
+        for queue in (name, here):
+            message = Message(body=b"never", transactional=True)
+            self.run_to_end(self.service.send(queue, [message], transaction=transaction))
+        take, model = self.alpha.model.take_message_ids, self.alpha.model
+
+        def refuse(count: int) -> int:
+            raise LocalProtocolError("all identifiers are used")
+
+        model.take_message_ids = refuse
+        self.failureResultOf(self.deferred(transaction.commit()), LocalProtocolError)
+        model.take_message_ids = take
+        self.run_to_end(transaction.abort())
+        self.run_to_end(self.service.send(name, [Message(body=b"later", transactional=True)]))
+        self.clock.advance(5)
+        self.assertEqual(self.bodies_at(beta, there), [b"later"])
+
+    def bodies_at(self, node: Node, queue: str) -> list[bytes]:
+        """What is in a queue of another queue manager."""
+        page = self.run_to_end(node.service.inspection.browse(queue))
+        return [bytes(message.view.body) for message in page.messages]

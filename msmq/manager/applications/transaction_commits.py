@@ -120,7 +120,12 @@ class TransactionCommits:
     ) -> _Part:
         model = self._performer.model
         now = self._performer.clock.now()
-        commitment = model.transacting.commit_part(transaction, operations, before, numbering.give, now)
+        try:
+            commitment = model.transacting.commit_part(transaction, operations, before, numbering.give, now)
+        except BaseException:
+            # Those of its first queues are given: the next messages of a sequence would wait for them.
+            numbering.take().withdrawn()
+            raise
         numbers = numbering.take()
         sent = (
             position.view

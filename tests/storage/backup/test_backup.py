@@ -288,10 +288,8 @@ class DirectoryTests(BackupTestCase):
         self.directory = self.data / "backup"
         self.assertIn("inside", str(self.assertRaises(StorageError, self.back_up)))
         self.directory = Path("/proc/backup")
-        self.assertIn(
-            "/proc/backup: the directory cannot be created",
-            str(self.assertRaises(StorageError, self.back_up)),
-        )
+        error = self.assertRaises(StorageError, self.back_up)
+        self.assertIn("/proc/backup: the directory cannot be created", str(error))
 
     async def test_new_identity(self) -> None:
         """Local messages stay, also dead letters; those to others become dead letters of the clone."""
