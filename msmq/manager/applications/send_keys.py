@@ -77,11 +77,12 @@ class KeyPage:
 class _Kept:
     """A page of keys that are kept.
 
+    @ivar since: when it was sent, by the clock that is never set.
     @ivar is_stored: whether the store has a value for it.
     """
 
     number: int
-    time: int
+    since: float
     digests: tuple[bytes, ...]
     is_stored: bool
 
@@ -128,7 +129,8 @@ class SendKeys:
                 for _ in range(reader.u32("Count")):
                     digest = reader.bytes(_DIGEST_SIZE, "Key")
                     found[digest] = reader.u32("MessageID")
-            self._keep(KeyPage(number, time, found))
+            # The clock may have been set while the process did not run; that of the process then goes on.
+            self._keep(KeyPage(number, time, found), now.monotonic - max(0, now.unix_seconds - time))
         self._numbers = count(last + 1)
         self._forget(now)
 
@@ -157,24 +159,24 @@ class SendKeys:
 
     def stored(self, page: KeyPage, now: Moment) -> None:
         """A page is stored, as far as it is durable, and its messages are sent."""
-        self._keep(page)
+        self._keep(page, now.monotonic)
         self._forget(now)
 
     def failed(self, page: KeyPage) -> None:
         """A page could not be stored; its messages may be sent again."""
         self._closed += page.closed
 
-    def _keep(self, page: KeyPage) -> None:
+    def _keep(self, page: KeyPage, since: float) -> None:
         is_stored = bool(page.numbers.keys() - page.unstored)
-        self._pages.append(_Kept(page.number, page.time, tuple(page.numbers), is_stored))
+        self._pages.append(_Kept(page.number, since, tuple(page.numbers), is_stored))
         for digest, message in page.numbers.items():
             self._found[digest] = (message, page.number)
 
     def _forget(self, now: Moment) -> None:
         """Remove expired keys, and the oldest beyond the limit."""
         pages = self._pages
-        oldest = now.unix_seconds - self._lifetime
-        while pages and (pages[0].time <= oldest or (len(self._found) > self._limit and len(pages) > 1)):
+        oldest = now.monotonic - self._lifetime
+        while pages and (pages[0].since <= oldest or (len(self._found) > self._limit and len(pages) > 1)):
             page = pages.popleft()
             for digest in page.digests:
                 found = self._found.get(digest)

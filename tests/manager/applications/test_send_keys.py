@@ -71,6 +71,16 @@ class SendKeysTests(SynchronousTestCase):
         self.assertEqual((self.found(keys, "a", "b"), len(keys)), ([3, 2], 2))
         self.assertEqual(sorted(self.state), [f"{PREFIX}2", f"{PREFIX}3"])
 
+    def test_clock_that_is_set(self) -> None:
+        """A clock that is set forward and back forgets no key."""
+        keys = SendKeys(lifetime=100)
+        self.keep(keys, {"a": 1})
+        wall = self.clock.now().wall
+        self.clock.set_wall(wall + 1_000_000)
+        self.keep(keys, {"b": 2})
+        self.clock.set_wall(wall + 5)
+        self.assertEqual([keys.find(digest_of(key, ["q"]), self.clock.now()) for key in "ab"], [1, 2])
+
     def test_bounded(self) -> None:
         """Beyond the limit the oldest keys are removed, in memory and in the store."""
         keys = SendKeys(limit=10)
