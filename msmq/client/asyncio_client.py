@@ -114,8 +114,7 @@ class AsyncioConsumer:
     async def close(self) -> None:
         """See L{Consumer.close}."""
         self._consumer.abort()
-        self._threads.submit(self._consumer.close)
-        self._threads.close()
+        self._threads.close(self._consumer.close)
 
     async def _call(self, call: Callable[[], T]) -> T:
         try:

@@ -132,8 +132,7 @@ class DeferredConsumer:
     def close(self) -> None:
         """See L{Consumer.close}."""
         self._consumer.abort()
-        self._threads.submit(self._consumer.close)
-        self._threads.close()
+        self._threads.close(self._consumer.close)
 
     def _call(self, call: Callable[[], T]) -> Deferred[T]:
         return _fired_by(self._threads.submit(call), self._reactor, self._consumer.abort)

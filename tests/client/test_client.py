@@ -157,6 +157,27 @@ class ClientTests(TestCase):
         (elsewhere / "control.sock").symlink_to(self.data / "control.sock")
         self.assertEqual((await asked)["name"], "ALPHA")
 
+    async def test_closed_twice(self) -> None:
+        """Closing again has no effect; requests of what is closed are refused."""
+        deferred = DeferredClient(self.data)
+        consumer = deferred.consume(ORDERS)
+        for _ in range(2):
+            consumer.close()
+            deferred.close()
+        for refused in (deferred.status(), consumer.next_batch()):
+            with self.assertRaises(LocalProtocolError):
+                await refused
+
+        async def program() -> None:
+            client = AsyncioClient(self.data)
+            async with client, client.consume(ORDERS) as asynchronous:
+                await asynchronous.close()
+            client.close()
+            with self.assertRaises(LocalProtocolError):
+                await client.status()
+
+        await self.blocking(lambda: asyncio.run(program()))
+
     async def test_cancelled_wait(self) -> None:
         """Cancelling a wait ends it, in the server too."""
         deferred = DeferredClient(self.data)
