@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark.jobs.estate import EVENTS
 from msmq.pipeline.spark.jobs.quota import QUOTAS, forecast, growth, refusals
-from msmq.pipeline.spark.running.quota import Quota, merged_quotas
+from msmq.pipeline.spark.running.quota import Quota, headline, merged_quotas
 from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, Row, event, message, messages
 from tests.pipeline.local_spark import FEW, rows, table
 
@@ -108,6 +108,21 @@ class QuotaTests(SynchronousTestCase):
         row = self.check(held, quotas)["BETA", "queue"]
         self.assertIsNone(row["full_at"])
         self.assertAlmostEqual(row["filled"], 0.9953, 4)
+
+    def test_headline(self) -> None:
+        """The headline says that a time is an extrapolation, and that one step shows no growth."""
+        once = [message(1, "queue", size=50, arrived=BEGIN)]
+        grown = [message(hour, "queue", size=10, arrived=BEGIN + hour * HOUR) for hour in range(2)]
+        quotas: list[Row] = [{"queue": QUEUE, "place": "queue", "quota": 100}]
+        for held, part in (
+            (
+                once,
+                "holds 50.0% of its quota and its growth is unknown, since all of it came within one --step",
+            ),
+            (grown, "if it goes on as it did until"),
+        ):
+            forecasts = forecast(growth(messages(*held)), table(quotas, QUOTAS))
+            self.assertIn(part, headline(forecasts, None, 0))
 
     def test_quota_of_every_store(self) -> None:
         """A quota in an option replaces those of all stores; one for a store only that store's."""

@@ -141,7 +141,7 @@ def _check_paths(setting: JobContext, known: Iterable[Quota]) -> None:
             raise ReadingError(f"--quota {path}: no input has that queue{hint}")
 
 
-def _verdict(forecasts: DataFrame, refused: Row | None, total: int) -> str:
+def headline(forecasts: DataFrame, refused: Row | None, total: int) -> str:
     """The headline: refusals over quota, the next full place, or else the place with the highest use."""
     verdict = f"{forecasts.count():,} queues, journals and logs hold messages"
     if refused is not None:
@@ -149,15 +149,24 @@ def _verdict(forecasts: DataFrame, refused: Row | None, total: int) -> str:
         verdict += f" {refused['queue']} at {refused['store']}"
     soon = forecasts.where("full_at IS NOT NULL").orderBy("full_at", "store", "queue").first()
     if soon is not None:
+        place = f"{soon['queue']} ({soon['place']}) at {soon['store']}"
+        if soon["held"] >= soon["quota"]:
+            return f"{verdict}; {place} is full since {time_text(soon['full_at'])}"
+        # The input may end before that, and it need not have gone on.
         return (
-            f"{verdict}; {soon['queue']} ({soon['place']}) at {soon['store']} is full"
-            f" at {time_text(soon['full_at'])}"
+            f"{verdict}; {place} is full at {time_text(soon['full_at'])} if it goes on as it did until"
+            f" {time_text(soon['last'])}"
         )
     fullest = forecasts.where("filled IS NOT NULL").orderBy(F.desc("filled"), "store", "queue").first()
     if fullest is None:
         return f"{verdict}; none of them has a known quota"
     place = f"{fullest['queue']} ({fullest['place']}) at {fullest['store']}"
-    return f"{verdict}; the fullest, {place}, holds {fullest['filled']:.1%} of its quota and does not grow"
+    grows = (
+        "its growth is unknown, since all of it came within one --step"
+        if fullest["bytes_an_hour"] is None
+        else "does not grow"
+    )
+    return f"{verdict}; the fullest, {place}, holds {fullest['filled']:.1%} of its quota and {grows}"
 
 
 def _run(setting: JobContext) -> JobOutcome:
@@ -169,7 +178,7 @@ def _run(setting: JobContext) -> JobOutcome:
     forecasts = forecast(grown, setting.spark.createDataFrame(quotas, QUOTAS)).cache()
     refused = refusals(setting.estate.events).cache()
     total = refused.agg(F.coalesce(F.sum("messages"), F.lit(0))).collect()[0][0]
-    verdict = _verdict(forecasts, refused.orderBy(F.desc("messages"), "store", "queue").first(), total)
+    verdict = headline(forecasts, refused.orderBy(F.desc("messages"), "store", "queue").first(), total)
     largest = forecasts.orderBy(F.desc("bytes"), "store", "queue", "place")
     curves = []
     for row in largest.take(_DRAWN):
