@@ -46,11 +46,13 @@ def open_reader(location: str) -> StoreReader:
             f"{path}: there is no store in this directory; one that is elsewhere is named by its file, its"
             " directory, or postgresql://..."
         )
-    return SqliteStoreReader(found) if found.name == STORE_FILE else LogStoreReader(found)
+    return SqliteStoreReader(found) if found.name == STORE_FILE else LogStoreReader(found, is_looked_up=True)
 
 
 def store_in_use(directory: Path) -> Path | None:
     """The store of a data directory, of two the one that the marks of migrations say; C{None} without one.
+
+    The mark of a log alone is not read here, since it costs the reading of its index; its reader reads it.
 
     @raise StorageError: it was moved to another place, or both seem to be in use.
     """
@@ -59,6 +61,8 @@ def store_in_use(directory: Path) -> Path | None:
         stores.append(directory / LOG_DIRECTORY)
     if not stores:
         return None
+    if len(stores) == 1 and stores[0].name == LOG_DIRECTORY:
+        return stores[0]
     if len(stores) == 1:
         try:
             mark = _mark_of(stores[0])

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
+from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ONLY, EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
@@ -49,10 +50,13 @@ class LogStoreReader:
     """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
 
     @param directory: of the log.
+    @param is_looked_up: it was found in a data directory, and not named: if its content was moved to another
+        store, that one is meant, and all reads are refused.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, is_looked_up: bool = False) -> None:
         self.text = str(directory)
+        self._is_looked_up = is_looked_up
         self.bytes_read = 0
         self._directory = directory
         self._follower: Follower | None = None
@@ -60,8 +64,8 @@ class LogStoreReader:
         self._is_held = False
         self._log_starts: Mapping[UUID, int] = ALL_LOGS
 
-    def __reduce__(self) -> tuple[type[LogStoreReader], tuple[Path]]:
-        return LogStoreReader, (self._directory,)
+    def __reduce__(self) -> tuple[type[LogStoreReader], tuple[Path, bool]]:
+        return LogStoreReader, (self._directory, self._is_looked_up)
 
     def hold(self) -> None:
         """See L{StoreReader.hold<msmq.storage.readers.shape.StoreReader.hold>}."""
@@ -278,16 +282,34 @@ class LogStoreReader:
             self._follower.close()
             self._follower = None
 
+    def _refuse_moved(self, log: Follower) -> None:
+        """Refuse a log that a migration has left.
+
+        @raise StorageError: it is one.
+        """
+        try:
+            mark = read_mark(log.state.values.get(MARK))
+        except ValueError as error:
+            raise StorageError(f"{self._directory}: {error}") from error
+        if mark is not None and mark.role is MigrationRole.MOVED:
+            self.close()
+            raise StorageError(
+                f"{self._directory}: this store was moved to {mark.other}, which has to be named"
+            )
+
     def _ask(self, ask: Callable[[Follower], _Answer]) -> _Answer:
         """Answer from the current state of the log; repeat if the server has reused a segment meanwhile."""
         try:
             for _ in range(TRIES):
                 before = self.bytes_read
                 try:
+                    is_new = self._follower is None
                     if self._follower is None:
                         self._follower = Follower(self._directory, self._log_starts)
                     if not self._is_held:
                         self._follower.follow()
+                    if is_new and self._is_looked_up:
+                        self._refuse_moved(self._follower)
                     return ask(self._follower)
                 except SegmentGone:
                     self.bytes_read = before

@@ -109,12 +109,16 @@ class StoreCommandTests(TestCase):
 
     async def test_moved_elsewhere(self) -> None:
         """A store that was moved to another place is not read in place of that one."""
-        server, _ = await self.started("log")
-        await server.stopService()
-        await self.store("migrate", "--to", "log:other")
-        for read in (open_reader, lambda data: described(Path(data), None)):
-            error = self.assertRaises(StorageError, read, str(self.data))
+        for kind in ("log", "sqlite"):
+            self.data = self.directory / kind
+            server, _ = await self.started(kind)
+            await server.stopService()
+            await self.store("migrate", "--to", "log:other")
+            error = self.assertRaises(StorageError, lambda: open_reader(str(self.data)).queues())
             self.assertIn(f"was moved to {self.data / 'other'}", str(error))
+            named = open_reader(str(self.data / f"msmq.{kind}"))
+            self.assertTrue(named.identifier())
+            named.close()
 
     async def test_older_version(self) -> None:
         """A file that the first version of the tables wrote is moved too."""
