@@ -60,10 +60,21 @@ class _Steps(Generic[T]):
             try:
                 if isinstance(awaited, Deferred):
                     yield from self._until_fired(awaited)
+                elif (cancelled := self._due()) is not None:
+                    if isinstance(awaited, asyncio.Future):
+                        awaited.cancel()
+                    raise cancelled
                 else:
                     yield awaited
             except BaseException as raised:
                 error = raised
+
+    def _due(self) -> asyncio.CancelledError | None:
+        """The cancellation that came together with a result, once, if it still holds."""
+        cancelled, self._cancelled = self._cancelled, None
+        task = asyncio.current_task(self._loop)
+        # An asyncio.timeout that has ended meanwhile has taken its cancellation back.
+        return cancelled if task is not None and task.cancelling() else None
 
     def _until_fired(self, deferred: Deferred[Any]) -> Generator[Any, Any, None]:
         """Wait for a Deferred, and leave its result for the coroutine that awaits it."""
@@ -76,12 +87,8 @@ class _Steps(Generic[T]):
 
         deferred.addBoth(fire)
         try:
-            if self._cancelled is not None:
-                cancelled, self._cancelled = self._cancelled, None
-                task = asyncio.current_task(self._loop)
-                # An asyncio.timeout that has ended meanwhile has taken its cancellation back.
-                if task is not None and task.cancelling():
-                    raise cancelled
+            if (cancelled := self._due()) is not None:
+                raise cancelled
             yield from fired.__await__()
         except asyncio.CancelledError as error:
             if fired.done() and deferred.called:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
@@ -296,9 +296,11 @@ class AsyncioTests(TestCase):
         self.assertTrue(self.run_in_loop(work()))
 
     def test_a_result_together_with_a_cancellation(self) -> None:
-        """The coroutine gets the result, which may be a locked message; the next wait is cancelled."""
+        """The coroutine gets the result, which may be a locked message; the next wait is cancelled, whether
+        that is for a Deferred or for a future of asyncio.
+        """
 
-        async def work() -> list[str]:
+        async def work(wait: Callable[[], Awaitable[object]]) -> list[str]:
             found: list[str] = []
             loop, task = asyncio.get_running_loop(), asyncio.current_task()
             assert task is not None
@@ -306,14 +308,19 @@ class AsyncioTests(TestCase):
             loop.call_soon(waited.callback, "result")
             loop.call_soon(task.cancel)
             found.append(await waited)
-            never: Deferred[str] = Deferred()
             try:
-                await never
+                await wait()
             except asyncio.CancelledError:
                 found.append("cancelled")
             return found
 
-        self.assertEqual(self.run_in_loop(work()), ["result", "cancelled"])
+        ways: tuple[Callable[[], Awaitable[object]], ...] = (
+            Deferred,
+            lambda: asyncio.get_running_loop().create_future(),
+            lambda: asyncio.sleep(0),
+        )
+        for wait in ways:
+            self.assertEqual(self.run_in_loop(work(wait)), ["result", "cancelled"])
 
     def test_a_time_out_together_with_a_result(self) -> None:
         """A time-out that ends with a result cancels nothing that comes after it."""

@@ -290,6 +290,7 @@ class LogStoreReader:
         try:
             mark = read_mark(log.state.values.get(MARK))
         except ValueError as error:
+            self.close()
             raise StorageError(f"{self._directory}: {error}") from error
         if mark is not None and mark.role is MigrationRole.MOVED:
             self.close()
