@@ -156,7 +156,13 @@ def _public_key(data: bytes) -> rsa.RSAPublicKey | Unusable:
 
 
 def _recovered(key: rsa.RSAPublicKey, signature: bytes) -> bytes | None:
-    """Recover the signed block of a signature; C{None} if it is not a signature of this key."""
+    """Recover the signed block of a signature; C{None} if it is not a signature of this key.
+
+    RFC 8017 8.2.2 step 1: a signature has the length of the modulus. The library would complete a
+    shorter one with zeros.
+    """
+    if len(signature) != (key.key_size + 7) // 8:
+        return None
     try:
         return key.recover_data_from_signature(signature[::-1], padding.PKCS1v15(), None)
     except Exception:

@@ -96,6 +96,20 @@ class SigningContract(Base):
             found = signing.verify(credentials.certificate, each, HashAlgorithm.SHA_512, [b"signed"])
             self.assertIsNone(found, each)
 
+    def test_signature_without_its_zeros(self) -> None:
+        """A signature that ends with a zero is invalid without it, though its number is the same."""
+        signing = self.make()
+        credentials = self.credentials()
+        for count in range(10_000):
+            data = b"signed %d" % count
+            signature = signing.sign(credentials, HashAlgorithm.SHA_512, data)
+            assert isinstance(signature, bytes)
+            if signature[-1] == 0:
+                break
+        certificate = credentials.certificate
+        self.assertEqual(signing.verify(certificate, signature, HashAlgorithm.SHA_512, [data]), 0)
+        self.assertIsNone(signing.verify(certificate, signature[:-1], HashAlgorithm.SHA_512, [data]))
+
     def test_garbage(self) -> None:
         """Invalid certificates are reported, by every operation; none raises."""
         signing = self.make()
