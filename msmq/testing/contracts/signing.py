@@ -100,12 +100,13 @@ class SigningContract(Base):
         """A signature that ends with a zero is invalid without it, though its number is the same."""
         signing = self.make()
         credentials = self.credentials()
-        for count in range(10_000):
-            data = b"signed %d" % count
+        for data in (b"signed %d" % count for count in range(10_000)):
             signature = signing.sign(credentials, HashAlgorithm.SHA_512, data)
             assert isinstance(signature, bytes)
-            if signature[-1] == 0:
+            if signature.endswith(b"\0"):
                 break
+        else:
+            self.fail("none of ten thousand signatures ends with a zero")
         certificate = credentials.certificate
         self.assertEqual(signing.verify(certificate, signature, HashAlgorithm.SHA_512, [data]), 0)
         self.assertIsNone(signing.verify(certificate, signature[:-1], HashAlgorithm.SHA_512, [data]))
