@@ -20,7 +20,12 @@ class DrainSummary:
     @ivar reason: why it waits; empty otherwise.
     @ivar began: when it was started.
     @ivar remaining: messages that are in the queue.
-    @ivar in_transit: messages to the destination that it has not acknowledged, whoever has sent them.
+    @ivar in_transit: messages to the destination that it has not acknowledged, whoever has sent them; with
+        C{acknowledge_to} also those whose arrival is not acknowledged.
+    @ivar acknowledge_to: the format name of the queue for acknowledgements of arrival; empty if messages are
+        not kept until then.
+    @ivar refused: messages that were kept and became dead letters, since the start of the queue manager:
+        refused by the destination, or not acknowledged in time.
     @ivar moved: messages that have left the queue for the destination.
     @ivar bytes: the size of these.
     @ivar digest: of the identifiers that they have at the destination
@@ -36,6 +41,8 @@ class DrainSummary:
     began: float = attrs.field(metadata=TIME)
     remaining: int
     in_transit: int
+    acknowledge_to: str
+    refused: int
     moved: int
     bytes: int
     digest: str
@@ -49,7 +56,9 @@ class IDrains(Interface):
     drained.
     """
 
-    def begin(queue: str, destination: str, *, in_clear: bool = False) -> Awaitable[DrainSummary]:
+    def begin(
+        queue: str, destination: str, *, in_clear: bool = False, acknowledge_to: str | None = None
+    ) -> Awaitable[DrainSummary]:
         """Move the messages of a queue, and those that arrive from now on, until L{end}.
 
         No effect if the queue is drained to this destination already.
@@ -57,7 +66,14 @@ class IDrains(Interface):
         @param queue: a path or format name.
         @param destination: the format name of a queue of another queue manager.
         @param in_clear: also move messages whose senders requested encryption, without it.
-        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION if it is drained to another destination.
+        @param acknowledge_to: keep each message here until its arrival is acknowledged in this queue, which
+            is one of this queue manager under a format name that the destination knows; what is refused, or
+            not acknowledged in time, becomes a dead letter here. Messages whose senders request the
+            acknowledgement of their receipt keep their administration queue, and are not kept here. Not for a
+            transactional queue, whose messages are kept in any case.
+        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION if it is drained to another destination or with other
+            options; MQ_ERROR_QUEUE_NOT_FOUND or MQ_ERROR_INVALID_PARAMETER for a queue that cannot get the
+            acknowledgements.
         """
 
     def end(queue: str) -> Awaitable[DrainSummary]:

@@ -92,6 +92,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.redirects import Redirects
 from msmq.transfer.acknowledgement_guesses import GuessLimit
 from msmq.transfer.incoming_streams import IncomingStreams
+from msmq.transfer.kept_arrivals import KeptArrivals
 from msmq.transfer.receivers import Receivers
 
 R = TypeVar("R")
@@ -279,6 +280,7 @@ class Parts:
         guesses = GuessLimit()
         acknowledging = AcknowledgingPeers(clock, trusted_peers, guesses)
         self.express_history = ExpressHistory(model.identifier, trusted_peers, settings)
+        kept = KeptArrivals()
         self.source_journal = SourceJournal(
             performer,
             self.events,
@@ -289,6 +291,7 @@ class Parts:
             self.foreign_sites,
             refusals,
             policy.source_journaling,
+            kept,
         )
         role = RoutingRole(enterprise.routing_server, None if client is None else client.access)
         arrivals = Arrivals(
@@ -372,7 +375,15 @@ class Parts:
             destinations,
         )
         self.drains = QueueDrains(
-            performer, outbox, destinations, self.transactions, self.opening, self.events, new_identifier
+            performer,
+            outbox,
+            destinations,
+            self.transactions,
+            self.opening,
+            self.events,
+            self.source_journal,
+            kept,
+            new_identifier,
         )
 
     def _note(self, event: str, reason: str, queue: str = "") -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import heapq
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import Final, TypeAlias
@@ -44,7 +45,7 @@ MOST_ANSWERS: Final = 4
 _SLACK: Final = 64
 
 Key: TypeAlias = tuple[str, int]
-"""Destination, in lower case, and MessageID: a message to several queues waits for each separately."""
+"""Destination, in lower case, and number: a message to several queues waits for each separately."""
 
 
 class WaitEnd(enum.Enum):
@@ -120,6 +121,7 @@ class AwaitingAcknowledgements:
         self._is_answered_for = is_answered_for
         self._waiting: dict[Key, _Waiting] = {}
         self._early: dict[str, dict[int, list[_Answered]]] = {}
+        self._counts: Counter[str] = Counter()
         self._due: dict[int, dict[Key, None]] = {}
         self._seconds: list[int] = []
         self._numbers = {MESSAGES: count(1), ANSWERS: count(1)}
@@ -128,6 +130,10 @@ class AwaitingAcknowledgements:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def waiting_for(self, destination: str) -> int:
+        """How many messages for a destination wait."""
+        return self._counts[destination.casefold()]
 
     @property
     def has_early(self) -> bool:
@@ -188,9 +194,9 @@ class AwaitingAcknowledgements:
         values = [each.value for each in answers]
         return SourceSettlement(message, None, *found, WaitEnd.ANSWERED, values)
 
-    def is_awaited(self, destination: str, message_id: int) -> bool:
+    def is_awaited(self, message: AwaitedMessage) -> bool:
         """Whether a message waits already, so that another copy of it cannot."""
-        return (destination.casefold(), message_id) in self._waiting
+        return _key(message) in self._waiting
 
     def add(self, messages: Sequence[AwaitedMessage], lookup_ids: Sequence[int]) -> AwaitingValue:
         """Add waiting messages; the value has to be stored with their moves.
@@ -215,9 +221,12 @@ class AwaitingAcknowledgements:
         early, value.early = value.early, []
         return [*early, *value.evicted]
 
-    def forget(self, destination: str, message_id: int) -> None:
-        """A message was removed from its outgoing queue without waiting: drop its answers."""
-        for answered in self._take_early((destination.casefold(), message_id)):
+    def forget(self, destination: str, number: int) -> None:
+        """A message was removed from its outgoing queue without waiting: drop its answers.
+
+        @param number: see L{awaited_number<msmq.transfer.source_journaling.awaited_number>}.
+        """
+        for answered in self._take_early((destination.casefold(), number)):
             self._release(answered.value)
 
     # Answers
@@ -290,6 +299,7 @@ class AwaitingAcknowledgements:
     def _put(self, message: AwaitedMessage, lookup_id: int, value: AwaitingValue) -> _Waiting:
         key = _key(message)
         waiting = self._waiting[key] = _Waiting(message, lookup_id, value, [])
+        self._counts[key[0]] += 1
         if message.due not in self._due:
             self._due[message.due] = {}
             heapq.heappush(self._seconds, message.due)
@@ -300,12 +310,12 @@ class AwaitingAcknowledgements:
         return waiting
 
     def _note(self, answered: _Answered, sending: Mapping[str, int]) -> None:
-        key = destination, message_id = _key(answered.answer)
+        key = destination, number = _key(answered.answer)
         waiting = self._waiting.get(key)
         if waiting is not None:
             answers = waiting.answers
         else:
-            answers = self._early.setdefault(destination, {}).setdefault(message_id, [])
+            answers = self._early.setdefault(destination, {}).setdefault(number, [])
         answers.append(answered)
         if len(answers) > MOST_ANSWERS:
             self._release(answers.pop(0).value)
@@ -315,8 +325,8 @@ class AwaitingAcknowledgements:
     def _trim(self, destination: str, sending: Mapping[str, int]) -> None:
         """Limit the answers for a destination to the number of messages in its outgoing queue."""
         messages = self._early[destination]
-        for message_id in list(islice(messages, max(0, len(messages) - sending.get(destination, 0)))):
-            self.forget(destination, message_id)
+        for number in list(islice(messages, max(0, len(messages) - sending.get(destination, 0)))):
+            self.forget(destination, number)
 
     def _take_early(self, key: Key) -> list[_Answered]:
         messages = self._early.get(key[0])
@@ -365,6 +375,9 @@ class AwaitingAcknowledgements:
         self, key: Key, disposal: Disposal, message_class: int, end: WaitEnd
     ) -> list[SourceSettlement]:
         waiting = self._waiting.pop(key)
+        self._counts[key[0]] -= 1
+        if not self._counts[key[0]]:
+            del self._counts[key[0]]
         same_second = self._due[waiting.message.due]
         del same_second[key]
         if not same_second:
@@ -394,4 +407,4 @@ class AwaitingAcknowledgements:
 
 
 def _key(message: AwaitedMessage | MessageAnswer) -> Key:
-    return message.destination.casefold(), message.message_id
+    return message.destination.casefold(), message.number

@@ -4,6 +4,8 @@
 The document copies a message when the next hop has acknowledged it on the session, which proves that it was
 sent on and not that it arrived. With L{SourceJournaling.ACKNOWLEDGEMENT} the copy of a message that asked for
 a positive acknowledgement waits for that acknowledgement.
+A message that is kept until its arrival is acknowledged, as a drain sends it, waits likewise with either
+policy, and is then removed without a copy.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import attrs
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.structures.packet.base_header import INFINITE
+from msmq.structures.packet.kept_packet import is_kept_until_arrival
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.message_properties_header import MessagePropertiesHeader
 from msmq.structures.packet.user_header import UserHeader
@@ -40,6 +43,9 @@ AWAITS_RECEIPT: Final = 1
 
 KEEPS_DEAD_LETTER: Final = 2
 """The message requests a dead letter if it fails."""
+
+KEEPS_NO_COPY: Final = 4
+"""The message is not copied to the journal when it has arrived."""
 
 ANSWER_CLASSES: Final = frozenset(MessageClass) - {
     MessageClass.NORMAL,
@@ -63,6 +69,7 @@ class MessageAnswer:
     @ivar source: the queue manager that the acknowledgement states as its own.
     @ivar admin_queue: Identifier of the queue into which the acknowledgement came.
     @ivar is_recoverable: whether it survives a restart, as it does if the message does.
+    @ivar sender: the queue manager of the message's identifier; C{None} for this one.
     """
 
     message_id: int
@@ -71,6 +78,12 @@ class MessageAnswer:
     source: UUID
     admin_queue: UUID
     is_recoverable: bool = True
+    sender: UUID | None = None
+
+    @property
+    def number(self) -> int:
+        """See L{awaited_number}."""
+        return awaited_number(self.sender, self.message_id)
 
 
 @attrs.frozen
@@ -81,9 +94,10 @@ class AwaitedMessage:
     @ivar destination: the format name of the queue that it is for.
     @ivar owner: the queue manager that its name or the directory says; C{None} for a direct name.
     @ivar admin_queue: Identifier of its administration queue, which is one of this queue manager.
-    @ivar wanted: bits L{AWAITS_RECEIPT} and L{KEEPS_DEAD_LETTER}.
+    @ivar wanted: bits L{AWAITS_RECEIPT}, L{KEEPS_DEAD_LETTER} and L{KEEPS_NO_COPY}.
     @ivar due: the second in which the wait ends, since 1970-01-01 UTC.
     @ivar is_recoverable: whether it survives a restart.
+    @ivar sender: the queue manager of its identifier, if that is kept in transit; C{None} for this one.
     """
 
     message_id: int
@@ -93,20 +107,39 @@ class AwaitedMessage:
     wanted: int
     due: int
     is_recoverable: bool = True
+    sender: UUID | None = None
+
+    @property
+    def number(self) -> int:
+        """See L{awaited_number}."""
+        return awaited_number(self.sender, self.message_id)
+
+
+def awaited_number(sender: UUID | None, message_id: int) -> int:
+    """A number that tells a message from all others for its destination.
+
+    @param sender: the queue manager of its identifier; C{None} for this one.
+    """
+    return message_id if sender is None else sender.int << 32 | message_id
 
 
 def asks_for_proof(view: UserMessageView) -> bool:
-    """Whether a non-transactional message requests a journal copy and a positive acknowledgement.
+    """Whether a non-transactional message requests a journal copy and a positive acknowledgement, or is
+    kept until its arrival is acknowledged.
 
     A transactional one waits for its FinalAck in any case ([MS-MQQB] 3.1.5.7). A missing negative
     acknowledgement proves nothing, so a message that requests only these is copied at the hand-over.
     """
-    return view.flags & _JOURNALED == UserHeader.JP and bool(view.acknowledge & _POSITIVE)
+    if not view.acknowledge & _POSITIVE:
+        return False
+    return view.flags & _JOURNALED == UserHeader.JP or is_kept_until_arrival(view.packet)
 
 
 def wanted_of_source(view: UserMessageView) -> int:
     """L{AwaitedMessage.wanted} of a message that L{asks_for_proof}."""
     wanted = AWAITS_RECEIPT if view.acknowledge & MessagePropertiesHeader.PR else 0
+    if is_kept_until_arrival(view.packet):
+        wanted |= KEEPS_NO_COPY
     return wanted | (KEEPS_DEAD_LETTER if view.flags & UserHeader.JN else 0)
 
 
@@ -127,7 +160,8 @@ def end_of_wait(view: UserMessageView, now: float, wait: float) -> int:
 class HandedOverFacts:
     """What is known of a message that the next hop has acknowledged.
 
-    @ivar is_own: this queue manager is its source.
+    @ivar sender: the queue manager of its identifier; C{None} for this one.
+    @ivar is_journaled: the policy keeps messages that request a journal copy; others are kept in any case.
     @ivar is_held: it is still in its outgoing queue, locked by the session; a message that was purged or has
         expired meanwhile leaves by itself.
     @ivar is_unacknowledged: its receiver acknowledges it to no application, whatever it requests, as one for
@@ -138,7 +172,8 @@ class HandedOverFacts:
     @ivar wait: as of L{end_of_wait}.
     """
 
-    is_own: bool
+    sender: UUID | None
+    is_journaled: bool
     is_held: bool
     is_unacknowledged: Callable[[UserMessageView], bool]
     destination: FormatName | None
@@ -161,9 +196,9 @@ def awaited_message(
     """
     if (
         facts.destination is None
-        or not facts.is_own
         or not facts.is_held
         or not asks_for_proof(view)
+        or not ((facts.is_journaled and facts.sender is None) or is_kept_until_arrival(view.packet))
         or facts.is_unacknowledged(view)
     ):
         return None
@@ -173,7 +208,10 @@ def awaited_message(
         return None
     identifier = None if name is None else admin_queue(name)
     if identifier is None:
-        return None
+        if not is_kept_until_arrival(view.packet):
+            return None
+        # Its administration queue was deleted meanwhile: it waits until the end, and is not lost.
+        identifier = NULL_GUID
     return AwaitedMessage(
         view.message_id,
         str(facts.destination),
@@ -182,6 +220,7 @@ def awaited_message(
         wanted_of_source(view),
         end_of_wait(view, facts.now, facts.wait),
         facts.is_recoverable,
+        facts.sender,
     )
 
 
@@ -195,14 +234,17 @@ def destination_owner(destination: FormatName, view: UserMessageView) -> UUID | 
     return None if address == NULL_GUID else address
 
 
-def answered_destination(view: UserMessageView, identifier: UUID) -> FormatName | None:
+def answered_destination(
+    view: UserMessageView, identifier: UUID, *, has_others: bool = False
+) -> FormatName | None:
     """The queue of the message that an administration acknowledgement is about. [MS-MQQB] 3.1.7.15.
 
     @param view: of one of L{ANSWER_CLASSES}.
     @param identifier: of this queue manager.
+    @param has_others: messages of other queue managers are sent here with their identifiers, and wait, too.
     @return: C{None} if it is not about a message that was sent here.
     """
-    if view.correlation_id[:16] != identifier.bytes_le:
+    if not has_others and view.correlation_id[:16] != identifier.bytes_le:
         return None
     try:
         name = view.response_format_name()
@@ -225,10 +267,11 @@ def source_disposal(message_class: int, wanted: int) -> Disposal | None:
 
     @param wanted: of the message.
     """
+    proven = Disposal.FORGET if wanted & KEEPS_NO_COPY else Disposal.JOURNAL
     if message_class == MessageClass.ACK_RECEIVE:
-        return Disposal.JOURNAL
+        return proven
     if message_class == MessageClass.ACK_REACH_QUEUE:
-        return None if wanted & AWAITS_RECEIPT else Disposal.JOURNAL
+        return None if wanted & AWAITS_RECEIPT else proven
     return failed_disposal(wanted)
 
 

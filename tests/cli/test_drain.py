@@ -105,6 +105,24 @@ class DrainCommandTests(ServedCommandTestCase):
             " queue managers\n",
         )
 
+    def test_kept_messages(self) -> None:
+        """With --acknowledge-to what the destination refuses is a dead letter here, and the others stay; the
+        command says so, and ends when nothing is in transit, with and without a proof.
+        """
+        acks = ("--acknowledge-to", "DIRECT=OS:ALPHA\\private$\\acks")
+        self.run_to_end(self.service.create_queue(".\\private$\\acks"))
+        self.orders(b"1")
+        self.assertEqual(self.proof(*acks)["in_transit"], 0)
+        self.run_to_end(self.beta.service.set_queue(ORDERS, {"quota": 0}))
+        self.orders(b"2")
+        for more in ((), ("--verify", "unix:beta")):
+            ended = self.msmq(*DRAIN, *acks, *more)
+            self.assertEqual((ended.status, ended.objects[0]["refused"]), (1, 1), more)
+            self.assertIn("1 of the moved messages", ended.errors)
+        [place] = self.run_to_end(self.service.inspection.dead_letters())
+        self.assertEqual(bytes(place.message.view.body), b"2")
+        self.assert_ended(["drain", "--acknowledge-to", "x"], 2, "QUEUE is missing")
+
     def test_end(self) -> None:
         """At the end the queue is empty and proven; what comes later stays."""
         self.proof("--no-wait")

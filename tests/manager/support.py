@@ -53,6 +53,10 @@ class FaultyStore(MemoryMessageStore):
         self._waiting: deque[tuple[Callable[[], Deferred[Any]], Deferred[Any]]] = deque()
         self._lost: list[object] = []
 
+    def names(self) -> list[str]:
+        """The named values that it has."""
+        return list(self._contents.snapshot().state)
+
     def fail_commit(self, number: int, error: StorageError = BROKEN, *, of: type = object) -> None:
         """Let one commit fail, the first from now if the number is 1.
 

@@ -261,7 +261,9 @@ class MeetingTests(SynchronousTestCase):
         table.hand_over(message(1))
         table.core.add([message(1, destination=other)], [77])
         table.say(answer(1, FULL, destination=other.upper()))
-        self.assertEqual((table.core.is_awaited(ORDERS, 1), table.core.is_awaited(other, 1)), (True, False))
+        self.assertEqual(
+            [table.core.is_awaited(message(1, destination=name)) for name in (ORDERS, other)], [True, False]
+        )
         table.say(answer(1, destination=ORDERS.upper()))
         self.assertEqual(table.ends, [(1, Disposal.JOURNAL, ARRIVED)])
 

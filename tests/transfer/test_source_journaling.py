@@ -51,7 +51,8 @@ class AwaitedMessageTests(SynchronousTestCase):
         self, view: UserMessageView, *, admin: UUID | None = ADMIN, is_quiet: bool = False, **facts: Any
     ) -> AwaitedMessage | None:
         known: dict[str, Any] = {
-            "is_own": True,
+            "sender": None,
+            "is_journaled": True,
             "is_held": True,
             "is_unacknowledged": lambda each: is_quiet,
             "destination": parse_format_name(ORDERS),
@@ -80,7 +81,8 @@ class AwaitedMessageTests(SynchronousTestCase):
             (message(is_transactional=True), {}),
             (message(admin=""), {}),
             (message(), {"admin": None}),
-            (message(), {"is_own": False}),
+            (message(), {"sender": GAMMA}),
+            (message(), {"is_journaled": False}),
             (message(), {"is_held": False}),
             (message(), {"is_quiet": True}),
             (message(), {"destination": None}),
@@ -168,3 +170,4 @@ class AnsweredDestinationTests(SynchronousTestCase):
             view = UserMessageView(packet)
             self.assertEqual(str(answered_destination(view, ALPHA)), expected)
             self.assertIsNone(answered_destination(view, GAMMA))
+            self.assertEqual(str(answered_destination(view, GAMMA, has_others=True)), expected)

@@ -14,6 +14,7 @@ from msmq.persistence.state_records import StateChange
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.transfer.awaiting_acknowledgements import AwaitingAcknowledgements
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
+from msmq.transfer.awaiting_records import read_answers, read_messages
 from msmq.transfer.deliveries.records import (
     DeliveryRecord,
     DeliveryStep,
@@ -164,6 +165,26 @@ class StoredFormTests(SynchronousTestCase):
         value = struct.pack("<BI", 1, 1) + text("A") + BETA.bytes_le + GAMMA.bytes_le + struct.pack("<I", 2)
         value += struct.pack("<IIHIIH", 0, 100, RECEIVED, 0, 101, RECEIVED)
         self.verify([table.answer(answers).change], ("source/answers/1", value))
+
+    def test_messages_of_other_senders(self) -> None:
+        """With identifiers of other queue managers the value has another version, and their GUIDs."""
+        table = AwaitingAcknowledgements(10, lambda owner: False)
+        admin = UUID(int=7)
+        messages = [
+            AwaitedMessage(100, "A", BETA, admin, 6, 1, sender=GAMMA),
+            AwaitedMessage(100, "A", BETA, admin, 6, 1),
+        ]
+        name = text("A") + BETA.bytes_le + admin.bytes_le
+        value = struct.pack("<BI", 2, 2) + name + GAMMA.bytes_le + name + bytes(16) + struct.pack("<I", 2)
+        value += struct.pack("<IIQBQIIQBQ", 0, 100, 11, 6, 1, 1, 100, 12, 6, 1)
+        change = table.add(messages, [11, 12]).change
+        self.verify([change], ("source/awaiting/1", value))
+        self.assertEqual(read_messages("source/awaiting/1", value), [(messages[0], 11), (messages[1], 12)])
+        answers = [MessageAnswer(100, "A", RECEIVED, BETA, admin, sender=GAMMA)]
+        value = struct.pack("<BI", 2, 1) + name + GAMMA.bytes_le
+        value += struct.pack("<IIIH", 1, 0, 100, RECEIVED)
+        self.verify([table.answer(answers).change], ("source/answers/1", value))
+        self.assertEqual(read_answers("source/answers/1", value), answers)
 
     def test_delivery_records(self) -> None:
         """The index, the places, and each record with its runs.

@@ -33,6 +33,12 @@ class _Unfinished(Exception):
     help="Compare with the message log of the destination: a member by name as for --on, or an endpoint as"
     " for --control.",
 )
+@click.option(
+    "--acknowledge-to",
+    metavar="QUEUE",
+    help="Keep each message here until its arrival is acknowledged in QUEUE: the format name under which the"
+    " destination knows a queue of this queue manager.",
+)
 @click.option("--in-clear", is_flag=True, help="Also move messages that request encryption, without it.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="S", help="The longest wait in seconds.")
 @click.option("--no-wait", is_flag=True, help="Begin the drain, and do not wait.")
@@ -44,6 +50,7 @@ def drain(
     destination: str | None,
     end: bool,
     verify: str | None,
+    acknowledge_to: str | None,
     in_clear: bool,
     timeout: float | None,
     no_wait: bool,
@@ -57,7 +64,7 @@ def drain(
     """
     output, client = settings.output, settings.client
     if queue is None:
-        if destination is not None or end or verify is not None:
+        if destination is not None or end or verify is not None or acknowledge_to is not None:
             raise click.UsageError("QUEUE is missing")
         output.many(client.drains(), _COLUMNS)
         output.flush()
@@ -72,7 +79,7 @@ def drain(
         if destination is not None:
             if verify is not None:
                 _check_destination(settings, verify, destination)
-            summary = client.begin_drain(queue, destination, in_clear=in_clear)
+            summary = client.begin_drain(queue, destination, in_clear=in_clear, acknowledge_to=acknowledge_to)
         else:
             summary = client.drain(queue)
     status = DONE
@@ -89,13 +96,21 @@ def drain(
     output.progress("")
     output.one(summary)
     output.flush()
-    if missing := summary.get("missing", 0):
+    missing = summary.get("missing", 0)
+    if missing:
         click.echo(
             f"msmq: {missing} of the moved messages have not arrived at {summary['destination']}: see the"
             " events and dead letters of both queue managers",
             err=True,
         )
-    return REFUSED if status == DONE and summary.get("missing", 0) + summary.get("twice", 0) else status
+    elif refused := summary["refused"]:
+        click.echo(
+            f"msmq: {refused} of the moved messages were not accepted by {summary['destination']}: they are"
+            " dead letters of this queue manager",
+            err=True,
+        )
+    faults = missing + summary.get("twice", 0) + (0 if "missing" in summary else summary["refused"])
+    return REFUSED if status == DONE and faults else status
 
 
 def _path(destination: str) -> str:
@@ -163,7 +178,9 @@ class _DrainWait:
                 after = logged[-1]["sequence"]
                 continue
             self.summary = {**self.summary, "unproven": first, **proof.result()}
-            if proof.is_complete:
+            missing = self.summary["missing"]
+            if proof.is_complete or (not self.summary["in_transit"] and missing <= self.summary["refused"]):
+                # What has not arrived is a dead letter of the old queue manager.
                 return self.summary
             self._output.progress(f"{self.summary['missing']} messages have not arrived yet")
             self._pause()

@@ -308,9 +308,17 @@ class ControlClient(ControlRequests):
         """The drain of one queue."""
         return self.one("GET", _drain(queue))
 
-    def begin_drain(self, queue: str, destination: str, *, in_clear: bool = False) -> dict[str, Any]:
-        """Move the messages of a queue to another queue manager, until L{end_drain}."""
-        return self.one("POST", _drain(queue), _json({"destination": destination, "in_clear": in_clear}))
+    def begin_drain(
+        self, queue: str, destination: str, *, in_clear: bool = False, acknowledge_to: str | None = None
+    ) -> dict[str, Any]:
+        """Move the messages of a queue to another queue manager, until L{end_drain}.
+
+        The parameters are those of L{IDrains.begin<msmq.interfaces.drains.IDrains.begin>}.
+        """
+        document: dict[str, Any] = {"destination": destination, "in_clear": in_clear}
+        if acknowledge_to is not None:
+            document["acknowledge_to"] = acknowledge_to
+        return self.one("POST", _drain(queue), _json(document))
 
     def end_drain(self, queue: str) -> dict[str, Any]:
         """End a drain, and return its final figures."""

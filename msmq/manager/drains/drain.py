@@ -15,6 +15,7 @@ from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.drains.drain_record import DrainRecord
+from msmq.manager.drains.drained_arrivals import DrainedArrivals
 from msmq.manager.drains.drained_packets import DrainedPackets
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox, refuse
@@ -27,6 +28,7 @@ from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.quoting import shown
 from msmq.structures.names.format_name import FormatName
+from msmq.structures.packet.kept_packet import is_kept_until_arrival
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_rewrites import without_acknowledgements
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -46,6 +48,15 @@ here."""
 BACKLOG_CHECK: Final = 0.1
 """Seconds between two checks of the backlog."""
 
+PATIENCE: Final = 5.0
+"""Seconds after which a missing acknowledgement is the reason for which a drain waits."""
+
+SILENT_RETRY: Final = 600.0
+"""Seconds after which another message is sent to a destination that has not acknowledged the last one."""
+
+REFUSED_RETRY: Final = 60.0
+"""Seconds between a refusal of the destination and the next message to it."""
+
 RETRY: Final = 5.0
 """Seconds between attempts when messages cannot be moved."""
 
@@ -60,6 +71,10 @@ class QueueDrain:
     neither loses nor repeats a message, and the counts are exact.
     A message is not received by that: there is no journal copy, and the destination sends the acknowledgement
     of its receipt. Only the FinalAck of a transactional message is sent here, since its sequence ends here.
+
+    If messages are kept until their arrival is acknowledged, one is moved alone, and the next when it has
+    arrived; so it is after a refusal, too. A destination that takes no messages, or whose acknowledgements do
+    not come here, gets one message and not all.
 
     @ivar reason: why it waits; empty while it moves messages.
     """
@@ -77,8 +92,14 @@ class QueueDrain:
         transactions: Transactions,
         opener: QueueOpener,
         events: EventLog,
+        arrivals: DrainedArrivals | None,
         new_identifier: Callable[[], UUID],
     ) -> None:
+        """Create a drain; L{start} begins it.
+
+        @param arrivals: the results of messages that are kept until their arrival is acknowledged; C{None} if
+            the drain keeps none.
+        """
         self.record = record
         self.queue = queue
         self._name = name
@@ -89,6 +110,7 @@ class QueueDrain:
         self._transactions = transactions
         self._opener = opener
         self._events = events
+        self._arrivals = arrivals
         self._new_identifier = new_identifier
         self._is_ending = False
         self._waiting: Deferred[object] | None = None
@@ -130,6 +152,19 @@ class QueueDrain:
         return performer.model.collection.outgoing(self._name, performer.clock.now())
 
     @property
+    def in_transit(self) -> int:
+        """Messages to the destination that have not left the outgoing queue, or whose arrival is not
+        acknowledged.
+        """
+        waiting = 0 if self._arrivals is None else self._arrivals.waiting
+        return self.outgoing.message_count + waiting
+
+    @property
+    def refused(self) -> int:
+        """Messages that the destination has refused, or not acknowledged in time, since the start."""
+        return 0 if self._arrivals is None else self._arrivals.refused
+
+    @property
     def _path(self) -> str:
         return shown(queue_path(self.queue))
 
@@ -148,15 +183,34 @@ class QueueDrain:
         """Wait for messages and for room, and move a batch; if that fails, wait before the next attempt."""
         try:
             await self._wait_for(self._has_messages())
-            if self.outgoing.message_count >= BACKLOG:
+            arrivals = self._arrivals
+            is_probe = arrivals is not None and not arrivals.is_proven
+            if arrivals is not None and (refusal := arrivals.take_refusal()):
+                self._note(refusal)
+                await self._wait_for(self._performer.pause(REFUSED_RETRY))
+            elif arrivals is not None and is_probe and self._is_waiting_for(arrivals):
+                await self._wait_for(self._performer.pause(BACKLOG_CHECK))
+            elif self.in_transit >= BACKLOG:
                 await self._wait_for(self._performer.pause(BACKLOG_CHECK))
             elif self._goes_on():
-                await self._move()
-                self.reason = ""
+                await self._move(is_probe=is_probe)
+                if arrivals is not None:
+                    arrivals.sent(self._performer.clock.now())
+                if not is_probe:
+                    self.reason = ""
         except MQError as error:
             if self._goes_on():
                 self._note(str(error))
                 await self._wait_for(self._performer.pause(RETRY))
+
+    def _is_waiting_for(self, arrivals: DrainedArrivals) -> bool:
+        """Whether a message is on its way whose result decides about the others."""
+        if self.outgoing.message_count:
+            return True
+        silence = arrivals.silence(self._performer.clock.now())
+        if silence >= PATIENCE:
+            self._note(arrivals.missing_reason)
+        return bool(arrivals.waiting) and silence < SILENT_RETRY
 
     async def _wait_for(self, work: object) -> None:
         """Wait for something that L{end} cancels."""
@@ -180,8 +234,11 @@ class QueueDrain:
                 reason=reason,
             )
 
-    async def _move(self) -> None:
-        """Move the first messages of the queue."""
+    async def _move(self, *, is_probe: bool) -> None:
+        """Move the first messages of the queue.
+
+        @param is_probe: move only one that is kept until its arrival is acknowledged, and those before it.
+        """
         performer = self._performer
         sizes = 0
 
@@ -212,7 +269,12 @@ class QueueDrain:
                     break
             if not packets:
                 raise
-            batch = batch[: len(packets)]
+        if is_probe:
+            kept = [is_kept_until_arrival(packet.packet) for packet in packets]
+            packets = packets[: kept.index(True) + 1 if True in kept else None]
+        batch = batch[: len(packets)]
+        if self._arrivals is not None:
+            self._arrivals.check()
         positions = [position for position, _ in batch]
         views = [view for _, view in batch]
         for position in positions:

@@ -47,6 +47,8 @@ class DrainRecord:
 
     @ivar queue: the identifier of the queue.
     @ivar owner: the queue manager that hosts the destination, as far as packets state it.
+    @ivar acknowledge_to: the format name of the queue that gets acknowledgements of arrival; empty if none
+        are requested.
     @ivar began: seconds since 1970-01-01 UTC.
     @ivar identities: the identifiers from C{figures.first} on.
     """
@@ -55,6 +57,7 @@ class DrainRecord:
     destination: str
     owner: UUID
     in_clear: bool
+    acknowledge_to: str
     began: float
     figures: DrainFigures = DrainFigures()
     identities: bytearray = attrs.field(factory=bytearray, repr=False)
@@ -121,6 +124,7 @@ class DrainRecord:
             "destination": self.destination,
             "owner": str(self.owner),
             "in_clear": self.in_clear,
+            "acknowledge_to": self.acknowledge_to,
             "began": self.began,
             **attrs.asdict(figures),
         }
@@ -153,6 +157,7 @@ def _read(queue: UUID, document: Mapping[str, object], state: Mapping[str, bytes
         destination=str(document["destination"]),
         owner=UUID(str(document["owner"])),
         in_clear=bool(document["in_clear"]),
+        acknowledge_to=str(document.get("acknowledge_to", "")),
         began=float(str(document["began"])),
         figures=figures,
         identities=identities,

@@ -8,12 +8,13 @@ from uuid import UUID
 import attrs
 
 from msmq.manager.applications.search import message_of
+from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.queues.arriving.packet_builder import PacketBuilder
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName
-from msmq.structures.packet.kept_packet import marked_for_dead_letters
+from msmq.structures.packet.kept_packet import marked_for_dead_letters, marked_until_arrival
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import guid_from_bytes
@@ -30,7 +31,8 @@ class DrainedPackets:
     get a new identifier of this queue manager.
 
     If a message fails before the queue manager of the destination has it, it becomes a dead letter here; a
-    transactional one also if that refuses it.
+    transactional one also if that refuses it, and with C{acknowledge_to} any other, unless its sender has
+    requested the acknowledgement of its receipt: a message has one administration queue.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class DrainedPackets:
         take_number: Callable[[], int],
         *,
         in_clear: bool,
+        acknowledge_to: FormatName | None,
     ) -> None:
         """Create the builder for one destination.
 
@@ -48,12 +51,15 @@ class DrainedPackets:
         @param owner: the queue manager of a public or private name.
         @param take_number: takes the next MessageID of this queue manager.
         @param in_clear: send what was to be encrypted without it.
+        @param acknowledge_to: the administration queue of messages that are kept until their arrival is
+            acknowledged; C{None} to keep none.
         """
         self._own = PacketBuilder(name, source=own, destination_queue_manager=owner)
         self._name = name
         self._owner = owner
         self._take_number = take_number
         self._in_clear = in_clear
+        self._acknowledge_to = acknowledge_to
         self._source = own
         self._builder = self._own
 
@@ -73,14 +79,23 @@ class DrainedPackets:
                 f"message {view.identifier} requests encryption, with which it cannot be moved; drain with"
                 " --in-clear, or receive the message",
             )
+        copy = _copy(view)
+        is_kept = self._acknowledge_to is not None and not (
+            view.is_transactional or copy.acknowledge or is_quiet(view)
+        )
+        if is_kept:
+            copy = attrs.evolve(copy, acknowledge=_ARRIVAL, admin_queue=self._acknowledge_to)
         if not self.keeps_identifier(view):
-            return self._own.view(_copy(view), self._take_number(), view.sent_time)
+            built = self._own.view(copy, self._take_number(), view.sent_time)
+            return UserMessageView(marked_until_arrival(built.packet)) if is_kept else built
         source = guid_from_bytes(view.source_queue_manager)
         if source != self._source:
             self._source = source
             self._builder = PacketBuilder(self._name, source=source, destination_queue_manager=self._owner)
-        built = self._builder.view(_copy(view), view.message_id, view.sent_time)
-        return UserMessageView(marked_for_dead_letters(built.packet))
+        built = self._builder.view(copy, view.message_id, view.sent_time)
+        return UserMessageView(
+            marked_until_arrival(built.packet) if is_kept else marked_for_dead_letters(built.packet)
+        )
 
 
 def _is_private(view: UserMessageView) -> bool:

@@ -19,16 +19,20 @@ from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.drains.drain import QueueDrain, not_drained
 from msmq.manager.drains.drain_record import DrainRecord, stored_drains
+from msmq.manager.drains.drained_arrivals import DrainedArrivals
 from msmq.manager.drains.drained_packets import DrainedPackets
 from msmq.manager.events import EventLog
 from msmq.manager.outbox import Outbox
+from msmq.manager.peers.source_journal import SourceJournal
 from msmq.manager.performer import Performer
+from msmq.manager.states import as_changes
 from msmq.queues.queue import Queue
 from msmq.quoting import shown
 from msmq.structures.identifier_digest import digest_text
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.names.format_name import FormatName
+from msmq.structures.names.format_name import FormatName, parse_format_name
 from msmq.structures.status import MQError, Status
+from msmq.transfer.kept_arrivals import KeptArrivals
 from msmq.wire.guid import guid_from_bytes
 
 MOST_DRAINS: Final = 1_000
@@ -52,6 +56,8 @@ class QueueDrains:
         transactions: Transactions,
         opener: QueueOpener,
         events: EventLog,
+        source_journal: SourceJournal,
+        kept: KeptArrivals,
         new_identifier: Callable[[], UUID],
     ) -> None:
         self._performer = performer
@@ -60,6 +66,8 @@ class QueueDrains:
         self._transactions = transactions
         self._opener = opener
         self._events = events
+        self._source_journal = source_journal
+        self._kept = kept
         self._new_identifier = new_identifier
         self._drains: dict[UUID, QueueDrain] = {}
         self._loaded: list[DrainRecord] = []
@@ -87,16 +95,30 @@ class QueueDrains:
                 )
                 self._performer.commit_later(record.removed(), "the end of a drain")
         self._loaded = []
+        if self._kept.is_used and not self._keeps_any():
+            self._performer.commit_later(as_changes(self._kept.release()), "the end of a drain")
 
-    async def begin(self, queue: str, destination: str, *, in_clear: bool = False) -> DrainSummary:
+    def _keeps_any(self) -> bool:
+        """Whether there may be messages that are kept until their arrival is acknowledged."""
+        if len(self._source_journal) or any(drain.record.acknowledge_to for drain in self._drains.values()):
+            return True
+        return any(queue.message_count for queue in self._performer.model.outgoing_queues())
+
+    async def begin(
+        self, queue: str, destination: str, *, in_clear: bool = False, acknowledge_to: str | None = None
+    ) -> DrainSummary:
         """See L{IDrains.begin}."""
-        summary: DrainSummary = await undivided(self._in_turn(self._begin, queue, destination, in_clear))
+        summary: DrainSummary = await undivided(
+            self._in_turn(self._begin, queue, destination, in_clear, acknowledge_to)
+        )
         return summary
 
     async def _in_turn(self, step: Callable[..., Any], *arguments: object) -> Any:
         return await self._changing.run(step, *arguments)
 
-    async def _begin(self, queue: str, destination: str, in_clear: bool) -> DrainSummary:
+    async def _begin(
+        self, queue: str, destination: str, in_clear: bool, acknowledge_to: str | None
+    ) -> DrainSummary:
         performer = self._performer
         performer.check_running()
         source = own_queue(performer.model, queue)
@@ -106,14 +128,18 @@ class QueueDrains:
                 f"{queue_path(source)} cannot be drained: it is a system queue, a journal or a subqueue",
             )
         name = self._name(destination)
+        admin = "" if acknowledge_to is None else str(self._admin_name(acknowledge_to, source))
         owner = (await self._destinations.find(str(name)))[0].owner
         self._forget_deleted()
         drain = self._drains.get(source.definition.identifier)
         if drain is not None:
-            if drain.record.destination != str(name) or drain.record.in_clear is not in_clear:
+            begun = drain.record
+            if (begun.destination, begun.in_clear, begun.acknowledge_to) != (str(name), in_clear, admin):
                 raise MQError(
                     Status.MQ_ERROR_ILLEGAL_OPERATION,
-                    f"{queue_path(source)} is drained to {drain.record.destination} already; end that first",
+                    f"{queue_path(source)} is drained to {begun.destination} already"
+                    + (", with other options" if begun.destination == str(name) else "")
+                    + "; end that first",
                 )
             return _summary(drain)
         if len(self._drains) >= MOST_DRAINS:
@@ -123,9 +149,11 @@ class QueueDrains:
             destination=str(name),
             owner=owner,
             in_clear=in_clear,
+            acknowledge_to=admin,
             began=performer.clock.now().wall,
         )
-        await performer.commit([record.created()])
+        used = as_changes(self._kept.use()) if admin else []
+        await performer.commit([record.created(), *used])
         return _summary(self._start(record, source, name))
 
     async def end(self, queue: str) -> DrainSummary:
@@ -138,8 +166,14 @@ class QueueDrains:
         await drain.end()
         summary = _summary(drain)
         await self._performer.commit(drain.record.removed())
-        self._drains.pop(drain.record.queue, None)
+        self._drop(drain)
         return summary
+
+    def _drop(self, drain: QueueDrain) -> None:
+        self._drains.pop(drain.record.queue, None)
+        destination = drain.record.destination
+        if all(each.record.destination != destination for each in self._drains.values()):
+            self._kept.forget(destination)
 
     def summaries(self) -> Sequence[DrainSummary]:
         """See L{IDrains.summaries}."""
@@ -167,17 +201,53 @@ class QueueDrains:
         return drain
 
     def _forget_deleted(self) -> None:
-        for identifier, drain in list(self._drains.items()):
+        for drain in list(self._drains.values()):
             if drain.queue.is_deleted:
-                del self._drains[identifier]
+                self._drop(drain)
                 self._performer.commit_later(drain.record.removed(), "the end of a drain")
 
     def _name(self, text: str) -> FormatName:
         return name_of_outgoing(self._performer.model, text)
 
+    def _admin_name(self, text: str, source: Queue) -> FormatName:
+        """The name of the administration queue of a drain.
+
+        @raise MQError: it cannot get the acknowledgements, or the drain needs none.
+        """
+        name = parse_format_name(text)
+        if source.definition.transactional:
+            raise MQError(
+                Status.MQ_ERROR_INVALID_PARAMETER,
+                f"{queue_path(source)} is transactional: its messages are kept until their FinalAcks in any"
+                " case, and request no other acknowledgement",
+            )
+        queue = self._performer.model.find(name)
+        if queue is None:
+            raise MQError(
+                Status.MQ_ERROR_QUEUE_NOT_FOUND,
+                f"{text} is no queue of this queue manager, which has to get the acknowledgements",
+            )
+        if queue is source or queue.is_system or queue.parent is not None or queue.definition.transactional:
+            raise MQError(
+                Status.MQ_ERROR_INVALID_PARAMETER,
+                f"{text} cannot get the acknowledgements: it is the queue itself, transactional, a system"
+                " queue, a journal or a subqueue",
+            )
+        return name
+
     def _start(self, record: DrainRecord, queue: Queue, name: FormatName) -> QueueDrain:
         performer = self._performer
         model = performer.model
+        admin = parse_format_name(record.acknowledge_to) if record.acknowledge_to else None
+        arrivals = None
+        if admin is not None:
+            arrivals = DrainedArrivals(
+                name,
+                record.acknowledge_to,
+                self._kept.watch(record.destination),
+                self._source_journal,
+                lambda: (found := model.find(admin)) is not None and not found.definition.transactional,
+            )
         drain = QueueDrain(
             record,
             queue,
@@ -188,12 +258,14 @@ class QueueDrains:
                 record.owner,
                 lambda: model.take_message_ids(1),
                 in_clear=record.in_clear,
+                acknowledge_to=admin,
             ),
             performer,
             self._outbox,
             self._transactions,
             self._opener,
             self._events,
+            arrivals,
             self._new_identifier,
         )
         self._drains[record.queue] = drain
@@ -210,7 +282,9 @@ def _summary(drain: QueueDrain) -> DrainSummary:
         reason=drain.reason,
         began=record.began,
         remaining=drain.queue.message_count,
-        in_transit=drain.outgoing.message_count,
+        in_transit=drain.in_transit,
+        acknowledge_to=record.acknowledge_to,
+        refused=drain.refused,
         moved=figures.moved,
         bytes=figures.size,
         digest=digest_text(figures.digest),

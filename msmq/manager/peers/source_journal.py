@@ -1,4 +1,4 @@
-"""Journal copies that wait for the acknowledgement of their message. [MS-MQQB] 1.3.4.1, 3.1.5.5.4."""
+"""Messages and journal copies that wait for an acknowledgement. [MS-MQQB] 1.3.4.1, 3.1.5.5.4."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from msmq.transfer.awaiting_acknowledgements import (
 )
 from msmq.transfer.decisions.acknowledgement_decision import answer_refusal
 from msmq.transfer.decisions.source_event import source_event
+from msmq.transfer.kept_arrivals import KeptArrivals, is_arrival
 from msmq.transfer.receivers import Receivers, may_be_acknowledged
 from msmq.transfer.source_journaling import (
     ANSWER_CLASSES,
@@ -46,6 +47,7 @@ from msmq.transfer.source_journaling import (
     SourceJournaling,
     answered_destination,
     awaited_message,
+    awaited_number,
 )
 from msmq.transfer.stream_changes import Disposal
 from msmq.wire.guid import guid_from_bytes
@@ -66,7 +68,10 @@ class SourceJournal:
     @param receivers: decide which peers may acknowledge messages for a direct name.
     @param peers: facts about the peers that send acknowledgements.
     @param refusals: logs rejected acknowledgements.
-    @param policy: whether messages wait; those that wait already are settled in any case.
+    @param policy: whether messages that request a journal copy wait; those that wait already are settled in
+        any case.
+    @param kept: whether there may be messages that are kept until their arrival is acknowledged, which wait
+        with either policy.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -82,6 +87,7 @@ class SourceJournal:
         foreign_sites: ForeignSites,
         refusals: RefusalLog,
         policy: SourceJournaling,
+        kept: KeptArrivals,
     ) -> None:
         self._performer = performer
         self._events = events
@@ -90,7 +96,8 @@ class SourceJournal:
         self._peers = peers
         self._foreign_sites = foreign_sites
         self._refusals = refusals
-        self._is_on = policy is SourceJournaling.ACKNOWLEDGEMENT
+        self._is_journaled = policy is SourceJournaling.ACKNOWLEDGEMENT
+        self._kept = kept
         self._own = performer.model.identifier.bytes_le
         self._table = AwaitingAcknowledgements(
             settings.awaiting_acknowledgements, foreign_sites.is_answered_for
@@ -100,6 +107,15 @@ class SourceJournal:
     def __len__(self) -> int:
         """How many messages wait for an acknowledgement."""
         return len(self._table)
+
+    @property
+    def _is_on(self) -> bool:
+        """Whether messages that are handed over from now on may wait."""
+        return self._is_journaled or self._kept.is_used
+
+    def waiting_for(self, destination: FormatName) -> int:
+        """How many messages for a destination wait for an acknowledgement."""
+        return self._table.waiting_for(str(destination))
 
     # Lifecycle
 
@@ -114,6 +130,7 @@ class SourceJournal:
         @raise StateError: a value is damaged.
         """
         model, now = self._performer.model, self._performer.clock.now()
+        self._kept.load(state)
         self._table.load(state, model.collection.unproven.positions, self._sending(), now.wall)
 
     def start(self) -> None:
@@ -145,7 +162,7 @@ class SourceJournal:
         proven: list[tuple[MessagePosition, SourceSettlement]] = []
         for position in positions:
             message = self._awaited(position, now.wall)
-            if message is None or table.is_awaited(message.destination, message.message_id):
+            if message is None or table.is_awaited(message):
                 others.append(position)
                 self._forget_answers(position)
                 continue
@@ -168,7 +185,8 @@ class SourceJournal:
         if isinstance(queue, OutgoingQueue) and not queue.is_deleted:
             destination = queue.destination
         facts = HandedOverFacts(
-            is_own=view.source_queue_manager == self._own,
+            sender=self._sender(view.source_queue_manager),
+            is_journaled=self._is_journaled,
             is_held=position.state is PositionState.LOCKED_READER,
             is_unacknowledged=is_quiet,
             destination=destination,
@@ -183,10 +201,15 @@ class SourceJournal:
         queue = self._performer.model.find(name)
         return None if queue is None or queue.definition.transactional else queue.definition.identifier
 
+    def _sender(self, identifier: bytes) -> UUID | None:
+        """The queue manager of a message's identifier; C{None} for this one."""
+        return None if identifier == self._own else guid_from_bytes(identifier)
+
     def _forget_answers(self, position: MessagePosition) -> None:
         view, queue = position.view, position.queue
         if self._table.has_early and view is not None and isinstance(queue, OutgoingQueue):
-            self._table.forget(str(queue.destination), view.message_id)
+            sender = self._sender(view.source_queue_manager)
+            self._table.forget(str(queue.destination), awaited_number(sender, view.message_id))
 
     async def _leave(
         self,
@@ -244,7 +267,7 @@ class SourceJournal:
 
     def _answer(self, session: ISession, view: UserMessageView, queue: Queue) -> MessageAnswer | None:
         model = self._performer.model
-        destination = answered_destination(view, model.identifier)
+        destination = answered_destination(view, model.identifier, has_others=self._kept.is_used)
         if destination is None:
             return None
         answer = MessageAnswer(
@@ -254,6 +277,7 @@ class SourceJournal:
             guid_from_bytes(view.source_queue_manager),
             queue.definition.identifier,
             view.is_recoverable,
+            self._sender(view.correlation_id[:16]),
         )
         if not self._table.concerns(answer) and not self._is_sending(destination):
             return None
@@ -355,11 +379,11 @@ class SourceJournal:
             if settlement.disposal is Disposal.JOURNAL:
                 copy = model.copying.keep_proven(position, changes)
             else:
-                if settlement.disposal is Disposal.DEAD_LETTER and position.view is not None:
-                    message_class = settlement.message_class
-                    copy = model.copying.dead_letter(position.view, message_class, position, changes)
+                if settlement.disposal is Disposal.DEAD_LETTER:
+                    copy = model.copying.dead_letter_awaited(position, settlement.message_class, changes)
                 changes += removals((position,))
-                events.append(source_event(settlement, self._own, now, is_kept=copy is not None))
+                if not is_arrival(settlement):
+                    events.append(source_event(settlement, self._own, now, is_kept=copy is not None))
             copies.append([] if copy is None else [copy])
         model.holdings.reserve(changes)
         changes += self._events.trim(events)
@@ -375,8 +399,9 @@ class SourceJournal:
         performer = self._performer
         model, now = performer.model, performer.clock.now()
         model.stored(changes)
-        for (position, _), made in zip(found, copies, strict=True):
+        for (position, settlement), made in zip(found, copies, strict=True):
             performer.perform(model.disposed(position, made, now))
+            self._kept.settled(settlement)
         self._table.settled(settlement for _, settlement in found)
 
     # Private

@@ -14,7 +14,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.path_name import PathName, parse_path_name
-from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
+from msmq.structures.packet.kept_packet import is_kept_until_arrival, is_marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_rewrites import patch_dead_letter, patch_message_class
@@ -170,6 +170,19 @@ class MessageCopies:
                 return self._dead_letter_in_transit(position, view, message_class, changes)
         elif message_class in _BY_HAND:
             return None
+        return self.dead_letter(view, message_class, position, changes)
+
+    def dead_letter_awaited(
+        self, position: MessagePosition, message_class: int, changes: list[Change]
+    ) -> MessagePosition | None:
+        """Create a dead letter of a message that was handed over and has not arrived, if there is room."""
+        view = position.view
+        if view is None:
+            return None
+        if view.source_queue_manager != self.source:
+            return self._dead_letter_in_transit(position, view, message_class, changes)
+        if is_kept_until_arrival(view.packet):
+            view = UserMessageView(packet_of(view.packet))
         return self.dead_letter(view, message_class, position, changes)
 
     def _dead_letter_in_transit(

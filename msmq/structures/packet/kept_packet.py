@@ -23,6 +23,9 @@ DEAD_LETTERS: Final = ".\\system$;deadletter"
 """The path that is kept with a message in transit which becomes a dead letter of this queue manager if it
 fails here."""
 
+UNTIL_ARRIVAL: Final = ".\\system$;awaiting_acknowledgement"
+"""The path that is kept with such a message if it also stays here until its arrival is acknowledged."""
+
 _PACKET_SIZE: Final = Struct("<8xI").unpack_from
 
 
@@ -130,7 +133,28 @@ def is_marked_for_dead_letters(record: bytes) -> bool:
 
     @param record: its packet, with its local headers.
     """
-    return record.endswith(_DEAD_LETTER_MARK) and dead_letter_queue_of(record) == DEAD_LETTERS
+    return record.endswith(_MARKS) and dead_letter_queue_of(record) == DEAD_LETTERS
+
+
+def marked_until_arrival(packet: bytes) -> bytes:
+    """Mark the packet of a message that is kept after the hand-over until its arrival is acknowledged.
+
+    It is a message as of L{marked_for_dead_letters}, too.
+
+    @param packet: with Flags.JN, and without local headers.
+    """
+    return packet + _ARRIVAL_MARK
+
+
+def is_kept_until_arrival(record: bytes) -> bool:
+    """Whether a message is kept after the hand-over until its arrival is acknowledged.
+
+    @param record: its packet, with its local headers.
+    """
+    if not record.endswith(_ARRIVAL_MARK):
+        return False
+    (size,) = _PACKET_SIZE(record)
+    return bool(size == len(record) - len(_ARRIVAL_MARK))
 
 
 def without_kept_headers(record: bytes) -> bytes | None:
@@ -162,7 +186,10 @@ def dead_letter_queue_of(record: bytes) -> str:
     @param record: its packet, with its local headers.
     """
     (size,) = _PACKET_SIZE(record)
-    return _read(record, size).path_name if size != len(record) else ""
+    if size == len(record):
+        return ""
+    path_name = _read(record, size).path_name
+    return DEAD_LETTERS if path_name == UNTIL_ARRIVAL else path_name
 
 
 def _read(record: bytes, position: int) -> DeadLetterHeader:
@@ -179,3 +206,5 @@ def _read(record: bytes, position: int) -> DeadLetterHeader:
 
 
 _DEAD_LETTER_MARK: Final = kept_headers(DEAD_LETTERS)
+_ARRIVAL_MARK: Final = kept_headers(UNTIL_ARRIVAL)
+_MARKS: Final = (_DEAD_LETTER_MARK, _ARRIVAL_MARK)

@@ -32,7 +32,8 @@ def source_event(settlement: SourceSettlement, own: bytes, now: Moment, *, is_ke
         reason += "; the dead letter was not kept, for lack of space"
     return AppendEvent(
         now.wall,
-        own + message.message_id.to_bytes(4, "little"),
+        (own if message.sender is None else message.sender.bytes_le)
+        + message.message_id.to_bytes(4, "little"),
         "failed" if is_answered else "unacknowledged",
         reason,
         settlement.message_class,

@@ -12,7 +12,19 @@ from msmq.errors import RemoteProtocolError
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import PrivateFormatName
-from msmq.structures.packet.kept_packet import DeadLetterHeader, ExtensionHeader, kept_headers, packet_of
+from msmq.structures.packet.kept_packet import (
+    DEAD_LETTERS,
+    UNTIL_ARRIVAL,
+    DeadLetterHeader,
+    ExtensionHeader,
+    dead_letter_queue_of,
+    is_kept_until_arrival,
+    is_marked_for_dead_letters,
+    kept_headers,
+    marked_for_dead_letters,
+    marked_until_arrival,
+    packet_of,
+)
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_rewrites import patch_dead_letter, patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -51,6 +63,36 @@ class HeaderTests(SynchronousTestCase):
         self.assertEqual(extension.remaining_headers_size, reader.remaining)
         self.assertEqual(DeadLetterHeader.read(reader), DeadLetterHeader(name))
         self.assertEqual(reader.remaining, 0)
+
+
+class MarkTests(SynchronousTestCase):
+    """Marks of messages in transit."""
+
+    def test_until_arrival(self) -> None:
+        """A message that is kept until its arrival is acknowledged becomes a dead letter like the others in
+        transit; only its mark says that it is kept.
+        """
+        sent = packet()
+        kept, other = marked_until_arrival(sent), marked_for_dead_letters(sent)
+        found = [is_kept_until_arrival(record) for record in (kept, other, sent)]
+        self.assertEqual(found, [True, False, False])
+        for record in (kept, other):
+            self.assertTrue(is_marked_for_dead_letters(record))
+            self.assertEqual((dead_letter_queue_of(record), packet_of(record)), (DEAD_LETTERS, sent))
+
+    def test_the_end_of_a_body(self) -> None:
+        """A body that ends like the mark is none."""
+        sent = packet()
+        for record in (sent + kept_headers("x") + kept_headers(UNTIL_ARRIVAL), sent[:-1] + b"x"):
+            self.assertFalse(is_kept_until_arrival(record))
+        sender = build_packet(
+            Message(body=kept_headers(UNTIL_ARRIVAL)),
+            PrivateFormatName(BETA, 16),
+            source=ALPHA,
+            message_id=7,
+            sent_time=1,
+        )
+        self.assertFalse(is_kept_until_arrival(sender))
 
 
 class RecordTests(SynchronousTestCase):

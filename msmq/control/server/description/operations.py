@@ -388,7 +388,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], ApiOperation]] = {
     ("GET", "/v1/drains"): _many(DrainSummary),
     ("GET", _DRAIN): _one(DrainSummary),
     ("POST", _DRAIN): ApiOperation(
-        body=request("destination", destination=TEXT, in_clear=JSON_FLAG),
+        body=request("destination", destination=TEXT, in_clear=JSON_FLAG, acknowledge_to=nullable(TEXT)),
         answers={JSON: record_schema(DrainSummary)},
     ),
     ("DELETE", _DRAIN): _one(DrainSummary),

@@ -41,11 +41,17 @@ class DrainResources:
         wanted = self._context.document(request)
         to = text("destination", wanted.pop("destination", None))
         in_clear = flag("in_clear", wanted.pop("in_clear", False))
-        refuse_rest(wanted, "destination and in_clear")
+        admin = wanted.pop("acknowledge_to", None)
+        acknowledge_to = None if admin is None else text("acknowledge_to", admin)
+        refuse_rest(wanted, "destination, in_clear and acknowledge_to")
         return await self._context.changed(
             request,
-            AuditedOperation("drain begin", path, {"destination": to, "in_clear": in_clear}),
-            lambda: self._drains.begin(path, to, in_clear=in_clear),
+            AuditedOperation(
+                "drain begin",
+                path,
+                {"destination": to, "in_clear": in_clear, "acknowledge_to": acknowledge_to},
+            ),
+            lambda: self._drains.begin(path, to, in_clear=in_clear, acknowledge_to=acknowledge_to),
         )
 
     @app.route("/v1/drains/<path:path>", methods=["DELETE"])
