@@ -221,3 +221,12 @@ class IMessageStore(Interface):
 
     def close() -> Deferred[None]:
         """Finish every pending batch and release all resources; closing again does nothing."""
+
+
+def storage_error(error: Exception) -> StorageError:
+    """Convert any exception to a storage error, since a provider may raise others by mistake."""
+    return (
+        error
+        if isinstance(error, StorageError)
+        else StorageError(f"the store failed: {type(error).__name__}: {error}")
+    )

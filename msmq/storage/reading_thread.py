@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent
+from msmq.interfaces.storage import LogEntry, LogExtent, StoredEvent, storage_error
 from msmq.storage.damage import VerifiedRows
 from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 
@@ -94,12 +94,3 @@ class ReadingThread:
                 outcome = storage_error(error)
             self._deliver([(read.done, outcome)])
         self._reader.close()
-
-
-def storage_error(error: Exception) -> StorageError:
-    """Convert any exception to a storage error."""
-    return (
-        error
-        if isinstance(error, StorageError)
-        else StorageError(f"the store failed: {type(error).__name__}: {error}")
-    )

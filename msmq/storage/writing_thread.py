@@ -11,9 +11,9 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 import attrs
 from twisted.logger import Logger
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, storage_error
 from msmq.persistence.snapshot import Snapshot
-from msmq.storage.reading_thread import Deliver, ReadingThread, storage_error
+from msmq.storage.reading_thread import Deliver, ReadingThread
 
 
 class OpenWriter(Protocol):
@@ -107,7 +107,11 @@ class WritingThread(ABC, Generic[Database, Asked]):
         self._listener.opened(snapshot)
         self._serve(database)
         self._stop_reading()
-        database.close()
+        try:
+            database.close()
+        except Exception as error:
+            # Whoever waits for the end must get it.
+            self.log.error("{error}", error=storage_error(error))
         self._listener.ended()
 
     def _stop_reading(self) -> None:

@@ -76,15 +76,17 @@ class RunningLog:
             reactor,
             policy.now,
         )
-        workers = self._writing, self._reading, upkeep
         self._upkeep = Upkeep(
             engine,
             self._checkpointing,
             compaction,
             soon,
-            workers,
-            self._writer,
-            self._fetcher,
+            upkeep,
+            (
+                (self._writing, self._writer),
+                (self._reading, self._fetcher),
+                (self._searching, self._searcher),
+            ),
             system,
             reactor,
         )

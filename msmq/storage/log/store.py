@@ -28,6 +28,7 @@ from msmq.interfaces.storage import (
     StorageError,
     StoredEvent,
     StoreNotOpen,
+    storage_error,
 )
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
@@ -41,7 +42,7 @@ from msmq.storage.log.running_log import RunningLog
 from msmq.storage.log.system import LOCAL, LogSystem, LogWorker
 from msmq.storage.log.workers import Call
 from msmq.storage.loss_check import LossCheck
-from msmq.storage.reading_thread import Outcome, storage_error
+from msmq.storage.reading_thread import Outcome
 
 FIRED_TOGETHER: Final = 128
 """Deferreds fired per iteration of the reactor: one or two milliseconds, with their callbacks."""

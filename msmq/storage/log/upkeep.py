@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -37,9 +38,8 @@ class Upkeep:
         checkpointing: Checkpointing,
         compaction: Compaction,
         soon: Call,
-        workers: tuple[LogWorker, LogWorker, LogWorker],
-        writer: GroupWriter,
-        fetcher: PacketFetcher,
+        upkeep: LogWorker,
+        users: Sequence[tuple[LogWorker, GroupWriter | PacketFetcher]],
         system: LogSystem,
         reactor: IReactorTime,
     ) -> None:
@@ -49,9 +49,8 @@ class Upkeep:
         self._checkpointing = checkpointing
         self._compaction = compaction
         self._soon = soon
-        self._writing, self._reading, self._upkeep = workers
-        self._writer = writer
-        self._fetcher = fetcher
+        self._upkeep = upkeep
+        self._users = users
         self._places: Iterator[tuple[int, int]] | None = None
         self._is_scheduled = False
         self._quiet: IDelayedCall | None = None
@@ -132,10 +131,17 @@ class Upkeep:
             self._delete(express_path(engine.directory, number))
 
     def _delete(self, path: Path) -> None:
-        """Delete a file, after the pending work of its users."""
-        self._writing.do(lambda: self._writer.forget(path), lambda _: None)
-        self._reading.do(lambda: self._fetcher.forget(path), lambda _: None)
-        self._upkeep.do(lambda: self._system.unlink(path), lambda _: None)
+        """Delete a file, after the pending work of its users; none keeps it open, and so its space."""
+        left = len(self._users)
+
+        def forgotten(_: object) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._upkeep.do(lambda: self._system.unlink(path), lambda _: None)
+
+        for worker, user in self._users:
+            worker.do(partial(user.forget, path), forgotten)
 
 
 def _places(kept: KeptQueue) -> Iterator[tuple[int, int]]:

@@ -11,12 +11,12 @@ from typing import Final, TypeAlias
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, storage_error
 from msmq.persistence.changes import Change
 from msmq.storage.postgresql.database import Outcomes, ServerDatabase
 from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused
 from msmq.storage.postgresql.reader import DatabaseReader
-from msmq.storage.reading_thread import Outcome, Read, ReadingThread, storage_error
+from msmq.storage.reading_thread import Outcome, Read, ReadingThread
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
 
 GROUP_BYTES: Final = 64 * 1024 * 1024

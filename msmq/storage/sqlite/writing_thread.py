@@ -9,9 +9,9 @@ from typing import Final, TypeAlias
 
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, storage_error
 from msmq.persistence.changes import Change
-from msmq.storage.reading_thread import Outcome, Read, storage_error
+from msmq.storage.reading_thread import Outcome, Read
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.writing_thread import Stop, WritingThread
 
@@ -79,6 +79,7 @@ class SqliteWritingThread(WritingThread[FileDatabase, Asked]):
         """Do a background step; returns whether more work is pending."""
         try:
             return step()
-        except StorageError as error:
-            self.log.error("{error}", error=error)
+        except Exception as error:
+            # The thread must survive: it is tried again after the next batch.
+            self.log.error("{error}", error=storage_error(error))
             return False

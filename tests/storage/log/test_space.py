@@ -2,17 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.persistence.changes import PutQueue, TrimLog
 from msmq.storage.log.checkpoint_files import CheckpointWriter
 from msmq.storage.log.core.checkpoint import CheckpointHeader
 from msmq.storage.log.core.format import SegmentHeader
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.core.segments import Segment, Segments
+from tests.storage.log.support import QUEUE, LogTestCase
 
 SIZE = 65536
+
+
+class DeletedFilesTests(LogTestCase):
+    """Segments whose content is not needed."""
+
+    def test_read_before(self) -> None:
+        """A deleted segment releases its space, though it was read before by any thread of the store."""
+        store = self.opened(PutQueue(QUEUE))
+        for number in range(1, 1000, 10):
+            self.append_log(store, number, 10, 4096)
+        for after in range(0, 1000, 100):
+            self.assertEqual(len(self.done(store.read_log(QUEUE.identifier, after, 100))), 100)
+        segments = set(self.home.glob("log/segment-*"))
+        self.commit(store, TrimLog(QUEUE.identifier, keep_bytes=0))
+        # They are free when a later checkpoint does not need them.
+        for number in range(1001, 10_000, 10):
+            self.append_log(store, number, 10, 4096)
+            self.commit(store, TrimLog(QUEUE.identifier, keep_bytes=0))
+            if len(segments - set(self.home.glob("log/segment-*"))) > 20:
+                break
+        else:
+            self.fail("no segments were deleted")
+        self.let_be_quiet(store)
+        opened = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+        self.assertEqual([path for path in opened if str(self.home) in path and "(deleted)" in path], [])
+        self.done(store.close())
 
 
 class KeptFilesTests(SynchronousTestCase):
