@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import ClassVar, Final, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
-from msmq.interfaces.storage import IMessageRuns, IMessageStore, MessageNotStored, StorageError, StorageFull
+from msmq.interfaces.storage import (
+    IMessageRuns,
+    IMessageStore,
+    MessageNotStored,
+    StorageError,
+    StorageFull,
+    storage_error,
+)
 from msmq.line_limit import LineBudget
 from msmq.moment import Moment
 from msmq.persistence.changes import Change, has_runs, single_changes
@@ -116,13 +123,17 @@ class Performer:
             changes = list(single_changes(changes))
         try:
             await self.store.commit(changes)
-        except StorageError as error:
-            self._listener.store_failed(error)
-            is_full = isinstance(error, StorageFull)
+        except CancelledError:
+            raise
+        except Exception as error:
+            # A store may raise other errors by mistake, and nothing may wait without end because of them.
+            failed = storage_error(error)
+            self._listener.store_failed(failed)
+            is_full = isinstance(failed, StorageFull)
             status = (
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES if is_full else Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
             )
-            raise MQError(status, str(error)) from error
+            raise MQError(status, str(failed)) from error
 
     def commit_later(self, changes: Sequence[Change], what: str) -> None:
         """Store these changes, without waiting for it.
@@ -213,7 +224,7 @@ class Performer:
                 position.size for position in admission.positions if position.kept is PacketHolder.OVERFLOW
             )
             self._overflowing += size
-            self.store.commit(admission.overflow).addBoth(self._overflowed, admission, size)
+            maybeDeferred(self.store.commit, admission.overflow).addBoth(self._overflowed, admission, size)
 
     def _overflowed(self, result: object, admission: Admission, size: int) -> None:
         error = result.value if isinstance(result, Failure) else None
@@ -258,14 +269,17 @@ class Performer:
                 packets = await self.store.read(
                     queue.definition.identifier, [position.lookup_id for position in wanted]
                 )
+                views = [UserMessageView(packet) for _, packet in zip(wanted, packets, strict=True)]
             except MessageNotStored as error:
                 # It is removed, so that later messages are found.
                 self.perform(self.model.lost(one for one in wanted if one.lookup_id == error.lookup_id))
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-            except StorageError as error:
-                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
-            for position, packet in zip(wanted, packets, strict=True):
-                view = position.view or UserMessageView(packet)
+            except CancelledError:
+                raise
+            except Exception as error:
+                raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(storage_error(error))) from error
+            for position, view in zip(wanted, views, strict=True):
+                view = position.view or view
                 read[position] = view
                 if position.state is not PositionState.AVAILABLE:
                     position.view = view

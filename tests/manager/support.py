@@ -45,9 +45,9 @@ class FaultyStore(MemoryMessageStore):
 
     def __init__(self) -> None:
         super().__init__(durable=True)
-        self.error: StorageError | None = None
+        self.error: Exception | None = None
         self.is_hit: Callable[[Sequence[Change]], bool] = lambda changes: True
-        self.unreadable: StorageError | None = None
+        self.unreadable: Exception | None = None
         self.is_slow = False
         self.reads = 0
         self._waiting: deque[tuple[Callable[[], Deferred[Any]], Deferred[Any]]] = deque()
@@ -57,7 +57,7 @@ class FaultyStore(MemoryMessageStore):
         """The named values that it has."""
         return list(self._contents.snapshot().state)
 
-    def fail_commit(self, number: int, error: StorageError = BROKEN, *, of: type = object) -> None:
+    def fail_commit(self, number: int, error: Exception = BROKEN, *, of: type = object) -> None:
         """Let one commit fail, the first from now if the number is 1.
 
         @param of: only those count that hold such a change.
@@ -74,7 +74,7 @@ class FaultyStore(MemoryMessageStore):
 
         self.error, self.is_hit = error, is_hit
 
-    def break_down(self, error: StorageError = BROKEN) -> None:
+    def break_down(self, error: Exception = BROKEN) -> None:
         """Let every commit fail."""
         self.error, self.is_hit = error, lambda changes: True
 

@@ -1,0 +1,69 @@
+"""A store that raises other errors than its interface has, as a provider of others may do."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from msmq.queues.arriving.message import Delivery
+from msmq.structures.status import MQError
+from tests.manager.support import FaultyStore
+from tests.nodes.support import Node, NodesTestCase
+
+AT_BETA = "DIRECT=OS:BETA\\private$\\orders"
+ORDERS = ".\\private$\\orders"
+MISTAKE = KeyError("no such row")
+
+
+class MistakenStoreTests(NodesTestCase):
+    """Such an error is a failure of the store: nothing hangs, and nothing is lost."""
+
+    def setUp(self) -> None:
+        self.stores: dict[str, FaultyStore] = {}
+        super().setUp()
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        store = self.stores.setdefault(name, FaultyStore())
+        return super().node(name, identifier, store=store, **kwargs)
+
+    def test_arrivals(self) -> None:
+        """What was not stored is not acknowledged, and comes again; that of a transaction, too."""
+        for name, options in (("orders", {}), ("payments", {"transactional": True})):
+            queue = self.queue(self.beta, name, **options)
+            self.stores["BETA"].break_down(MISTAKE)
+            sent = {"delivery": Delivery.RECOVERABLE, **options}
+            self.send(self.alpha, f"DIRECT=OS:BETA\\private$\\{name}", b"1", b"2", **sent)
+            self.clock.advance(5)
+            waiting = self.alpha.service.inspection.outgoing_queue(f"DIRECT=OS:BETA\\private$\\{name}")
+            self.assertEqual(waiting.messages, 2)
+            self.stores["BETA"].recover()
+            self.clock.advance(120)
+            self.assertEqual(self.bodies(self.beta, queue), [b"1", b"2"])
+
+    def test_reads(self) -> None:
+        """Stored messages that cannot be read are sent when they can be."""
+        self.queue(self.beta)
+        self.beta.deaf()
+        self.send(self.alpha, AT_BETA, b"1", b"2", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(1)
+        self.successResultOf(self.alpha.service.stopService())
+        self.alpha.deaf()
+        self.alpha = self.node("ALPHA", self.alpha.model.identifier)
+        self.alpha.start()
+        self.stores["ALPHA"].unreadable = MISTAKE
+        self.beta.listen()
+        self.clock.advance(30)
+        self.stores["ALPHA"].recover()
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2"])
+
+    def test_senders(self) -> None:
+        """A sender gets the error of a store, with the text of the mistake."""
+        self.queue(self.alpha)
+        self.stores["ALPHA"].break_down(MISTAKE)
+        sending = self.deferred(self.alpha.service.create_queue(".\\private$\\other"))
+        error = self.failureResultOf(sending, MQError).value
+        self.assertIn(
+            "MQ_ERROR_MESSAGE_STORAGE_FAILED: the store failed: KeyError: 'no such row'", str(error)
+        )
+        self.stores["ALPHA"].recover()
