@@ -47,11 +47,12 @@ class KeptArrivals:
         self.is_used = USED in state
 
     def use(self) -> list[StateChange]:
-        """Messages will be kept from now on; returns the changes to store before the first."""
-        if self.is_used:
-            return []
+        """The changes to store before the first message is kept; L{used} has to follow."""
+        return [] if self.is_used else [(USED, b"1")]
+
+    def used(self) -> None:
+        """The changes of L{use} are stored."""
         self.is_used = True
-        return [(USED, b"1")]
 
     def release(self) -> list[StateChange]:
         """No message is kept, or will be; returns the changes to store."""

@@ -154,6 +154,8 @@ class QueueDrains:
         )
         used = as_changes(self._kept.use()) if admin else []
         await performer.commit([record.created(), *used])
+        if admin:
+            self._kept.used()
         return _summary(self._start(record, source, name))
 
     async def end(self, queue: str) -> DrainSummary:

@@ -204,6 +204,22 @@ class KeptTests(KeptTestCase):
         self.clock.advance(1)
         self.assertNotIn(USED, self.stores["ALPHA"].names())
 
+    def test_begun_after_a_failure(self) -> None:
+        """A drain that could not be stored at first keeps messages as any other, also after a restart."""
+        self.both()
+        self.quota(0)
+        self.stores["ALPHA"].fail_commit(1)
+        beginning = self.alpha.service.drains.begin(ORDERS, AT_BETA, acknowledge_to=ACKS)
+        self.failureResultOf(self.deferred(beginning), MQError)
+        self.stores["ALPHA"].recover()
+        self.begin()
+        self.beta.deaf()
+        self.stored(b"1")
+        self.restart()
+        self.beta.listen()
+        self.clock.advance(120)
+        self.assertEqual(self.dead_letters, [(b"1", MessageClass.NACK_Q_EXCEED_QUOTA)])
+
 
 class RefusedOptionTests(KeptTestCase):
     """Queues that cannot get the acknowledgements."""
