@@ -127,6 +127,11 @@ class Receivers:
         known = self._by_destination.get(destination, ())
         return all(receiver in known for receiver in candidates)
 
+    def unknown(self, destination: str, candidates: Sequence[Receiver]) -> list[Receiver]:
+        """Those of these that are not stored as receivers of a destination, for L{withdraw}."""
+        known = self._by_destination.get(destination, ())
+        return [receiver for receiver in candidates if receiver not in known]
+
     def has_any(self, destination: str) -> bool:
         """Whether a receiver of messages for this destination is stored."""
         return bool(self._by_destination.get(destination))
@@ -154,7 +159,10 @@ class Receivers:
         return changes
 
     def withdraw(self, destination: str, candidates: Sequence[Receiver]) -> None:
-        """The changes of L{introduce} could not be stored."""
+        """The changes of L{introduce} could not be stored.
+
+        @param candidates: those that were L{unknown} before.
+        """
         for receiver in candidates:
             self._by_destination.get(destination, {}).pop(receiver, None)
 

@@ -274,3 +274,15 @@ class ChangeTests(SynchronousTestCase):
         self.assertEqual([receivers.is_known(ORDERS, [each]) for each in (here, there)], [False, True])
         self.assertTrue(receivers.has_any(ORDERS))
         self.assertFalse(receivers.has_any("direct=os:other\\private$\\orders"))
+
+    def test_withdrawn_at_one_address(self) -> None:
+        """A receiver that was stored at one of its addresses stays a receiver there when storing the other
+        one fails.
+        """
+        receivers = Receivers(Redirects(), trusts=False)
+        here, named = Receiver(BETA, "10.0.0.1"), Receiver(BETA, "10.0.0.2")
+        receivers.introduce(ORDERS, [here])
+        unknown = receivers.unknown(ORDERS, [here, named])
+        receivers.introduce(ORDERS, [here, named])
+        receivers.withdraw(ORDERS, unknown)
+        self.assertEqual([receivers.is_known(ORDERS, [each]) for each in (here, named)], [True, False])

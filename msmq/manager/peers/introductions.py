@@ -60,8 +60,10 @@ class Introductions:
         destination, receivers = direct_destination(name), receivers_at(name, peer_of(session))
         is_ordered = self._sequences.find(queue) is not None
         if destination is not None and self.are_due(queue, session, positions, is_ordered=is_ordered):
+            unknown = self._receivers.unknown(destination, receivers)
             try:
                 await self._performer.commit(as_changes(self._receivers.introduce(destination, receivers)))
             except MQError:
-                self._receivers.withdraw(destination, receivers)
+                # What was stored before stays: its acknowledgements are accepted meanwhile.
+                self._receivers.withdraw(destination, unknown)
                 raise
