@@ -13,12 +13,16 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.client import message_to
+from msmq.client import MessageToSend, message_to
 from msmq.control.client.client import ControlClient
 from tests.leaving.servers import KilledServer
 from tests.servers.own_address import own_address
 
 ORDERS: Final = ".\\private$\\orders"
+ARRIVALS: Final = ".\\private$\\arrivals"
+_KEPT: Final = ("dead_letters", "awaiting_acknowledgements")
+"""Numbers of messages in the status of the old queue manager that are 0 in the end."""
+
 PATIENCE: Final = 300.0
 """Seconds after which the run has failed."""
 
@@ -33,6 +37,7 @@ class DrainRun:
     @ivar present: messages that are in the queue when the drain begins.
     @ivar rate: messages of the sender in a second.
     @ivar kills: of the old and the new queue manager, by chance.
+    @ivar is_kept: the queues are not transactional, and messages are kept until they have arrived.
     @ivar interval: the mean of the seconds between two kills.
     @ivar proof: what the command has printed at the end.
     """
@@ -43,6 +48,7 @@ class DrainRun:
     interval: float
     seed: int
     directory: Path
+    is_kept: bool = False
     proof: dict[str, Any] = attrs.field(factory=dict, init=False)
     sent: int = attrs.field(default=0, init=False)
 
@@ -60,11 +66,11 @@ class DrainRun:
             for server in (alpha, beta, gamma):
                 stack.callback(server.kill)
                 server.start()
-            alpha.client.create_queue(ORDERS, transactional=True)
-            beta.client.create_queue(ORDERS, transactional=True, log=True)
+            alpha.client.create_queue(ARRIVALS)
+            alpha.client.create_queue(ORDERS, transactional=not self.is_kept)
+            beta.client.create_queue(ORDERS, transactional=not self.is_kept, log=True)
             alpha.client.send_all(
-                message_to(ORDERS, b"present %d" % number, transactional=True)
-                for number in range(self.present)
+                self._message(ORDERS, b"present %d" % number) for number in range(self.present)
             )
             stopping = Event()
             sender = Thread(target=self._send, args=(gamma, stopping))
@@ -85,28 +91,43 @@ class DrainRun:
             self.proof = self._command(alpha, "--end", "--verify", f"unix:{beta.socket}")
             left = alpha.take(ORDERS, 1, 0)
             arrived = beta.take(ORDERS, self.present + self.sent + 1, 0)
-        return self._judge(arrived, left)
+            kept = self._kept(alpha)
+        return [*kept, *self._judge(arrived, left)]
+
+    def _kept(self, alpha: KilledServer) -> list[str]:
+        """Which messages the old queue manager has in the end; acknowledgements may still be in transit."""
+        give_up = time.monotonic() + PATIENCE
+        while True:
+            status = ControlClient(alpha.socket).status()
+            kept = [f"{name}: {status[name]}" for name in _KEPT if status[name]]
+            if not kept or time.monotonic() > give_up:
+                return kept
+            time.sleep(PAUSE)
+
+    def _message(self, queue: str, body: bytes) -> MessageToSend:
+        return message_to(queue, body, transactional=not self.is_kept)
 
     def _send(self, server: KilledServer, stopping: Event) -> None:
         batch = max(1, round(self.rate * PAUSE))
         destination = "DIRECT=OS:ALPHA\\private$\\orders"
         while not stopping.wait(PAUSE):
             server.client.send_all(
-                message_to(destination, b"later %d" % (self.sent + number), transactional=True)
-                for number in range(batch)
+                self._message(destination, b"later %d" % (self.sent + number)) for number in range(batch)
             )
             self.sent += batch
 
     def _begin(self, alpha: KilledServer) -> None:
-        ended = alpha.msmq("drain", ORDERS, "--to", "DIRECT=OS:BETA\\private$\\orders", "--no-wait")
+        ended = alpha.msmq("drain", ORDERS, *self._destination(), "--no-wait")
         if ended.returncode:
             raise AssertionError(ended.stderr)
 
     def _prove(self, alpha: KilledServer, beta: KilledServer) -> None:
         """The proof of everything that is there now, while messages arrive."""
-        self.proof = self._command(
-            alpha, "--to", "DIRECT=OS:BETA\\private$\\orders", "--verify", f"unix:{beta.socket}"
-        )
+        self.proof = self._command(alpha, *self._destination(), "--verify", f"unix:{beta.socket}")
+
+    def _destination(self) -> list[str]:
+        acknowledge_to = ["--acknowledge-to", "DIRECT=OS:ALPHA\\private$\\arrivals"] if self.is_kept else []
+        return ["--to", "DIRECT=OS:BETA\\private$\\orders", *acknowledge_to]
 
     def _wait_for_all(self, alpha: KilledServer) -> None:
         """Wait until everything that was sent has left the old queue."""

@@ -25,14 +25,24 @@ class DrainRunTests(SynchronousTestCase):
 
     def test_nothing_is_lost(self) -> None:
         """Each message arrives once and in order, and the digests of both sides are equal."""
+        self.verify(is_kept=False)
+
+    def test_kept_messages(self) -> None:
+        """The same for messages that are not transactional and are kept until their arrival is acknowledged;
+        none is left over, and none is a dead letter.
+        """
+        self.verify(is_kept=True)
+
+    def verify(self, *, is_kept: bool) -> None:
+        """One run."""
         # A path of trial's own may be longer than a unix socket's may be.
         directory = Path(tempfile.mkdtemp(prefix="msmq-drain-"))
         self.addCleanup(shutil.rmtree, directory)
         seed = int(SEED or time.time_ns() % 1_000_000 if MESSAGES else 20261124)
         run = (
-            DrainRun(int(MESSAGES), 1000, 10, 3.0, seed, directory)
+            DrainRun(int(MESSAGES), 1000, 10, 3.0, seed, directory, is_kept)
             if MESSAGES
-            else DrainRun(600, 200, 2, 0.2, seed, directory)
+            else DrainRun(600, 200, 2, 0.2, seed, directory, is_kept)
         )
         started = time.monotonic()
         faults = run.run()
