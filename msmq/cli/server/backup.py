@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import Output
 from msmq.cli.server.store import refusing
+
+if TYPE_CHECKING:
+    from msmq.service.data_directory.backup import RestoreSummary
 
 _PARTS = ("part", "rows", "bytes", "sha256")
 
@@ -78,7 +81,7 @@ def restore(settings: Settings, directory: str, new_identity: bool, storage: str
     output.progress("")
     found: dict[str, Any] = {"data": str(data), "identifier": _braced(summary.identifier)}
     if new_identity:
-        found["moved_to_dead_letters"] = summary.moved
+        found |= _of_renewal(summary)
     _print(output, found, summary.sections)
 
 
@@ -137,11 +140,21 @@ def identity_renew(settings: Settings, description: str | None, yes: bool) -> No
         {
             "data": str(data),
             "identifier": _braced(summary.identifier),
-            "moved_to_dead_letters": summary.moved,
+            **_of_renewal(summary),
             "former_data": str(summary.former),
         }
     )
     output.flush()
+
+
+def _of_renewal(summary: RestoreSummary) -> dict[str, int]:
+    """What a new identity changes and leaves out, by count."""
+    return {
+        "moved_to_dead_letters": summary.moved,
+        "left_out_queues": summary.left_out.queues,
+        "left_out_messages": summary.left_out.messages,
+        "left_out_values": summary.left_out.values,
+    }
 
 
 def _progress(output: Output) -> Callable[[int], None]:

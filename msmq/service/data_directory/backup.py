@@ -25,7 +25,7 @@ from msmq.service.data_directory.identity import has_identity, load_identity
 from msmq.service.data_directory.store_check import described
 from msmq.storage.backup.backup import BackupSummary, back_up, check_backup
 from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFile, NotFinished
-from msmq.storage.backup.new_identity import NewIdentity
+from msmq.storage.backup.new_identity import LeftOut, NewIdentity
 from msmq.storage.migration.digest import SECTIONS, StoreDigest, digest_of
 from msmq.storage.migration.pages import copy_pages
 from msmq.storage.migration.store_locations import StoreLocation, store_location_of
@@ -48,14 +48,18 @@ RESTORED: Final = "restored"
 class RestoreSummary:
     """Result of a restore or of a new identity.
 
+    @ivar sections: the contents of the new store, as they were read from it; of a restore without a new
+        identity, equal to those of the backup.
     @ivar moved: messages to other queue managers that became dead letters, for a new identity.
+    @ivar left_out: what the original keeps for itself alone, for a new identity.
     @ivar former: where the former data directory is now; C{None} for a restore.
     """
 
     data: Path
     identifier: UUID
     sections: StoreDigest
-    moved: int
+    moved: int = 0
+    left_out: LeftOut = attrs.field(factory=LeftOut)
     former: Path | None = None
 
 
@@ -157,14 +161,19 @@ async def restore(
             location = store_location_of(chosen, temporary)
             if renewal is None:
                 await _fill(location, file, None, [])
-                _compare(location, facts, report)
-            await _fill(location, file if renewal is not None else None, renewal, [event])
+                sections = _digest(location, report)
+                _compare(location, sections, facts)
+                await _fill(location, None, None, [event])
+            else:
+                await _fill(location, file, renewal, [event])
+                sections = _digest(location, report)
             _write_files(temporary, file.files(), None if renewal is None else renewal.identifier)
             _publish(temporary, data)
     finally:
         file.close()
-    identifier = former if renewal is None else renewal.identifier
-    return RestoreSummary(data, identifier, facts.sections, 0 if renewal is None else renewal.moved)
+    if renewal is None:
+        return RestoreSummary(data, former, sections)
+    return RestoreSummary(data, renewal.identifier, sections, renewal.moved, renewal.left_out)
 
 
 async def renew_identity(
@@ -203,8 +212,11 @@ async def renew_identity(
         try:
             with _new_directory(data) as temporary:
                 reader.hold()
-                sections = digest_of(reader, report)
-                await _fill(store_location_of(chosen, temporary), reader, renewal, [])
+                # The whole source is read before anything is written: a damaged one is refused.
+                digest_of(reader, report)
+                location = store_location_of(chosen, temporary)
+                await _fill(location, reader, renewal, [])
+                sections = _digest(location, report)
                 _write_files(temporary, _kept_files(data), renewal.identifier)
                 _copy_others(data, temporary)
                 os.rename(data, kept)
@@ -215,7 +227,7 @@ async def renew_identity(
                     raise
         finally:
             reader.close()
-        return RestoreSummary(data, renewal.identifier, sections, renewal.moved, kept)
+        return RestoreSummary(data, renewal.identifier, sections, renewal.moved, renewal.left_out, kept)
     finally:
         lock.release()
 
@@ -299,12 +311,15 @@ async def _fill(
         await store.close()
 
 
-def _compare(location: StoreLocation, facts: BackupFacts, report: Callable[[int], object]) -> None:
+def _digest(location: StoreLocation, report: Callable[[int], object]) -> StoreDigest:
     reader = location.make_reader()
     try:
-        found = digest_of(reader, report)
+        return digest_of(reader, report)
     finally:
         reader.close()
+
+
+def _compare(location: StoreLocation, found: StoreDigest, facts: BackupFacts) -> None:
     wrong = [name for name in SECTIONS if found[name] != facts.sections[name]]
     if wrong:
         raise StorageError(f"{location.text}: the restored {wrong[0]} are not those of the backup")

@@ -41,15 +41,31 @@ _IN_TRANSIT: Final = ("system$;awaiting_final_ack", "system$;awaiting_acknowledg
 
 
 @attrs.define
+class LeftOut:
+    """Counts of what a queue manager with a new identifier does not get from its original.
+
+    @ivar queues: outgoing queues, and the queues of messages in transit.
+    @ivar messages: messages in transit: sent, and not proven to have arrived.
+    @ivar values: state of messages in transit, and of objects in a directory.
+    """
+
+    queues: int = 0
+    messages: int = 0
+    values: int = 0
+
+
+@attrs.define
 class NewIdentity:
     """Converts the changes of L{copy_pages<msmq.storage.migration.pages.copy_pages>}.
 
     @ivar moved: messages to other queue managers that became dead letters.
+    @ivar left_out: what the original keeps for itself alone.
     """
 
     former: UUID
     identifier: UUID
     moved: int = attrs.field(default=0, init=False)
+    left_out: LeftOut = attrs.field(factory=LeftOut, init=False)
     _queues: dict[UUID, UUID | None] = attrs.field(factory=dict, init=False)
     _outgoing: set[UUID] = attrs.field(factory=set, init=False)
 
@@ -86,14 +102,18 @@ class NewIdentity:
             match change:
                 case PutQueue(definition):
                     identifier = self._queues.get(definition.identifier, definition.identifier)
-                    if identifier is not None and definition.identifier not in self._outgoing:
+                    if identifier is None or definition.identifier in self._outgoing:
+                        self.left_out.queues += 1
+                    else:
                         yield PutQueue(attrs.evolve(definition, identifier=identifier))
                 case PutMessage():
                     yield from self._message(change)
                 case PutState(name):
                     if name == OWNER:
                         yield PutState(OWNER, self.identifier.bytes)
-                    elif not name.startswith(_FORGOTTEN):
+                    elif name.startswith(_FORGOTTEN):
+                        self.left_out.values += 1
+                    else:
                         yield change
                 case _:
                     yield change
@@ -114,5 +134,7 @@ class NewIdentity:
             yield attrs.evolve(change, queue=target, packet=packet, due=None)
             return
         identifier = self._queues.get(change.queue, change.queue)
-        if identifier is not None:
+        if identifier is None:
+            self.left_out.messages += 1
+        else:
             yield attrs.evolve(change, queue=identifier)

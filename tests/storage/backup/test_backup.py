@@ -105,10 +105,10 @@ class BackupTestCase(TestCase):
         self.addCleanup(store.close)
         return store
 
-    async def stopped(self) -> None:
+    async def stopped(self, *more: Change) -> None:
         store = store_location_of(self.kind, self.data).make_store()
         await store.open()
-        await store.commit(contents())
+        await store.commit([*contents(), *more])
         await store.close()
 
     def back_up(self) -> int:
@@ -311,6 +311,26 @@ class DirectoryTests(BackupTestCase):
         self.assertEqual(values["queue_manager"], BETA.bytes)
         self.assertEqual((values.get("tx/awaiting/1"), values["reserved"]), (None, b"7"))
 
+    async def test_counts_of_a_new_identity(self) -> None:
+        """The parts that a restore names are those of the new store; what is left out has its counts."""
+        in_transit = "system$;awaiting_final_ack"
+        sent = uuid5(ALPHA, in_transit)
+        await self.stopped(
+            PutQueue(QueueDefinition(sent, in_transit, type=QueueType.SYSTEM)),
+            *(message(number, sent, transactional=True) for number in (11, 12, 13)),
+        )
+        self.back_up()
+        before = self.digest(self.data)
+        summary = await self.restored(new_identity=True, make_identifier=lambda: BETA)
+        after = self.digest(self.target)
+        self.assertEqual(summary.sections, after)
+        left_out = summary.left_out
+        self.assertEqual((left_out.queues, left_out.messages, left_out.values), (2, 3, 1))
+        self.assertEqual(after["messages"].rows + left_out.messages, before["messages"].rows)
+        self.assertEqual(after["values"].rows + left_out.values, before["values"].rows)
+        # The queue of transactional dead letters is new.
+        self.assertEqual(after["queues"].rows + left_out.queues, before["queues"].rows + 1)
+
     async def test_renewed_identity(self) -> None:
         """A clone gets an identifier of its own; its former directory is kept, a running server refused."""
         await self.stopped()
@@ -325,6 +345,7 @@ class DirectoryTests(BackupTestCase):
             self.data, None, report=lambda rows: None, make_identifier=lambda: BETA
         )
         self.assertEqual((load_identity(self.data), summary.moved), (BETA, 2))
+        self.assertEqual((summary.left_out.queues, summary.sections), (1, self.digest(self.data)))
         self.assertEqual(self.messages(self.data, ORDERS), before)
         self.assertEqual((self.data / "msmq.toml").read_text(), "# mine")
         assert summary.former is not None
