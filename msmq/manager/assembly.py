@@ -349,7 +349,12 @@ class Parts:
         )
         self.outgoing_redirects = OutgoingRedirects(self.redirects, performer, self.transfer)
         self.outgoing_holds = OutgoingHolds(
-            self.holds, self.outgoing_redirects, performer, self.transfer, policy.clone
+            self.holds,
+            self.outgoing_redirects,
+            performer,
+            self.transfer,
+            policy.clone,
+            self.sequences.awaited,
         )
         self.keyed = KeyedMessages(clock, send_keys)
         self.expired_state = ExpiredState(performer, self.keyed, self.peers, reactor)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import count, islice
 from struct import Struct
 from typing import Final
@@ -34,6 +34,8 @@ class AwaitingPage:
     @ivar left: how many of its messages the store has.
     @ivar is_closed: the removal of the value is to be stored, or is being stored.
     @ivar early: messages of the page whose FinalAcks came before it was stored.
+    @ivar sequences: the sequences of its messages, in order.
+    @ivar first: the lowest LookupIdentifier of its messages; no other page has any between it and C{last}.
     """
 
     change: StateChange
@@ -42,6 +44,9 @@ class AwaitingPage:
     left: int = 0
     evicted: list[SettledMessage[int]] = attrs.field(factory=list)
     early: list[SettledMessage[int]] = attrs.field(factory=list)
+    sequences: dict[int, None] = attrs.field(factory=dict)
+    first: int = 1 << 64
+    last: int = 0
 
 
 class AwaitingFinalAcks:
@@ -64,6 +69,8 @@ class AwaitingFinalAcks:
         self._leaving_by_sequence: Counter[int] = Counter()
         self._numbers = count(1)
         self._by_sequence: Counter[int] = Counter()
+        # The pages of each sequence that have messages, the oldest first.
+        self._pages_of: dict[int, OrderedDict[int, AwaitingPage]] = {}
         self._closed: list[StateChange] = []
 
     def __len__(self) -> int:
@@ -72,6 +79,17 @@ class AwaitingFinalAcks:
     def in_sequence(self, sequence: int) -> int:
         """The number of waiting messages of a sequence ([MS-MQQB] 3.1.5.6 EodNoReadCount)."""
         return self._by_sequence.get(sequence, 0)
+
+    def sequences(self) -> Iterator[int]:
+        """The sequences with waiting messages; the table must not change meanwhile."""
+        return iter(self._by_sequence)
+
+    def pages(self, sequence: int) -> Iterator[AwaitingPage]:
+        """The pages that have messages of a sequence, the oldest first; the table must not change meanwhile.
+
+        They may be settled, and not yet removed.
+        """
+        return iter(self._pages_of.get(sequence, {}).values())
 
     def __contains__(self, sequence: object) -> bool:
         """Whether the store has any message of a sequence that waits, or that is settled and not removed."""
@@ -170,6 +188,14 @@ class AwaitingFinalAcks:
     def _put(self, sequence: int, number: int, entry: int, page: AwaitingPage) -> None:
         self._entries[sequence << 32 | number] = entry
         self._by_sequence[sequence] += 1
+        if sequence not in page.sequences:
+            page.sequences[sequence] = None
+            self._pages_of.setdefault(sequence, OrderedDict())[entry >> _PAGE_SHIFT] = page
+        lookup_id = _lookup_id(entry)
+        if lookup_id < page.first:
+            page.first = lookup_id
+        if lookup_id > page.last:
+            page.last = lookup_id
         page.left += 1
 
     def _settle(self, key: int, message_class: int) -> list[SettledMessage[int]]:
@@ -177,7 +203,7 @@ class AwaitingFinalAcks:
         sequence = key >> 32
         _decrement(self._by_sequence, sequence)
         page = self._pages[entry >> _PAGE_SHIFT]
-        lookup_id = entry >> _LOOKUP_SHIFT & 0xFFFFFFFFFFFFFFFF
+        lookup_id = _lookup_id(entry)
         settlement = SettledMessage(lookup_id, message_class, Disposal.of(message_class, entry & _WANTED))
         self._leaving[lookup_id] = sequence, page
         self._leaving_by_sequence[sequence] += 1
@@ -189,7 +215,13 @@ class AwaitingFinalAcks:
     def _close(self, page: AwaitingPage) -> None:
         page.is_closed = True
         name = page.change[0]
-        del self._pages[int(name.removeprefix(PREFIX))]
+        number = int(name.removeprefix(PREFIX))
+        del self._pages[number]
+        for sequence in page.sequences:
+            pages = self._pages_of[sequence]
+            del pages[number]
+            if not pages:
+                del self._pages_of[sequence]
         self._closed.append((name, None))
 
 
@@ -207,6 +239,10 @@ def _decrement(numbers: Counter[int], key: int) -> None:
     numbers[key] -= 1
     if not numbers[key]:
         del numbers[key]
+
+
+def _lookup_id(entry: int) -> int:
+    return entry >> _LOOKUP_SHIFT & 0xFFFFFFFFFFFFFFFF
 
 
 def _message_id(entry: int) -> int:

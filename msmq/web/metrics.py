@@ -247,8 +247,19 @@ OUTGOING_METRICS: Final[Mapping[Metric, Callable[[OutgoingMeasurement], float]]]
         "queue",
         "state",
     ): lambda queue: queue.unacknowledged,
+    _gauge(
+        "msmq_outgoing_queue_awaiting_final_acks",
+        "Transactional messages of an outgoing queue, with a journal copy or dead letter to make, that have "
+        "arrived and whose receipt is not reported.",
+        "queue",
+        "state",
+    ): lambda queue: queue.awaiting_final_acks,
 }
 """One sample for each L{OutgoingMeasurement}."""
+
+
+def _age(since: float | None, now: float) -> float:
+    return 0.0 if since is None else max(0.0, now - since)
 
 
 def _plain(value: float) -> Samples:
@@ -294,6 +305,15 @@ def _directory_reached(measurements: Measurements) -> Samples:
 
 
 SERVER_METRICS: Final[Mapping[Metric, Callable[[Measurements], Samples]]] = {
+    _gauge(
+        "msmq_awaiting_final_acks",
+        "Transactional messages to other queue managers, with a journal copy or dead letter to make, that "
+        "have arrived and whose receipt is not reported.",
+    ): lambda found: _plain(found.awaiting_final_acks().count),
+    _gauge(
+        "msmq_awaiting_final_acks_oldest_age_seconds",
+        "Time since the oldest message of msmq_awaiting_final_acks was sent; 0 without one.",
+    ): lambda found: _plain(_age(found.awaiting_final_acks().since, found.now())),
     _gauge("msmq_dead_letters", "Messages in a dead-letter queue.", "queue"): (
         lambda found: _by(found.dead_letters())
     ),

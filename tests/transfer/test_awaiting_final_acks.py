@@ -162,6 +162,25 @@ class FinalAckTests(SynchronousTestCase):
         table.core.final_acknowledged(ack(1))
         self.assertEqual(table.core.in_sequence(X), 0)
 
+    def test_the_pages_of_a_sequence_are_listed(self) -> None:
+        """The oldest first, with the range of their messages, until the store has removed them."""
+        table = Table()
+        table.add(transfer(1), transfer(2))
+        table.add(transfer(3), transfer(1, sequence=X + 1))
+
+        def seen(sequence: int) -> list[tuple[int, int]]:
+            return [(page.first, page.last) for page in table.core.pages(sequence)]
+
+        self.assertEqual((seen(X), seen(X + 1), seen(X + 2)), ([(10, 20), (10, 30)], [(10, 30)], []))
+        table.restart()
+        self.assertEqual((seen(X), sorted(table.core.sequences())), ([(10, 20), (10, 30)], [X, X + 1]))
+        for number in (1, 2):
+            table.remove(table.core.final_acknowledged(ack(number)) or [])
+        self.assertEqual((seen(X), seen(X + 1)), ([(10, 30)], [(10, 30)]))
+        table.remove(table.core.final_acknowledged(ack(3)) or [])
+        table.remove(table.core.final_acknowledged(ack(1, sequence=X + 1)) or [])
+        self.assertEqual((seen(X), seen(X + 1), list(table.core.sequences())), ([], [], []))
+
 
 class LimitTests(SynchronousTestCase):
     def test_the_oldest_are_given_up(self) -> None:

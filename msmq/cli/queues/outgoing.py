@@ -38,7 +38,15 @@ _ATTEMPTS: Final = {
     "LowResource": "no resources",
 }
 """Descriptions of the results of connection attempts, by their names in [MS-MQDMPR]."""
-_OUTGOING: Final = ("format_name", "state", "next_hops", "messages", "bytes", "unacknowledged")
+_OUTGOING: Final = (
+    "format_name",
+    "state",
+    "next_hops",
+    "messages",
+    "bytes",
+    "unacknowledged",
+    "awaiting_final_acks",
+)
 
 
 @click.group

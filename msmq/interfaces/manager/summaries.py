@@ -98,6 +98,10 @@ class OutgoingQueueSummary:
     @ivar transit: whether it holds messages of other queue managers only.
     @ivar state: [MS-MQDMPR] 3.1.1.3 State.
     @ivar unacknowledged: messages that were sent and not acknowledged.
+    @ivar awaiting_final_acks: transactional messages with a journal copy or dead letter to make, which have
+        arrived and left this queue, and whose receipt no FinalAck has reported. Soon after a start some may
+        be missing.
+    @ivar awaiting_final_acks_since: when the oldest of them was sent to this queue; C{None} without any.
     @ivar history: [MS-MQDMPR] 3.1.1.3 ConnectionHistory, the newest entry last.
     @ivar paused_by: its pauses: C{name}, C{next_hop}, C{all}, and C{clone} for a suspected clone.
     @ivar redirected_to: the address that an operator has set instead of the one in the name.
@@ -113,6 +117,8 @@ class OutgoingQueueSummary:
     uncommitted: int
     uncommitted_bytes: int
     unacknowledged: int
+    awaiting_final_acks: int
+    awaiting_final_acks_since: float | None = attrs.field(metadata=TIME)
     history: Sequence[ConnectionHistoryEntry]
     paused_by: Sequence[str]
     redirected_to: str | None
@@ -287,6 +293,8 @@ class ManagerStatus:
     @ivar refused: arriving messages that were refused, by reason.
     @ivar expired: messages that have expired, by the kind of their time limit.
     @ivar poisoned: messages that were moved to the subqueue poison, by queue.
+    @ivar awaiting_final_acks: the same for all outgoing queues together, none missing.
+    @ivar awaiting_final_acks_since: when the oldest of them was sent; C{None} without any.
     @ivar throttled: [MS-MQDMPR] 3.1.1.1 Throttled: arriving messages wait until the store has space.
     @ivar queues_paused: how many local queues are paused for their readers.
     @ivar identity: C{original}, or C{clone_suspected}: nothing is sent until an operator decides.
@@ -321,6 +329,8 @@ class ManagerStatus:
     transactions: int
     dead_letters: int
     awaiting_acknowledgements: int
+    awaiting_final_acks: int
+    awaiting_final_acks_since: float | None = attrs.field(metadata=TIME)
     copies_dropped: int
     events_dropped: int
     outgoing_paused: PausedOutgoing

@@ -126,6 +126,7 @@ class ManagerInspection:
         """See L{IInspection.status}."""
         parts, model, sessions = self._parts, self._parts.model, self._parts.sessions
         uncommitted = uncommitted_messages(model)
+        awaiting = parts.sequences.awaited.all()
         integration = parts.integration
         return ManagerStatus(
             identifier=self.identity.identifier,
@@ -159,6 +160,8 @@ class ManagerInspection:
             transactions=sum(1 for _ in model.transacting.transactions),
             dead_letters=dead_letter_count(model),
             awaiting_acknowledgements=model.collection.unproven.message_count,
+            awaiting_final_acks=awaiting.count,
+            awaiting_final_acks_since=awaiting.since,
             copies_dropped=model.copying.dropped,
             events_dropped=parts.events.dropped,
             outgoing_paused=parts.outgoing_holds.paused(),

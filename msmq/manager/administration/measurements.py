@@ -12,6 +12,7 @@ from msmq.interfaces.manager.summaries import DirectoryStatus
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.assembly import Parts
 from msmq.manager.membership.directory_health import DirectoryMeasurement
+from msmq.manager.peers.awaited_destinations import AwaitingMessages
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.session.connection_limits import ConnectionRefusal
@@ -73,6 +74,7 @@ class OutgoingMeasurement:
 
     @ivar queue: its format name, or L{TRANSIT}, L{ANSWERS}, L{OTHERS}.
     @ivar unacknowledged: messages that were sent and not acknowledged.
+    @ivar awaiting_final_acks: messages that have arrived and wait for their FinalAck.
     """
 
     queue: str
@@ -80,6 +82,7 @@ class OutgoingMeasurement:
     messages: int = 0
     bytes: int = 0
     unacknowledged: int = 0
+    awaiting_final_acks: int = 0
 
 
 @attrs.frozen
@@ -171,12 +174,17 @@ class Measurements:
             measured.messages += queue.message_count
             measured.bytes += queue.total_bytes
             measured.unacknowledged += queue.message_count - queue.available_count
+            measured.awaiting_final_acks += self._parts.sequences.awaited.count(queue.destination)
         return [*named, *shared.values()]
 
     def _name(self, queue: OutgoingQueue) -> str:
         if queue.is_transit:
             return TRANSIT
         return ANSWERS if self._parts.answer_room.is_answered(queue.destination) else ""
+
+    def awaiting_final_acks(self) -> AwaitingMessages:
+        """Messages of all outgoing queues that have arrived and wait for their FinalAck."""
+        return self._parts.sequences.awaited.all()
 
     def dead_letters(self) -> Mapping[str, int]:
         """Messages in each of the two dead-letter queues, by their paths."""

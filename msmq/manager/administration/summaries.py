@@ -13,6 +13,7 @@ from msmq.interfaces.manager.summaries import (
     SubqueueSummary,
 )
 from msmq.interfaces.session import ISession
+from msmq.manager.peers.awaited_destinations import AwaitingMessages
 from msmq.persistence.definition import UNLIMITED
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED, Uncommitted
 from msmq.queues.machine_quota import QuotaKind
@@ -124,11 +125,13 @@ def summarize_outgoing(
     paused_by: Sequence[str],
     redirected_to: str | None,
     next_attempt: float | None,
+    awaiting: AwaitingMessages,
 ) -> OutgoingQueueSummary:
     """One outgoing queue.
 
     @param uncommitted: messages that open transactions have sent to it.
     @param next_attempt: when its next hop is dialled again.
+    @param awaiting: messages that were sent from it and wait for FinalAcks.
     """
     messages = max(0, queue.message_count - uncommitted.messages)
     return OutgoingQueueSummary(
@@ -141,6 +144,8 @@ def summarize_outgoing(
         uncommitted=uncommitted.messages,
         uncommitted_bytes=uncommitted.size,
         unacknowledged=max(0, messages - queue.available_count),
+        awaiting_final_acks=awaiting.count,
+        awaiting_final_acks_since=awaiting.since,
         history=list(queue.history),
         paused_by=paused_by,
         redirected_to=redirected_to,

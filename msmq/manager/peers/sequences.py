@@ -15,6 +15,7 @@ from msmq.interfaces.session import ISession
 from msmq.interfaces.storage import MessageNotStored
 from msmq.manager.events import EventLog
 from msmq.manager.peers.acknowledging_peers import peer_of
+from msmq.manager.peers.awaited_destinations import AwaitedDestinations
 from msmq.manager.peers.delivery_log import DeliveryLog
 from msmq.manager.peers.foreign_sites import ForeignSites
 from msmq.manager.performer import Performer, PerformerListener
@@ -64,6 +65,7 @@ class Sequences:
     @param foreign_sites: decides which queue managers others may acknowledge for.
     @param receivers: records the queue managers to which sequences are sent.
     @param deliveries: records received acknowledgements.
+    @ivar awaited: the messages that wait for FinalAcks, by destination.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -89,6 +91,7 @@ class Sequences:
             identifier, settings, {}, performer.clock.now()
         )
         self._awaiting = AwaitingFinalAcks(identifier, settings.awaiting_final_acks)
+        self.awaited = AwaitedDestinations(performer, self._awaiting)
         self._receivers = receivers
         self._stale: list[StateChange] = []
         self._moves: dict[object, list[Deferred[None]]] = {}
@@ -129,6 +132,7 @@ class Sequences:
         stale, self._stale = self._stale, []
         self._performer.commit_later(as_changes(stale), "the end of waits for final acknowledgements")
         self._timer.set(self._streams.deadline)
+        self.awaited.start()
 
     def stop(self) -> None:
         """Stop resending."""
@@ -223,11 +227,7 @@ class Sequences:
 
     def is_awaiting(self, queue: OutgoingQueue) -> bool:
         """Whether an acknowledgement is expected for messages that were sent from a queue."""
-        stream = self._streams.find(queue)
-        if stream is None:
-            return False
-        is_settled = stream.sequence is None or not self._awaiting.in_sequence(stream.sequence)
-        return not (stream.is_empty and is_settled)
+        return self.find(queue) is not None or self.awaited.count(queue.destination) > 0
 
     def removed(self, queue: OutgoingQueue) -> None:
         """An outgoing queue is deleted."""
@@ -390,8 +390,9 @@ class Sequences:
         changes = [*removal.changes, *relocation.changes]
         if awaiting:
             page = self._awaiting.add(awaiting, [place.lookup_id for _, place in relocation.moves])
-            sequences = (transfer.sequence for transfer in awaiting)
+            sequences = {transfer.sequence for transfer in awaiting}
             changes += as_changes([page.change, *self._receivers.arrived(sequences, self._awaiting)])
+            self.awaited.add(sequences, key)
         move = object()
         self._moves[move] = []
         try:
@@ -451,11 +452,8 @@ class Sequences:
             if copy is not None:
                 copies.append(copy)
             model.holdings.reserve(changes)
-        event = (
-            None
-            if position.view is None
-            else settlement_event(position.view, message_class, disposal, performer.clock.now())
-        )
+        now, view = performer.clock.now(), position.view
+        event = None if view is None else settlement_event(view, message_class, disposal, now)
         if event is not None:
             changes += self._events.trim([event])
         changes += removals([position])

@@ -11,6 +11,7 @@ from msmq.interfaces.manager.summaries import OutgoingQueueSummary, PausedOutgoi
 from msmq.manager.administration.summaries import summarize_outgoing
 from msmq.manager.applications.targets import name_of_outgoing, outgoing_queue
 from msmq.manager.manager_settings import CloneCheck
+from msmq.manager.peers.awaited_destinations import AwaitedDestinations
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
@@ -37,8 +38,10 @@ class OutgoingHolds:
         performer: Performer,
         transfer: MessageTransfer,
         clone: CloneCheck,
+        awaited: AwaitedDestinations,
     ) -> None:
         self._clone = clone
+        self._awaited = awaited
         self._holds = holds
         self._redirects = redirects
         self._performer = performer
@@ -104,7 +107,8 @@ class OutgoingHolds:
             unsent = uncommitted.get(queue, NOTHING_UNCOMMITTED)
             redirected_to = self._redirects.host(queue)
             next_attempt = self._transfer.next_attempt(queue)
-            yield summarize_outgoing(queue, unsent, reasons, redirected_to, next_attempt)
+            awaiting = self._awaited.of(queue.destination)
+            yield summarize_outgoing(queue, unsent, reasons, redirected_to, next_attempt, awaiting)
 
     def retry_now(self, text: str) -> OutgoingQueueSummary:
         """Dial the next hop of a name now, if it waits for the next attempt.

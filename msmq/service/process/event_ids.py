@@ -124,6 +124,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "queue manager {identifier} at {address}: {offset}{others}": 2052,
     ("acknowledgement from {address} {why}: the journal copy of its message still waits{others}"): 2053,
     "messages that wait were not settled": 2054,
+    "the destinations of waiting messages were not read": 2080,
     "message that waits for its acknowledgement not read: {error}": 2055,
     "acknowledged messages could not be removed": 2056,
     "{what} not stored: {error}": 2057,

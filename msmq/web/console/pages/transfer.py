@@ -30,6 +30,7 @@ OUTGOING_COLUMNS: Final[Mapping[str, Callable[[OutgoingQueueSummary], Any]]] = {
     "messages": lambda queue: queue.messages,
     "bytes": lambda queue: queue.bytes,
     "unacknowledged": lambda queue: queue.unacknowledged,
+    "awaiting": lambda queue: queue.awaiting_final_acks,
     "attempt": lambda queue: queue.next_attempt or float("inf"),
 }
 
