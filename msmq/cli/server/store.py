@@ -147,13 +147,21 @@ def store_repair(settings: Settings, description: str | None) -> None:
     from msmq.service.data_directory.store_check import repair
 
     with refusing():
-        before, after = repair(Path(settings.data), description)
+        result = repair(Path(settings.data), description)
+    before, after = result.found, result.left
     output = settings.output
     if output.as_json:
-        output.object({"store": after.location, "repaired": before.problems, "left": after.problems})
+        output.object(
+            {
+                "store": after.location,
+                "repaired": before.problems,
+                "losses": result.losses,
+                "left": after.problems,
+            }
+        )
     else:
-        for problem in before.problems:
-            output.text(problem)
+        for line in dict.fromkeys([*before.problems, *result.losses]):
+            output.text(line)
         output.text(f"{after.location}: {len(before.problems)} found, {len(after.problems)} left")
     output.flush()
     _end(len(after.problems), after.location, "restore the store from a backup")

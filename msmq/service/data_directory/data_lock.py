@@ -26,9 +26,13 @@ class DataLock:
 
     The kernel releases it however the process ends, so that a server that was killed leaves nothing
     to clean up; the file itself stays, and holds the process identifier of the last holder.
+
+    @param keeps_file: false: L{release} removes the file if L{acquire} has created it.
     """
 
     data: Path
+    _keeps_file: bool = attrs.field(default=True, kw_only=True)
+    _is_new: bool = attrs.field(init=False, default=False)
     _descriptor: int | None = attrs.field(init=False, default=None)
 
     @property
@@ -44,13 +48,16 @@ class DataLock:
         """
         try:
             make_directory(self.data)
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = self._open()
         except FileExistsError:
             raise DataDirectoryError(f"data directory {self.data}: there is a file of that name") from None
         except OSError as error:
             raise DataDirectoryError(f"data directory {self.data}: {error.strerror}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self._is_current(descriptor):
+                # Its holder has removed it before the lock was free; the next process creates another.
+                raise BlockingIOError
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         except BlockingIOError:
@@ -67,5 +74,24 @@ class DataLock:
     def release(self) -> None:
         """Release the lock; does nothing if it is not held."""
         if self._descriptor is not None:
+            if self._is_new and not self._keeps_file:
+                self.path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = None
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self.path, flags | os.O_EXCL, 0o600)
+        except FileExistsError:
+            self._is_new = False
+            return os.open(self.path, flags, 0o600)
+        self._is_new = True
+        return descriptor
+
+    def _is_current(self, descriptor: int) -> bool:
+        """Whether the file that was opened is still that of the data directory."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self.path))
+        except FileNotFoundError:
+            return False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import attrs
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import deferLater
 
@@ -52,32 +53,45 @@ def check(data: Path, description: str | None) -> StoreReport:
     return check_schema(address, data / database_mark_name(address))
 
 
-def repair(data: Path, description: str | None) -> tuple[StoreReport, StoreReport]:
+@attrs.frozen
+class StoreRepair:
+    """Result of a repair.
+
+    @ivar found: the damage that a check has found.
+    @ivar losses: what the repair could not keep, and warnings, one line each.
+    @ivar left: the damage that a check finds afterwards.
+    """
+
+    found: StoreReport
+    losses: Sequence[str]
+    left: StoreReport
+
+
+def repair(data: Path, description: str | None) -> StoreRepair:
     """Put what is damaged into quarantine; the server must not run. Runs the reactor until it is done.
 
-    @return: the damage that was found, and the damage that remains.
     @raise DataDirectoryError: a server uses the data directory.
     @raise StorageError: it cannot be repaired; has the reason.
     """
     if not data.is_dir():
         raise StorageError(f"{data}: there is no such data directory")
-    lock = DataLock(data)
+    lock = DataLock(data, keeps_file=False)
     lock.acquire()
     try:
         chosen = described(data, description)
         before = check(data, chosen)
+        losses: list[str] = []
         if before.problems:
             kind, _, argument = chosen.partition(":")
             if kind == "sqlite":
                 path = data / (argument or FILE_NAME)
-                before.problems += rebuild(path, data / f"{path.name}{MARK_SUFFIX}")
+                losses = rebuild(path, data / f"{path.name}{MARK_SUFFIX}")
             if kind == "log":
                 directory = data / (argument or DIRECTORY_NAME)
-                for line in rebuild_log(directory, data / mark_name(directory), time.time):
-                    before.add(line)
+                losses = rebuild_log(directory, data / mark_name(directory), time.time)
             else:
                 run_reactor(lambda reactor: _scrub(data, chosen, reactor))
-        return before, check(data, chosen)
+        return StoreRepair(before, losses, check(data, chosen))
     finally:
         lock.release()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.checking.report import StoreReport, is_locked
+from msmq.storage.checking.sqlite_repair import check_header
 from msmq.storage.damage import DamagedRow
 from msmq.storage.scrub_step import ScrubPosition
 from msmq.storage.sqlite.failures import failure
@@ -31,6 +32,7 @@ def check_file(path: Path, mark: Path) -> StoreReport:
     report = StoreReport(str(path))
     if not path.exists():
         raise StorageError(f"{path}: there is no such store")
+    check_header(path)
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as durable:
             durable.isolation_level = None

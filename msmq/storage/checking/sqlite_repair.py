@@ -24,6 +24,9 @@ from msmq.storage.sqlite.schema import SCHEMA
 PAGE: Final = 100
 """Keys per query."""
 
+_HEADER: Final = b"SQLite format 3\0"
+"""The first bytes of a file of SQLite."""
+
 _TABLES: Final = {
     "queue": ("id",),
     "packet": ("id",),
@@ -46,24 +49,28 @@ def rebuild(path: Path, mark: Path) -> list[str]:
     values: a queue is kept as read, a value is quarantined.
 
     @return: losses and warnings, one line each.
-    @raise StorageError: nothing can be read.
+    @raise StorageError: it is not a file of SQLite, or nothing in it can be read; nothing was changed.
     """
+    check_header(path)
     target = path.with_name(f"{path.name}.rebuilt")
     for suffix in ("", "-wal", "-shm"):
         target.with_name(f"{target.name}{suffix}").unlink(missing_ok=True)
     create_file(target)
     lines: list[str] = []
     log = path.with_name(f"{path.name}-wal")
+    kept_log = path.with_name(f"{path.name}.damaged-wal")
     try:
         if log.exists():
             # The valid part of the WAL is checkpointed, then the WAL is removed.
-            shutil.copy2(log, path.with_name(f"{path.name}.damaged-wal"))
+            shutil.copy2(log, kept_log)
         with closing(sqlite3.connect(path, isolation_level=None)) as source:
             # An unparsable definition does not prevent reading the others.
             source.execute("PRAGMA writable_schema = ON")
             with closing(sqlite3.connect(target, isolation_level=None)) as copy:
                 _build(source, copy, path, mark, lines)
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, StorageError) as error:
+        for left in (target, kept_log):
+            left.unlink(missing_ok=True)
         raise StorageError(f"{path}: cannot repair: {error}; restore the store from a backup") from error
     sync(target)
     log.unlink(missing_ok=True)
@@ -71,6 +78,23 @@ def rebuild(path: Path, mark: Path) -> list[str]:
     os.replace(target, path)
     sync(path.parent)
     return lines
+
+
+def check_header(path: Path) -> None:
+    """Check the first bytes of a file.
+
+    @raise StorageError: it is not a file of SQLite, so that SQLite reads nothing in it.
+    """
+    try:
+        with path.open("rb") as file:
+            found = file.read(len(_HEADER))
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror}") from error
+    if found != _HEADER:
+        raise StorageError(
+            f"{path}: is not a store: it does not begin like a file of SQLite; select another one with "
+            "--store, or restore the store from a backup"
+        )
 
 
 def _build(
@@ -84,6 +108,8 @@ def _build(
     copy.execute("DELETE FROM sequence")
     for table, key in _TABLES.items():
         _copy(source, copy, table, key, path, lines)
+    if lines and not any(copy.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in _TABLES):
+        raise StorageError("no row can be read")
     for name in ("log", "event"):
         (last,) = copy.execute(f"SELECT coalesce(max(sequence), 0) FROM {name}").fetchone()
         copy.execute("INSERT OR IGNORE INTO sequence VALUES (?, 1, ?)", (name, last))

@@ -136,9 +136,52 @@ class StoreCheckTests(SynchronousTestCase):
             connection.commit()
         status, found, said = self.call("repair")
         self.assertEqual((status, found["left"]), (0, []), said)
-        text = "\n".join(found["repaired"])
+        text = "\n".join(found["losses"])
         self.assertIn("table state, row stream: removed; its bytes are in quarantine", text)
         self.assertIn(f"the properties of {ORDERS.path} may have changed", text)
+
+    def test_count_of_damage(self) -> None:
+        """Damage is counted as the check counts it, not again for what the repair says about it."""
+        stores.write_sqlite(self.data, *contents())
+        with closing(sqlite3.connect(self.data / "msmq.sqlite")) as connection:
+            connection.execute("UPDATE state SET value = x'07'")
+            connection.execute("UPDATE queue SET checksum = 1")
+            connection.commit()
+        found = self.call("check")[1]
+        self.assertEqual(self.call("repair")[1]["repaired"], found["problems"])
+
+    def assert_not_a_store(self, content: bytes) -> None:
+        """Neither command takes a file for a store, and a repair changes nothing."""
+        self.data.mkdir()
+        (self.data / "notes").write_bytes(content)
+        for verb in ("check", "repair"):
+            status, found, said = self.call(verb, "--store", "sqlite:notes")
+            self.assertEqual((status, found, said.count("\n")), (1, None, 1), said)
+            self.assertIn(f"{self.data}/notes: ", said)
+            self.assertIn("not a store", said)
+            self.assertEqual([path.name for path in self.data.iterdir()], ["notes"])
+            self.assertEqual((self.data / "notes").read_bytes(), content)
+
+    def test_text(self) -> None:
+        """A text file is not a store."""
+        self.assert_not_a_store(b"remember the milk\n" * 1000)
+
+    def test_empty_file(self) -> None:
+        """An empty file is not a store."""
+        self.assert_not_a_store(b"")
+
+    def test_unreadable_tables(self) -> None:
+        """A file of which no row can be read is not replaced by an empty store."""
+        stores.write_sqlite(self.data, *contents())
+        path = self.data / "msmq.sqlite"
+        data = path.read_bytes()
+        path.write_bytes(data[:100] + b"\xa5" * (len(data) - 100))
+        before = {each.name: each.read_bytes() for each in self.data.iterdir() if each.is_file()}
+        status, found, said = self.call("repair")
+        self.assertEqual((status, found, said.count("\n")), (1, None, 1), said)
+        self.assertIn("restore the store from a backup", said)
+        after = {each.name: each.read_bytes() for each in self.data.iterdir() if each.is_file()}
+        self.assertEqual(after, before)
 
     def test_nothing_there(self) -> None:
         """One line says that there is no store."""
