@@ -11,6 +11,7 @@ import click
 from msmq.cli.exit_status import DONE, INTERRUPTED, REFUSED, TIMED_OUT, WRONG_USAGE
 from msmq.cli.options import common_options
 from msmq.cli.output import OutputError, complain
+from msmq.cli.suggestions import usage_error
 from msmq.cli.verbs import Verbs
 from msmq.structures.status import MQError, Status
 
@@ -42,7 +43,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _missing_verb(error.ctx)
     except click.ClickException as error:
         wrong = getattr(error, "ctx", None)
-        return _failed(WRONG_USAGE, error.format_message(), wrong.command_path if wrong else "msmq")
+        return _failed(WRONG_USAGE, usage_error(error), wrong.command_path if wrong else "msmq")
     except MQError as error:
         return _failed(TIMED_OUT if error.status is Status.MQ_ERROR_IO_TIMEOUT else REFUSED, str(error))
     except OutputError as error:

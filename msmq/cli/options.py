@@ -12,6 +12,7 @@ import attrs
 import click
 
 from msmq.cli.output import Output
+from msmq.cli.suggestions import closest
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
@@ -127,11 +128,8 @@ class Settings:
             if wanted and _last_part(path) == wanted and path != name:
                 return path
         by_name = {_last_part(path): path for path in paths}
-        # A late import: few commands need it, and it would delay all.
-        import difflib
-
-        close = difflib.get_close_matches(wanted, by_name, n=1)
-        return by_name[close[0]] if close else None
+        close = closest(wanted, by_name)
+        return None if close is None else by_name[close]
 
     @property
     def data(self) -> str:

@@ -12,6 +12,7 @@ from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.message import print_message
 from msmq.cli.messages.selection import ChangeReport, change, literal, locate_message, read_document
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.suggestions import closest
 from msmq.structures.status import MQError, Status
 
 _C = TypeVar("_C", bound=Callable[..., object])
@@ -50,17 +51,14 @@ class _ClassName(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Refuse a name that no class has, since no message matches it."""
-        from difflib import get_close_matches
-
         from msmq.structures.packet.message_class import CLASS_NAMES
 
         name = str(value).upper().removeprefix(_CLASS)
         known = [each.removeprefix(_CLASS) for each in CLASS_NAMES]
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            self.fail(
-                f"there is no class {value}" + (f"; did you mean {close[0]}?" if close else ""), param, ctx
-            )
+            close = closest(name, known)
+            meant = "" if close is None else f"; did you mean {close}?"
+            self.fail(f"there is no class {value}{meant}", param, ctx)
         return name
 
 

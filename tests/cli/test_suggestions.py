@@ -1,0 +1,72 @@
+"""Suggestions for what was misspelt."""
+
+from __future__ import annotations
+
+from msmq.cli.suggestions import closest
+from tests.cli.served import ServedCommandTestCase
+from tests.cli.support import CommandTestCase
+
+
+class ClosestTests(CommandTestCase):
+    """The distance up to which a word is a suggestion."""
+
+    def test_closest(self) -> None:
+        """One typing error in a short word, at most three in a long one; the least is first."""
+        for word, known, found in (
+            ("orders", ["others", "Order", "ordres"], "Order"),
+            ("ordesr", ["orders"], "orders"),
+            ("abc", ["xyz", "abd"], "abd"),
+            ("--on", ["--body", "--no"], "--no"),
+            ("abcdefg", ["abXdeYg"], None),
+            ("abcdefgh", ["abXdeYgh"], "abXdeYgh"),
+            ("abcdefghijklmnopqrst", ["abcdefghijklmnop"], None),
+            ("", ["a"], "a"),
+            ("x", [], None),
+        ):
+            with self.subTest(word=word):
+                self.assertEqual(closest(word, known), found)
+
+
+class SuggestionTests(CommandTestCase):
+    """Options and verbs."""
+
+    def test_options(self) -> None:
+        """An option of the same command that is spelt almost so is suggested, and no other."""
+        for arguments, ending in (
+            (["send", "x", "--bdoy", "1"], "'--bdoy'; did you mean --body?\n"),
+            (["check", "--message", "1"], "'--message'; did you mean --messages?\n"),
+            (["queue", "create", "x", "--qota", "1"], "'--qota'; did you mean --quota?\n"),
+            (["queue", "list", "--qota"], "'--qota'.\n"),
+            (["move", "--to", "x", "y"], "'--to'.\n"),
+            (["receive", "x", "--delete"], "'--delete'.\n"),
+            (["send", "x", "--time-to-live", "5"], "'--time-to-live'.\n"),
+        ):
+            with self.subTest(arguments=arguments):
+                ended = self.msmq(*arguments)
+                self.assertEqual((ended.status, ended.errors.count("\n")), (2, 1), ended.errors)
+                self.assertTrue(ended.errors.endswith(ending), ended.errors)
+
+    def test_verbs(self) -> None:
+        """So are verbs."""
+        for arguments, ending in (
+            (["recieve", "x"], "'recieve'; did you mean receive?\n"),
+            (["queue", "crate"], "'crate'; did you mean create?\n"),
+            (["frobnicate"], "'frobnicate'.\n"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assertTrue(self.msmq(*arguments).errors.endswith(ending))
+
+
+class QueueSuggestionTests(ServedCommandTestCase):
+    """Names of queues."""
+
+    def test_queues(self) -> None:
+        """A queue with almost the same name is suggested, and none that only shares characters."""
+        self.make_queue("invoices")
+        for name, ending in (
+            ("invocies", "; did you mean .\\private$\\invoices?\n"),
+            ("voices2", "does not exist\n"),
+        ):
+            ended = self.msmq("queue", "show", f".\\private$\\{name}")
+            self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1), ended.errors)
+            self.assertTrue(ended.errors.endswith(ending), ended.errors)
