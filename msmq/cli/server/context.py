@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from msmq.cli.contexts import Contexts, contexts_file, read_contexts, write_contexts
@@ -23,24 +25,74 @@ def context() -> None:
 def context_add(settings: Settings, name: str, endpoint: str, with_token_file: str | None) -> None:
     """Add the context NAME for the server at ENDPOINT: a control socket, a data directory or ssl:HOST:PORT.
 
-    An existing context NAME is replaced. Only the path of the token file is stored, not the token.
+    The files that it names are read, the server is not contacted. An existing context NAME is replaced. Only
+    the path of the token file is stored, not the token.
     """
     import os
 
-    from msmq.control.client.locations import LocationError, parse_location
-
+    if not name.strip():
+        raise click.UsageError("NAME is empty")
     if endpoint.partition(":")[0] not in ("ssl", "tls", "tcp", "unix"):
-        endpoint = os.path.abspath(endpoint)
-        endpoint = f"unix:{os.path.join(endpoint, 'control.sock') if os.path.isdir(endpoint) else endpoint}"
+        endpoint = _socket_of(endpoint)
     token_file = None if with_token_file is None else os.path.abspath(with_token_file)
-    try:
-        parse_location(endpoint, token_file=token_file)
-    except LocationError as error:
-        raise click.UsageError(str(error)) from error
+    endpoint = _checked(endpoint, token_file)
     kept = read_contexts()
     write_contexts(Contexts({**kept.endpoints, name: (endpoint, token_file)}, kept.current))
     settings.output.one({"name": name, "place": endpoint, "token_file": token_file})
     settings.output.flush()
+
+
+def _socket_of(path: str) -> str:
+    """The endpoint of a control socket or of a data directory."""
+    import os
+
+    if "://" in path:
+        raise click.UsageError(f"{path} is not an endpoint: write ssl:HOST:PORT for a remote server")
+    found = os.path.abspath(path)
+    return f"unix:{os.path.join(found, 'control.sock') if os.path.isdir(found) else found}"
+
+
+def _checked(endpoint: str, token_file: str | None) -> str:
+    """The endpoint with absolute paths, whose files can be used.
+
+    @raise click.UsageError: it is not an endpoint, or one of the files is missing or unusable.
+    """
+    from msmq.control.authentication.tokens import TokenError
+    from msmq.control.client.locations import (
+        LocationError,
+        UnixLocation,
+        parse_location,
+        with_absolute_files,
+    )
+
+    try:
+        parse_location(endpoint, token_file=token_file)
+        endpoint = with_absolute_files(endpoint)
+        location = parse_location(endpoint, token_file=token_file)
+        if isinstance(location, UnixLocation):
+            _check_socket(location.path)
+        location.headers()
+        # Reads the certificates; it does not connect.
+        location.connection().close()
+    except (LocationError, TokenError) as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise click.UsageError(f"{endpoint}: {error.strerror or error}") from error
+    return endpoint
+
+
+def _check_socket(path: Path) -> None:
+    """Refuse a file that is not a socket, and a missing one, unless it is that of a stopped server.
+
+    @raise OSError: it cannot be examined.
+    """
+    if path.is_socket() or (not path.exists() and path.suffix == ".sock" and path.parent.is_dir()):
+        return
+    if path.exists():
+        raise click.UsageError(f"{path} is not a control socket")
+    raise click.UsageError(
+        f"{path} does not exist: name a data directory, the control socket in it, or ssl:HOST:PORT"
+    )
 
 
 @context.command("use")
