@@ -5,6 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.cli.wildcards import is_pattern, matches
+from msmq.queues.arriving.message import Message
+from tests.cli.served import ServedCommandTestCase
 
 
 class WildcardTests(SynchronousTestCase):
@@ -28,3 +30,30 @@ class WildcardTests(SynchronousTestCase):
             with self.subTest(pattern=pattern, name=name):
                 self.assertIs(matches(name, pattern), is_match)
         self.assertFalse(is_pattern("q[1]"))
+
+
+class NamedByPatternTests(ServedCommandTestCase):
+    """Queues whose names have the characters of wildcards."""
+
+    def test_exact_name(self) -> None:
+        """A whole name selects its queue alone, in a list, a purge and a deletion."""
+        star, mark, other = (self.make_queue(name) for name in ("a*", "a?", "ab"))
+        for path in (star, mark, other):
+            self.put(b"1", b"2", queue=path)
+        listed = self.msmq("queue", "list", star.upper(), "--json").objects
+        self.assertEqual([queue["path"] for queue in listed], [star])
+        self.assertEqual(self.msmq("queue", "purge", star, "--yes").status, 0)
+        self.assertEqual([len(self.bodies(path)) for path in (star, mark, other)], [0, 2, 2])
+        self.assertEqual(self.msmq("queue", "delete", mark, "--yes").status, 0)
+        found = self.msmq("queue", "list", "a*", "a?", "--json").objects
+        self.assertEqual({queue["path"] for queue in found}, {star, other})
+
+    def test_outgoing(self) -> None:
+        """So does the format name of an outgoing queue."""
+        star, other = (f"DIRECT=OS:BETA\\private$\\{name}" for name in ("*", "b"))
+        for name in (star, other):
+            self.run_to_end(self.service.send(name, [Message(body=b"1")]))
+        listed = self.msmq("outgoing", "list", star, "--json").objects
+        self.assertEqual([queue["format_name"] for queue in listed], [star])
+        self.assertEqual(self.msmq("outgoing", "purge", star, "--yes").status, 0)
+        self.assertEqual(self.msmq("outgoing", "show", other, "--json").objects[0]["messages"], 1)

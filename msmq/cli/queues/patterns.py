@@ -16,10 +16,22 @@ from msmq.structures.status import MQError, Status
 def selected(
     queues: Iterable[dict[str, Any]], patterns: Sequence[str], key: str = "path"
 ) -> list[dict[str, Any]]:
-    """The queues that match one of the patterns; all without patterns."""
+    """The queues that match one of the patterns; all without patterns.
+
+    A pattern that is the whole name of a queue selects that queue alone: a name may have C{*} and C{?}
+    ([MS-MQMQ] 2.1.1), and would otherwise select others with it.
+    """
+    every = list(queues)
     if not patterns:
-        return list(queues)
-    return [queue for queue in queues if any(matches(str(queue[key]), pattern) for pattern in patterns)]
+        return every
+    names = {str(queue[key]).casefold() for queue in every}
+    exact = {pattern.casefold() for pattern in patterns} & names
+    rest = [pattern for pattern in patterns if pattern.casefold() not in exact]
+
+    def is_selected(name: str) -> bool:
+        return name.casefold() in exact or any(matches(name, pattern) for pattern in rest)
+
+    return [queue for queue in every if is_selected(str(queue[key]))]
 
 
 def local_queues(settings: Settings, patterns: Sequence[str]) -> list[dict[str, Any]]:
