@@ -50,7 +50,12 @@ class _ThresholdsOption(click.ParamType[Thresholds]):
             self.fail(f"{value} is not WARNING,CRITICAL", param, ctx)
         if any(each is not None and not 0 <= each < float("inf") for each in found) or found == [None, None]:
             self.fail(f"{value} is not WARNING,CRITICAL", param, ctx)
-        return Thresholds(*found)
+        low, high = found
+        if low is not None and high is not None and low > high:
+            self.fail(
+                f"{value}: WARNING {low:g} is above CRITICAL {high:g}, and would never be shown", param, ctx
+            )
+        return Thresholds(low, high)
 
 
 _OPTION: Final = _ThresholdsOption()
