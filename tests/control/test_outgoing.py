@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from twisted.logger import capturedLogs
@@ -44,6 +45,25 @@ class RetryTests(ControlTestCase):
         self.clock.advance(0)
         answer = self.call("POST", "/v1/outgoing/retry", b"")
         self.assertEqual([queue["format_name"] for queue in answer.json], [NAME])
+
+    def test_paused(self) -> None:
+        """A paused queue is not dialled: the refusal names the commands that resume it, for each pause."""
+        self.put(b"1", queue=NAME)
+        self.clock.advance(0)
+        address = "127.0.0.9"
+        for name, body, command in (
+            ("by name", None, f"msmq outgoing resume '{NAME}'"),
+            ("all", {"all": True}, "msmq outgoing resume --all"),
+            ("next hop", {"next_hop": address}, f"msmq outgoing resume --next-hop {address}"),
+        ):
+            with self.subTest(pause=name):
+                path = "/v1/outgoing/{}" if body else resource("outgoing", NAME, "{}")
+                sent = b"" if body is None else json.dumps(body).encode()
+                self.assertEqual(self.call("POST", path.format("pause"), sent).status, 200)
+                answer = self.call("POST", resource("outgoing", NAME, "retry"), b"")
+                self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_OPERATION", NAME, "is paused", command)
+                self.assertEqual(self.call("POST", path.format("resume"), sent).status, 200)
+        self.assertEqual(self.call("POST", resource("outgoing", NAME, "retry"), b"").status, 200)
 
     def test_unknown_name(self) -> None:
         """There is nothing to dial for a name that has no queue."""

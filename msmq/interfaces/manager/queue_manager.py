@@ -238,7 +238,10 @@ class IAdministration(Interface):
         """
 
     def retry_outgoing(name: str) -> OutgoingQueueSummary:
-        """Dial the next hop of an outgoing queue now, if it waits for the next attempt; answers with it."""
+        """Dial the next hop of an outgoing queue now, if it waits for the next attempt; answers with it.
+
+        @raise MQError: MQ_ERROR_ILLEGAL_OPERATION if it is paused.
+        """
 
     def retry_all_outgoing() -> Sequence[OutgoingQueueSummary]:
         """The same for every outgoing queue that waits; answers with these."""

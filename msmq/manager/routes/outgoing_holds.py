@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
@@ -15,9 +16,10 @@ from msmq.manager.peers.awaited_destinations import AwaitedDestinations
 from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
-from msmq.queues.holds import Holds, host_text
+from msmq.queues.holds import HoldReason, Holds, host_text
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.structures.status import MQError, Status
 
 _SLICE: Final = 100
 """Queues between two looks at open transactions."""
@@ -113,10 +115,17 @@ class OutgoingHolds:
     def retry_now(self, text: str) -> OutgoingQueueSummary:
         """Dial the next hop of a name now, if it waits for the next attempt.
 
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_ILLEGAL_OPERATION while it is paused, or that the
+            name is malformed.
         """
         self._performer.check_running()
         queue = outgoing_queue(self._performer.model, text)
+        if commands := self._resuming(queue):
+            raise MQError(
+                Status.MQ_ERROR_ILLEGAL_OPERATION,
+                f"{queue.destination} is paused and connects to no next hop; it is resumed by "
+                + " and ".join(commands),
+            )
         self._transfer.retry_now(queue)
         return self.summarize(queue)
 
@@ -131,6 +140,22 @@ class OutgoingHolds:
         for queue in queues:
             self._transfer.retry_now(queue)
         return self.summarize_all(queues)
+
+    def _resuming(self, queue: OutgoingQueue) -> list[str]:
+        """The commands that end the pauses of a queue; none if it is not paused."""
+        hops = self._transfer.hops
+        reasons = hops.held_by(queue)
+        commands = {
+            HoldReason.NAME: [f"msmq outgoing resume {shlex.quote(str(queue.destination))}"],
+            HoldReason.NEXT_HOP: [
+                f"msmq outgoing resume --next-hop {host}"
+                for host in self._holds.hosts
+                if HoldReason.NEXT_HOP in reasons and any(host in known for known in hops.known_as(queue))
+            ],
+            HoldReason.ALL: ["msmq outgoing resume --all"],
+            HoldReason.CLONE: ["msmq identity keep (this is the original) or msmq identity renew"],
+        }
+        return [command for reason in reasons for command in commands[reason]]
 
     async def pause(self, text: str) -> OutgoingQueueSummary:
         """Pause one name, also before the first message is sent to it. [MS-MQDMPR] 3.1.4.14.
