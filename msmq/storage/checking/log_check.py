@@ -7,6 +7,7 @@ from typing import Final
 from zlib import crc32
 
 from msmq.interfaces.storage import StorageError
+from msmq.storage.checking.log_repair import check_directory
 from msmq.storage.checking.report import StoreReport, is_locked
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.checkpoint_files import find_checkpoints
@@ -33,6 +34,7 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
     """
     if not directory.is_dir():
         raise StorageError(f"{directory}: there is no such store")
+    check_directory(directory, mark)
     report = StoreReport(str(directory))
     try:
         for one in find_checkpoints(directory):

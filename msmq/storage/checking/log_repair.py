@@ -30,7 +30,14 @@ from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import MESSAGE_ROW, OFFSET_MASK
 from msmq.storage.log.core.scan import Position
 from msmq.storage.log.failures import failure
-from msmq.storage.log.files import DSYNC, begin_segment, lock_directory, make_segment, slot_number
+from msmq.storage.log.files import (
+    DSYNC,
+    begin_segment,
+    is_segment_name,
+    lock_directory,
+    make_segment,
+    slot_number,
+)
 from msmq.storage.log.quarantine import DIRECTORY
 from msmq.storage.log.store import SEGMENT_BYTES
 from msmq.storage.log.writer import GroupWriter, PlannedGroup
@@ -49,8 +56,10 @@ def rebuild_log(directory: Path, mark: Path, now: Callable[[], float]) -> list[s
     @param mark: the mark in the data directory.
     @param now: seconds since 1970-01-01 UTC.
     @return: losses and warnings, one line each.
-    @raise StorageError: nothing is usable, the log has another version, or it is not the log last used.
+    @raise StorageError: nothing is usable, the log has another version, it is not the log last used, or the
+        directory is not that of a log.
     """
+    check_directory(directory, mark)
     lock = lock_directory(directory)
     try:
         repair = _Repair(directory, mark, now, [])
@@ -60,6 +69,22 @@ def rebuild_log(directory: Path, mark: Path, now: Callable[[], float]) -> list[s
         raise failure(directory, "repair", error) from error
     finally:
         os.close(lock)
+
+
+def check_directory(directory: Path, mark: Path) -> None:
+    """Refuse a directory in which there never was a log, instead of taking it for one that lost everything.
+
+    @raise StorageError: it has no file of a log, and the data directory has no mark of one.
+    """
+    try:
+        names = {path.name for path in directory.iterdir()}
+    except OSError as error:
+        raise failure(directory, "read", error) from error
+    if not mark.exists() and names.isdisjoint(NAMES) and not any(map(is_segment_name, names)):
+        raise StorageError(
+            f"{directory}: is not a store: it has no file of a record log; select another one with "
+            "--store, or restore the store from a backup"
+        )
 
 
 @attrs.define

@@ -167,6 +167,11 @@ class FoundSegment:
     problem: str | None = None
 
 
+def is_segment_name(name: str) -> bool:
+    """Whether a file of this name is a segment of a log."""
+    return _NAME.fullmatch(name) is not None
+
+
 def find_segments(directory: Path, system: LogSystem = LOCAL) -> list[FoundSegment]:
     """Find all segments of a directory, unordered.
 

@@ -170,6 +170,17 @@ class StoreCheckTests(SynchronousTestCase):
         """An empty file is not a store."""
         self.assert_not_a_store(b"")
 
+    def test_other_directory(self) -> None:
+        """A directory without a record log is no log that has lost everything, and stays as it is."""
+        (self.data / "notes").mkdir(parents=True)
+        (self.data / "notes" / "monday").write_text("milk")
+        for verb in ("check", "repair"):
+            status, found, said = self.call(verb, "--store", "log:notes")
+            self.assertEqual((status, found, said.count("\n")), (1, None, 1), said)
+            self.assertIn(f"{self.data}/notes: is not a store", said)
+        left = sorted(path.relative_to(self.data).as_posix() for path in self.data.rglob("*"))
+        self.assertEqual(left, ["notes", "notes/monday"])
+
     def test_unreadable_tables(self) -> None:
         """A file of which no row can be read is not replaced by an empty store."""
         stores.write_sqlite(self.data, *contents())
