@@ -11,6 +11,7 @@ from msmq.cli.confirmation import confirm, dry_run_option, yes_option
 from msmq.cli.exit_status import DONE
 from msmq.cli.messages.browsing import browse, browse_options
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 from msmq.cli.queues.patterns import contents, for_each, outgoing_queues, selected
 from msmq.cli.readable import time_text
 from msmq.cli.units import age_text
@@ -210,7 +211,7 @@ def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -
     """Connect to the next hop of the format name NAME now, without waiting for the next retry.
 
     This applies to all outgoing queues with the same next hop; their retry intervals start again with the
-    shortest.
+    shortest. A paused queue is not retried: resume it.
     """
     if (name is not None) == everything:
         raise click.UsageError("name one of NAME and --all")
@@ -218,6 +219,12 @@ def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -
         settings.output.one(settings.client.retry_outgoing(name))
     else:
         settings.output.many(settings.client.retry_all_outgoing(), _OUTGOING)
+        paused = sum(bool(queue["paused_by"]) for queue in settings.client.outgoing())
+        if paused:
+            complain(
+                f"{paused} paused outgoing queue(s) left out; paused_by in msmq outgoing show NAME says why",
+                "msmq outgoing retry-now",
+            )
     settings.output.flush()
 
 

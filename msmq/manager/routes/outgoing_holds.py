@@ -130,12 +130,12 @@ class OutgoingHolds:
         return self.summarize(queue)
 
     def retry_all_now(self) -> list[OutgoingQueueSummary]:
-        """The same for every outgoing queue; answers with those whose retry was pending."""
+        """The same for all outgoing queues except paused ones; answers with those that waited for a retry."""
         self._performer.check_running()
         queues = [
             queue
             for queue in self._performer.model.outgoing_queues()
-            if self._transfer.next_attempt(queue) is not None
+            if self._transfer.next_attempt(queue) is not None and not self._transfer.hops.held_by(queue)
         ]
         for queue in queues:
             self._transfer.retry_now(queue)
