@@ -52,6 +52,7 @@ class RunnableServer(Protocol):
     """The part of a server that L{TwistdService} uses; see L{msmq.service.server.Server}."""
 
     started: Deferred[None]
+    refusal: BaseException | None
     lost: Deferred[Exception]
 
     @property
@@ -126,6 +127,9 @@ class TwistdService(Service):
         self.server.startService()
         self.server.started.addCallbacks(self._started, self._failed)
         self.server.lost.addCallback(self._lost)
+        if self.server.refusal is not None:
+            # Its ports close in the reactor, which does not run yet, and will not.
+            self._failed(Failure(self.server.refusal))
         self._is_called_by_twistd = False
         if self._has_failed:
             self._restore_handler()
@@ -174,7 +178,7 @@ class TwistdService(Service):
                 self.log.warn("SIGHUP is ignored: {error}", error=error)
 
     def _failed(self, failure: Failure) -> None:
-        if failure.check(CancelledError):
+        if failure.check(CancelledError) or self._has_failed:
             return
         self._has_failed = True
         self._status.failed = True

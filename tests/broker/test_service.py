@@ -18,6 +18,7 @@ from msmq import Broker, Delivery, Message, Outcome, ReceivedMessage, accept, lo
 from msmq.broker.program import BrokerStartError
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.queue_manager import IQueueManager
+from msmq.service.server_ports import StartError
 from msmq.storage.memory import MemoryMessageStore
 from tests.servers.own_address import own_address
 
@@ -51,6 +52,10 @@ class ServiceTests(TestCase):
     def setUp(self) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.home)
+        # Where brokers without a store have their directories.
+        self.scratch = self.home / "scratch"
+        self.scratch.mkdir()
+        self.patch(tempfile, "tempdir", os.fspath(self.scratch))
         self.lines: list[str] = []
 
         @implementer(ILogObserver)
@@ -74,6 +79,11 @@ class ServiceTests(TestCase):
             ORDERS, [Message(body=body, delivery=Delivery.RECOVERABLE) for body in bodies]
         )
 
+    def directory(self) -> Path:
+        """The data directory of the first broker, which the log names."""
+        line = next(line for line in self.lines if "data directory" in line)
+        return Path(line.rpartition("data directory ")[2])
+
     def identifier(self, broker: Broker) -> UUID:
         manager: IQueueManager = broker.manager
         return manager.inspection.status().identifier
@@ -88,8 +98,7 @@ class ServiceTests(TestCase):
         self.assertEqual((message.queue, message.body, message.attempt), (ORDERS, b"1", 1))
         [line] = [line for line in self.lines if "has no store" in line]
         self.assertIn("store=PATH keeps them", line)
-        [line] = [line for line in self.lines if "data directory" in line]
-        directory = line.rpartition("data directory ")[2]
+        directory = self.directory()
         await broker.stopService()
         self.assertFalse(os.path.exists(directory))
 
@@ -136,6 +145,19 @@ class ServiceTests(TestCase):
         again = await self.started(queues=["orders"], store=store)
         self.assertEqual((await again.arrived).body, b"2")
         again.gate.callback(None)
+
+    async def test_a_port_in_use(self) -> None:
+        """A start that fails has closed all that it opened, and left no file, before C{started} fires."""
+        first = await self.started(queues=["orders"])
+        second = Collector(queues=["orders"])
+        second.startService()
+        with self.assertRaises(StartError) as caught:
+            await second.started
+        address = first.addresses[0].removeprefix("TCP ")
+        self.assertEqual(str(caught.exception), f"cannot listen on TCP {address}: Address already in use")
+        [line] = [line for line in self.lines if "cannot start" in line]
+        self.assertTrue(line.endswith(f".Collector cannot start: {caught.exception}"), line)
+        self.assertEqual(list(self.scratch.iterdir()), [self.directory()])
 
     async def test_a_queue_of_the_other_kind(self) -> None:
         """A declared queue that exists as the other kind is named, and the broker does not start."""

@@ -8,11 +8,9 @@ import shutil
 import socket
 import stat
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
@@ -98,7 +96,6 @@ class ServerTests(TestCase):
             return str(refusal)
         finally:
             await server.stopService()
-            await self.next_turn()
         raise self.failureException("it started")
 
     def connect(self, address: str) -> None:
@@ -330,9 +327,3 @@ class ServerTests(TestCase):
     async def test_can_be_stopped_before_it_was_started(self) -> None:
         """Stopping what never ran does nothing."""
         await self.server().stopService()
-
-    async def next_turn(self) -> None:
-        turn: Deferred[None] = Deferred()
-        call: Callable[..., object] = IReactorTime(reactor).callLater
-        call(0, turn.callback, None)
-        await turn

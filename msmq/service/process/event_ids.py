@@ -187,7 +187,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "ulimit -n, sets the limit"
     ): 4002,
     "the configuration is not reloaded, and nothing has changed: {text}": 4003,
-    "undoing a start that failed": 4004,
+    "a step of the start could not be undone": 4004,
     "the service manager is not notified: {error}": 4005,
     (
         "reactor busy for {milliseconds} ms: nothing was read or written meanwhile, longest so far"

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 
 class StagedService(Service, ABC):
     """A service whose start is a sequence of steps; the stop undoes them in reverse order.
 
-    @ivar started: fires when it has started, or fails with the reason.
+    @ivar started: fires when it has started, or, with the reason, when it cannot start and has undone each
+        step that it had made: its ports are closed, and its data directory is free.
+    @ivar refusal: the reason why it cannot start, as soon as that is known; C{None} otherwise.
     @ivar lost: fires with the reason when it cannot go on, and has to be stopped.
     """
 
@@ -23,17 +26,25 @@ class StagedService(Service, ABC):
 
     def __init__(self) -> None:
         self.started: Deferred[None] = Deferred()
+        self.refusal: BaseException | None = None
         self.lost: Deferred[Exception] = Deferred()
         self._undo: list[Callable[[], object]] = []
+        self._is_undoing = False
+        # Those that wait until each step is undone.
+        self._waiting: list[Deferred[None]] = []
         self._control_socket: Path | None = None
 
     def startService(self) -> None:
         """Start; C{started} fires with the result."""
         Service.startService(self)
+        self.refusal = None
         self.started = Deferred.fromCoroutine(self._start())
 
     def stopService(self) -> Deferred[None]:
-        """Stop in the reverse order; fires when all is stopped."""
+        """Stop in the reverse order; fires when all is stopped, or with the first error after all else is.
+
+        Cancelling the Deferred ends the wait alone, not the stop.
+        """
         Service.stopService(self)
         self.started.addErrback(lambda _: None)
         self.started.cancel()
@@ -59,21 +70,69 @@ class StagedService(Service, ABC):
     async def _start(self) -> None:
         try:
             await self._start_in_order()
-        except BaseException:
-            self._abandon()
+        except GeneratorExit:
+            # The reactor is gone, and nothing can be waited for.
+            self._forget()
+            self._undone().addErrback(self._not_undone)
             raise
+        except BaseException as error:
+            self.refusal = error
+            self._forget()
+            try:
+                await self._undone()
+            except CancelledError:
+                # A stop waits for the rest.
+                pass
+            except Exception:
+                self._not_undone(Failure())
+            raise error
 
     async def _stop(self) -> None:
         """Undo the steps of the start in reverse order, one after the other."""
         self._forget()
-        while self._undo:
-            await maybeDeferred(self._undo.pop())
+        await self._undone()
         self._control_socket = None
 
-    def _abandon(self) -> None:
-        """Undo the start without waiting: nobody relies on it yet."""
-        self._forget()
+    def _undone(self) -> Deferred[None]:
+        """Undo the steps that were made; fires when that is done, also for those that ask meanwhile.
+
+        Cancelling it has no effect on the steps.
+        """
+        undone: Deferred[None] = Deferred(lambda cancelled: self._waiting.remove(cancelled))
+        self._waiting.append(undone)
+        if not self._is_undoing:
+            self._is_undoing = True
+            Deferred.fromCoroutine(self._undo_steps()).addBoth(self._report_undone)
+        return undone
+
+    async def _undo_steps(self) -> None:
+        """Undo each step, whatever the others do.
+
+        @raise BaseException: the first error of a step.
+        """
+        first: Failure | None = None
         while self._undo:
-            maybeDeferred(self._undo.pop()).addErrback(
-                lambda failure: self.log.failure("undoing a start that failed", failure)
-            )
+            try:
+                await maybeDeferred(self._undo.pop())
+            except Exception:
+                failure = Failure()
+                if first is None:
+                    first = failure
+                else:
+                    self._not_undone(failure)
+        if first is not None:
+            first.raiseException()
+
+    def _report_undone(self, result: Failure | None) -> None:
+        self._is_undoing = False
+        waiting, self._waiting = self._waiting, []
+        for undone in waiting:
+            if isinstance(result, Failure):
+                undone.errback(result)
+            else:
+                undone.callback(None)
+        if not waiting and isinstance(result, Failure):
+            self._not_undone(result)
+
+    def _not_undone(self, failure: Failure) -> None:
+        self.log.failure("a step of the start could not be undone", failure)
