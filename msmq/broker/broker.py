@@ -14,6 +14,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 from twisted.python.reflect import qual
 
 from msmq.broker.arguments import (
@@ -39,6 +40,7 @@ from msmq.net.reactors import running_reactor
 from msmq.quoting import kind_of
 from msmq.service.configuration import Overrides, load
 from msmq.service.data_directory.identity import load_identity
+from msmq.service.process.shared_run import SharedRun
 from msmq.service.settings import Configuration
 from msmq.session.effects import CloseReason
 from msmq.storage.memory import MemoryMessageStore
@@ -120,6 +122,7 @@ class Broker(Service):
         self._program: BrokerProgram | None = None
         self._server: Server | None = None
         self._scratch: Path | None = None
+        self._stopping = SharedRun(self._stop, self._not_stopped)
         self.started: Deferred[None] = Deferred()
 
     def _check_configured(self, owner: str) -> None:
@@ -223,12 +226,24 @@ class Broker(Service):
         self.started = ensureDeferred(self._start())
 
     def stopService(self) -> Deferred[None]:
-        """Let the messages in process finish, 5 seconds at most, and stop."""
+        """Let the messages in process finish, 5 seconds at most, and stop.
+
+        Each caller gets a Deferred of its own, and cancelling it ends the wait alone, not the stop.
+
+        Called by the coroutine of a message, such as L{message_received}, the Deferred fires when the other
+        messages in process have ended. The broker stops when this coroutine has ended and its outcome is
+        stored; it has 5 seconds from then on, like the others before.
+
+        @return: fires when it has stopped.
+        """
         Service.stopService(self)
         self.pause()
         self.started.addErrback(lambda _: None)
         self.started.cancel()
-        return ensureDeferred(self._stop())
+        stopped = self._stopping.join()
+        if stopped.called or self._program is None:
+            return stopped
+        return self._program.others_ended() or stopped
 
     async def _start(self) -> None:
         reactor = running_reactor() if self._reactor is None else self._reactor
@@ -294,6 +309,9 @@ class Broker(Service):
         if server is not None:
             await server.stopService()
         self._remove_scratch()
+
+    def _not_stopped(self, failure: Failure) -> None:
+        self.log.failure("{broker} could not stop", failure, broker=qual(type(self)))
 
     def _remove_scratch(self) -> None:
         if self._scratch is not None:

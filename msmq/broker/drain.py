@@ -6,12 +6,13 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable
 from typing import Any, ClassVar, Final, Protocol
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, DeferredSemaphore
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.broker.in_process import MessagesInProcess, Processing
 from msmq.broker.lanes import AHEAD, MOST_BYTES, MOST_PARKED, DrainedQueue, Lane, TakenMessage
 from msmq.broker.outcomes import Acceptance, Deferral, Outcome, Rejection, later
 from msmq.errors import LocalProtocolError
@@ -25,9 +26,6 @@ from msmq.structures.status import MQError, Status
 
 REST: Final = 5.0
 """Seconds between attempts to read or remove messages while the store fails."""
-
-GRACE: Final = 5.0
-"""Seconds that messages in process have to finish when the broker stops; then they are cancelled."""
 
 AT_ONCE: Final = 50
 """Messages that one lane processes before the reactor has its turn, if nothing has to be waited for."""
@@ -88,8 +86,7 @@ class Drain:
         self._bytes = 0
         # In the order of their failures.
         self._accepted: dict[tuple[str, int], None] = {}
-        self._running: set[Deferred[Any]] = set()
-        self._processing: set[Deferred[float | None]] = set()
+        self._in_process = MessagesInProcess(reactor)
         self._sleeping: set[Deferred[None]] = set()
         self._lines = LineLimit.a_minute(LINES)
         self._is_paused = True
@@ -132,30 +129,23 @@ class Drain:
             taken.reservation.release()
             self._forget(lane, taken)
 
+    def others_ended(self) -> Deferred[None] | None:
+        """See L{MessagesInProcess.others_ended}."""
+        return self._in_process.others_ended()
+
     async def stop(self) -> None:
-        """Process no further messages, and wait for those in process, at most L{GRACE} seconds."""
+        """Process no further messages, and wait for those in process, as L{MessagesInProcess.stop} does."""
         self.pause()
         self._is_stopped = True
         for sleeping in list(self._sleeping):
             sleeping.cancel()
         self._wake_readers()
-        if self._processing:
-            ended = DeferredList(list(self._processing)).addTimeout(2 * GRACE, self._reactor)
-            expired = self._reactor.callLater(GRACE, self._cancel_running)
-            try:
-                await ended
-            except TimeoutError:
-                self.log.warn("messages that are in process do not end; they are processed again")
-            if expired.active():
-                expired.cancel()
+        if not await self._in_process.stop():
+            self.log.warn("messages that are in process do not end; they are processed again")
         for lane in list(self._lanes.values()):
             while lane.messages:
                 lane.messages.pop().reservation.release()
         self._lanes.clear()
-
-    def _cancel_running(self) -> None:
-        for running in list(self._running):
-            running.cancel()
 
     # Reading
 
@@ -302,11 +292,10 @@ class Drain:
             if in_turn % AT_ONCE == 0:
                 await self._sleep(0)
             await self._slots.acquire()
-            processing = Deferred.fromCoroutine(self._process_first(lane))
-            self._processing.add(processing)
             lane.is_processing = True
             try:
-                delay = await processing
+                # A coroutine of its own, since the message in process is a variable of its context.
+                delay = await Deferred.fromCoroutine(self._process_first(lane))
             except GeneratorExit:
                 raise
             except BaseException:
@@ -315,7 +304,6 @@ class Drain:
                 delay = REST
             finally:
                 lane.is_processing = False
-                self._processing.discard(processing)
                 self._slots.release()
             if delay is not None and lane.messages:
                 self._park(lane, True)
@@ -326,6 +314,13 @@ class Drain:
 
     async def _process_first(self, lane: Lane) -> float | None:
         """Process the first message of a lane; returns seconds after which it is processed again."""
+        processing = self._in_process.begin()
+        try:
+            return await self._settle_first(lane, processing)
+        finally:
+            self._in_process.end(processing)
+
+    async def _settle_first(self, lane: Lane, processing: Processing) -> float | None:
         if not lane.messages or self._is_stopped:
             return None
         taken = lane.messages[0]
@@ -334,8 +329,7 @@ class Drain:
             taken.reservation.release()
             outcome: Outcome | None = None
         else:
-            outcome = taken.outcome or await self._outcome(taken)
-        delay = None
+            outcome = taken.outcome or await self._outcome(taken, processing)
         match outcome:
             case Deferral(seconds):
                 taken.next_attempt()
@@ -350,34 +344,35 @@ class Drain:
             lane.messages.popleft()
             self._forget(lane, taken)
         self._finished()
-        return delay
+        return None
 
-    async def _outcome(self, taken: TakenMessage) -> Outcome | None:
+    async def _outcome(self, taken: TakenMessage, processing: Processing) -> Outcome | None:
         """Have a message processed; C{None} if that was not finished when the drain stopped."""
         try:
-            return await self._call(self._handler.message_received, taken.message)
+            return await self._call(processing, self._handler.message_received, taken.message)
         except Exception as error:
             if self._is_stopped:
                 return None
             is_first = taken.message.attempt == 1
             self._report(taken, Failure() if is_first else None, "a message could not be processed")
             try:
-                return await self._call(self._handler.message_failed, taken.message, error)
+                return await self._call(processing, self._handler.message_failed, taken.message, error)
             except Exception:
                 self._report(taken, Failure(), "message_failed of a broker failed")
                 return later(REST)
 
-    async def _call(self, method: Callable[..., Coroutine[Any, Any, Outcome]], *args: object) -> Outcome:
+    async def _call(
+        self, processing: Processing, method: Callable[..., Coroutine[Any, Any, Outcome]], *args: object
+    ) -> Outcome:
         result: object = method(*args)
         if isinstance(result, Coroutine):
             result = run_coroutine(result)
         if isinstance(result, Deferred):
-            self._running.add(result)
-            running = result
+            processing.running = result
             try:
-                result = await running
+                result = await processing.running
             finally:
-                self._running.discard(running)
+                processing.running = None
         if not isinstance(result, Outcome):
             raise LocalProtocolError(
                 f"{method.__qualname__} returned {kind_of(result)}; it has to be a coroutine that returns"

@@ -92,6 +92,8 @@ class BrokerProgram:
         self._reactor = reactor
         self._clock = clock
         self._drain: Drain | None = None
+        # The one that waits for the messages in process, if any.
+        self._ending: Drain | None = None
         self._created = 0
         # Queues of messages that have arrived, by their identifiers.
         self._known: set[UUID] = set()
@@ -147,7 +149,9 @@ class BrokerProgram:
             self._recheck = None
         if self._drain is not None:
             drain, self._drain = self._drain, None
+            self._ending = drain
             await drain.stop()
+            self._ending = None
         self._release_held()
 
     def end(self) -> Deferred[None]:
@@ -155,6 +159,11 @@ class BrokerProgram:
         return Deferred.fromCoroutine(self._end())
 
     # Called by the broker
+
+    def others_ended(self) -> Deferred[None] | None:
+        """See L{MessagesInProcess.others_ended<msmq.broker.in_process.MessagesInProcess.others_ended>}."""
+        drain = self._drain or self._ending
+        return None if drain is None else drain.others_ended()
 
     def pause(self) -> None:
         """Process no further messages; they are accepted and stored."""

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from twisted.application.service import MultiService
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
 from msmq import Broker, Delivery, Message, Outcome, ReceivedMessage, accept, load
+from msmq.broker import in_process
 from msmq.broker.program import BrokerStartError
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.queue_manager import IQueueManager
@@ -120,7 +124,7 @@ class ServiceTests(TestCase):
 
     def test_a_data_directory(self) -> Deferred[None]:
         """C{store=} as a path keeps messages, state and identity."""
-        self.patch(__import__("msmq.broker.drain", fromlist=["x"]), "GRACE", 0.01)
+        self.patch(in_process, "GRACE", 0.01)
         return ensureDeferred(self.restarted(store=self.home / "data"))
 
     async def test_a_store_of_ones_own(self) -> None:
@@ -145,6 +149,60 @@ class ServiceTests(TestCase):
         again = await self.started(queues=["orders"], store=store)
         self.assertEqual((await again.arrived).body, b"2")
         again.gate.callback(None)
+
+    async def test_a_stop_that_a_message_asks_for(self) -> None:
+        """The coroutine that awaits the stop goes on, its outcome is stored, and then all is stopped."""
+
+        class Ending(Collector):
+            async def message_received(self, message: ReceivedMessage) -> Outcome:
+                await self.stopService()
+                await self.manager.send(ORDERS, [Message(body=b"sent", delivery=Delivery.RECOVERABLE)])
+                self.bodies.append(message.body)
+                self.arrived.callback(message)
+                return accept()
+
+        store = MemoryMessageStore(durable=True)
+        broker = Ending(queues=["orders"], store=store)
+        broker.startService()
+        self.addCleanup(broker.stopService)
+        await broker.started
+        await self.put(broker, b"end")
+        await broker.arrived
+        await broker.stopService()
+        self.assertEqual((broker.bodies, list(broker.addresses)), ([b"end"], []))
+        again = await self.started(queues=["orders"], store=store)
+        self.assertEqual((await again.arrived).body, b"sent")
+        again.gate.callback(None)
+
+    async def test_a_stop_of_the_services_that_a_message_asks_for(self) -> None:
+        """The same with the service that the broker is part of, while another message is in process."""
+
+        class Ending(Collector):
+            async def message_received(self, message: ReceivedMessage) -> Outcome:
+                if message.body == b"other":
+                    return await super().message_received(message)
+                callLater(0, self.gate.callback, None)
+                await services.stopService()
+                self.bodies.append(message.body)
+                return accept()
+
+            def lane(self, message: ReceivedMessage) -> None:
+                """No order."""
+
+        callLater = IReactorTime(reactor).callLater
+        store = MemoryMessageStore(durable=True)
+        broker = Ending(queues=["orders"], store=store, concurrency=2)
+        services = MultiService()
+        broker.setServiceParent(services)
+        services.startService()
+        await broker.started
+        await self.put(broker, b"other", b"end")
+        await broker.arrived
+        await broker.gate
+        await broker.stopService()
+        self.assertEqual(broker.bodies, [b"other", b"end"])
+        again = await self.started(queues=["orders"], store=store)
+        self.assertEqual([queue.messages for queue in again.manager.inspection.queues()][:1], [0])
 
     async def test_a_port_in_use(self) -> None:
         """A start that fails has closed all that it opened, and left no file, before C{started} fires."""

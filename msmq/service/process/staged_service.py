@@ -12,6 +12,8 @@ from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.service.process.shared_run import SharedRun
+
 
 class StagedService(Service, ABC):
     """A service whose start is a sequence of steps; the stop undoes them in reverse order.
@@ -29,9 +31,7 @@ class StagedService(Service, ABC):
         self.refusal: BaseException | None = None
         self.lost: Deferred[Exception] = Deferred()
         self._undo: list[Callable[[], object]] = []
-        self._is_undoing = False
-        # Those that wait until each step is undone.
-        self._waiting: list[Deferred[None]] = []
+        self._undoing = SharedRun(self._undo_steps, self._not_undone)
         self._control_socket: Path | None = None
 
     def startService(self) -> None:
@@ -73,13 +73,13 @@ class StagedService(Service, ABC):
         except GeneratorExit:
             # The reactor is gone, and nothing can be waited for.
             self._forget()
-            self._undone().addErrback(self._not_undone)
+            self._undoing.join().addErrback(self._not_undone)
             raise
         except BaseException as error:
             self.refusal = error
             self._forget()
             try:
-                await self._undone()
+                await self._undoing.join()
             except CancelledError:
                 # A stop waits for the rest.
                 pass
@@ -90,20 +90,8 @@ class StagedService(Service, ABC):
     async def _stop(self) -> None:
         """Undo the steps of the start in reverse order, one after the other."""
         self._forget()
-        await self._undone()
+        await self._undoing.join()
         self._control_socket = None
-
-    def _undone(self) -> Deferred[None]:
-        """Undo the steps that were made; fires when that is done, also for those that ask meanwhile.
-
-        Cancelling it has no effect on the steps.
-        """
-        undone: Deferred[None] = Deferred(lambda cancelled: self._waiting.remove(cancelled))
-        self._waiting.append(undone)
-        if not self._is_undoing:
-            self._is_undoing = True
-            Deferred.fromCoroutine(self._undo_steps()).addBoth(self._report_undone)
-        return undone
 
     async def _undo_steps(self) -> None:
         """Undo each step, whatever the others do.
@@ -122,17 +110,6 @@ class StagedService(Service, ABC):
                     self._not_undone(failure)
         if first is not None:
             first.raiseException()
-
-    def _report_undone(self, result: Failure | None) -> None:
-        self._is_undoing = False
-        waiting, self._waiting = self._waiting, []
-        for undone in waiting:
-            if isinstance(result, Failure):
-                undone.errback(result)
-            else:
-                undone.callback(None)
-        if not waiting and isinstance(result, Failure):
-            self._not_undone(result)
 
     def _not_undone(self, failure: Failure) -> None:
         self.log.failure("a step of the start could not be undone", failure)
