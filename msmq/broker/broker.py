@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
+import sys
 import tempfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
+from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 from twisted.python.reflect import qual
 
@@ -42,6 +45,7 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.data_directory.identity import load_identity
 from msmq.service.process.shared_run import SharedRun
 from msmq.service.settings import Configuration
+from msmq.service.twistd_service import ExitStatus
 from msmq.session.effects import CloseReason
 from msmq.storage.memory import MemoryMessageStore
 
@@ -122,6 +126,7 @@ class Broker(Service):
         self._program: BrokerProgram | None = None
         self._server: Server | None = None
         self._scratch: Path | None = None
+        self._twistd_exit: ExitStatus | None = None
         self._stopping = SharedRun(self._stop, self._not_stopped)
         self.started: Deferred[None] = Deferred()
 
@@ -220,10 +225,36 @@ class Broker(Service):
 
     # Called by Twisted
 
+    def setServiceParent(self, parent: Any) -> None:
+        """Make it a part of a collection of services, or of the application of C{twistd}.
+
+        If it is the service of such an application itself, as the result of a plugin's C{makeService} is, the
+        process ends with status 1 and a line on standard error when it cannot start. In a collection,
+        C{started} alone has the reason.
+        """
+        if isinstance(parent, Componentized):
+            self._twistd_exit = ExitStatus()
+            atexit.register(self._twistd_exit.at_exit)
+        Service.setServiceParent(self, parent)
+
     def startService(self) -> None:
-        """Start; C{started} fires with the result."""
+        """Start; C{started} fires with the result.
+
+        @raise SystemExit: C{twistd} has called it, it cannot start, and the reason is known at once.
+        """
         Service.startService(self)
         self.started = ensureDeferred(self._start())
+        reactor: Any = running_reactor() if self._reactor is None else self._reactor
+        if self._twistd_exit is None or reactor.running:
+            return
+        if self._server is not None and self._server.refusal is not None:
+            # Its ports close in the reactor, which does not run yet, and will not.
+            if not self._twistd_exit.failed:
+                self._report_refusal(self._server.refusal)
+            self._server.remove_control_socket()
+            self._remove_scratch()
+        if self._twistd_exit.failed:
+            raise SystemExit(1)
 
     def stopService(self) -> Deferred[None]:
         """Let the messages in process finish, 5 seconds at most, and stop.
@@ -267,10 +298,18 @@ class Broker(Service):
             raise
         except BaseException as error:
             self._remove_scratch()
-            self.log.critical(
-                "{broker} cannot start: {error}", broker=qual(type(self)), error=" ".join(str(error).split())
-            )
+            if self._twistd_exit is None or not self._twistd_exit.failed:
+                self._report_refusal(error)
+            if self._twistd_exit is not None and (core := cast(Any, reactor)).running:
+                core.stop()
             raise
+
+    def _report_refusal(self, error: BaseException) -> None:
+        """Log why it cannot start; under C{twistd}, also print it."""
+        broker, reason = qual(type(self)), " ".join(str(error).split())
+        self.log.critical("{broker} cannot start: {error}", broker=broker, error=reason)
+        if self._twistd_exit is not None:
+            self._twistd_exit.fail(f"{broker} cannot start: {reason}", sys.__stderr__ or sys.stderr)
 
     async def _composed(self) -> tuple[Configuration, IMessageStore | None]:
         """The configuration of the queue manager, and its store if that is not configured."""

@@ -30,6 +30,12 @@ class ExitStatus:
 
     failed: bool = False
 
+    def fail(self, line: str, stderr: TextIO) -> None:
+        """The process fails, for the reason in a line, which it prints."""
+        self.failed = True
+        stderr.write(f"{line}\n")
+        stderr.flush()
+
     def at_exit(self) -> None:
         """End the process with status 1, if it failed."""
         if self.failed:
@@ -145,11 +151,9 @@ class TwistdService(Service):
 
     def _lost(self, error: Exception) -> None:
         """End the process, with the port of the sessions: its service manager starts it as a standby."""
-        self._status.failed = True
         line = f"{self._program} ends, since another server is active: {error}"
         self.log.critical("{line}", line=line)
-        self._stderr.write(f"{line}\n")
-        self._stderr.flush()
+        self._status.fail(line, self._stderr)
         self._reactor.stop()
 
     def _started(self, _: object) -> None:
@@ -181,12 +185,10 @@ class TwistdService(Service):
         if failure.check(CancelledError) or self._has_failed:
             return
         self._has_failed = True
-        self._status.failed = True
         if failure.check(MsmqError) is None:
             self.log.failure("the server cannot start", failure)
         line = f"{self._program} cannot start: {failure.getErrorMessage()}"
         self.log.critical("{line}", line=line)
-        self._stderr.write(f"{line}\n")
-        self._stderr.flush()
+        self._status.fail(line, self._stderr)
         if not self._is_called_by_twistd:
             self._reactor.stop()
