@@ -23,14 +23,21 @@ def _awaited(
 
     @functools.wraps(method)
     async def call(self: AsyncioClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        request = functools.partial(method, self.blocking, *args, **kwargs)
-        return await asyncio.wrap_future(self.threads.submit(request))
+        submitted = self.threads.submit(functools.partial(method, self.blocking, *args, **kwargs))
+        try:
+            return await asyncio.wrap_future(submitted.future)
+        except asyncio.CancelledError:
+            submitted.withdraw()
+            raise
 
     return call
 
 
 class AsyncioClient:
     """L{Client} whose methods are awaited in asyncio; see there what each of them does.
+
+    A request whose wait is cancelled is not made, or not repeated; one that was sent to the queue manager may
+    have taken effect.
 
     @ivar blocking: the client that makes the requests, in worker threads.
     """
@@ -114,11 +121,14 @@ class AsyncioConsumer:
     async def close(self) -> None:
         """See L{Consumer.close}."""
         self._consumer.abort()
+        self._threads.withdraw()
         self._threads.close(self._consumer.close)
 
     async def _call(self, call: Callable[[], T]) -> T:
+        submitted = self._threads.submit(call)
         try:
-            return await asyncio.wrap_future(self._threads.submit(call))
+            return await asyncio.wrap_future(submitted.future)
         except asyncio.CancelledError:
             self._consumer.abort()
+            submitted.withdraw()
             raise

@@ -14,7 +14,7 @@ from msmq.client.arguments import check_count, check_path, check_seconds, check_
 from msmq.client.consumer import Consumer
 from msmq.client.outgoing import MessageProperties, MessageToSend, message_to
 from msmq.client.reconnection import Reconnection
-from msmq.control.client.client import ControlClient
+from msmq.client.withdrawal import WithdrawableClient
 from msmq.control.client.locations import LocationError, UnixLocation, parse_location
 from msmq.control.client.streams import Delivered
 from msmq.errors import LocalProtocolError
@@ -77,7 +77,7 @@ class Client:
             raise LocalProtocolError(f"server: {error}") from error
         if isinstance(where, UnixLocation):
             where = _LocalServer(where.path)
-        self._control = ControlClient(where)
+        self._control = WithdrawableClient(where)
         self._reconnection = Reconnection(reconnect)
 
     def __enter__(self) -> Self:

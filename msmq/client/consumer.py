@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.client
-import socket
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Self
@@ -14,6 +13,7 @@ import attrs
 
 from msmq.client.arguments import check_count, check_seconds, check_text
 from msmq.client.reconnection import Reconnection
+from msmq.client.withdrawal import shut_down
 from msmq.control.client.client import ControlClient
 from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
 from msmq.errors import LocalProtocolError, MsmqError
@@ -222,7 +222,5 @@ class _AbortableClient(ControlClient):
     def abort(self) -> None:
         """Close the connection, and connect no more."""
         self._is_aborted = True
-        sock = self._connection.sock if self._connection is not None else None
-        if sock is not None:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
+        if self._connection is not None:
+            shut_down(self._connection)

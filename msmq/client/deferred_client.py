@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
 from twisted.python.failure import Failure
 
 from msmq.client.blocking import RECONNECT, Client
 from msmq.client.consumer import Consumer, ReceivedBatch
-from msmq.client.threads import CallThreads
+from msmq.client.threads import CallThreads, SubmittedCall
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,11 +33,14 @@ def _deferred(
 
 
 def _fired_by(
-    future: Future[T], reactor: IReactorFromThreads, abort: Callable[[], None] | None = None
+    submitted: SubmittedCall[T], reactor: IReactorFromThreads, abort: Callable[[], None] | None = None
 ) -> Deferred[T]:
+    future = submitted.future
+
     def cancel(_: Deferred[T]) -> None:
-        if not future.cancel() and abort is not None:
+        if abort is not None and future.running():
             abort()
+        submitted.withdraw()
 
     deferred: Deferred[T] = Deferred(cancel)
 
@@ -57,6 +59,9 @@ def _fired_by(
 
 class DeferredClient:
     """L{Client} whose methods return Deferreds; see there what each of them does.
+
+    A request whose Deferred is cancelled is not made, or not repeated; one that was sent to the queue manager
+    may have taken effect.
 
     @ivar blocking: the client that makes the requests, in worker threads.
     """
@@ -109,13 +114,18 @@ class DeferredClient:
 class DeferredConsumer:
     """L{Consumer} whose methods return Deferreds; see there what each of them does.
 
-    Cancelling a wait closes the consumer.
+    Cancelling a wait closes the consumer, and so does the end of the reactor.
     """
 
     def __init__(self, consumer: Consumer, reactor: IReactorFromThreads) -> None:
         self._consumer = consumer
         self._threads = CallThreads(1)
         self._reactor = reactor
+        self._core: IReactorCore | None = IReactorCore(reactor, None)
+        # A thread that waits for messages would keep the process from ending.
+        self._at_shutdown = None
+        if self._core is not None:
+            self._at_shutdown = self._core.addSystemEventTrigger("before", "shutdown", self._shut_down)
 
     def next_batch(self) -> Deferred[ReceivedBatch]:
         """See L{Consumer.next_batch}."""
@@ -131,8 +141,16 @@ class DeferredConsumer:
 
     def close(self) -> None:
         """See L{Consumer.close}."""
+        trigger, self._at_shutdown = self._at_shutdown, None
+        if self._core is not None and trigger is not None:
+            self._core.removeSystemEventTrigger(trigger)
         self._consumer.abort()
+        self._threads.withdraw()
         self._threads.close(self._consumer.close)
+
+    def _shut_down(self) -> None:
+        self._at_shutdown = None
+        self.close()
 
     def _call(self, call: Callable[[], T]) -> Deferred[T]:
         return _fired_by(self._threads.submit(call), self._reactor, self._consumer.abort)

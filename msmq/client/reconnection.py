@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import attrs
 
 from msmq.client.arguments import check_seconds
+from msmq.client.withdrawal import current_withdrawal, pause
 from msmq.structures.status import MQError, Status
 
 T = TypeVar("T")
@@ -31,24 +32,26 @@ class Reconnection:
 
     patience: float
     monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = pause
 
     def __attrs_post_init__(self) -> None:
         check_seconds("reconnect", self.patience)
 
     def run(self, request: Callable[[], T], may_repeat: Callable[[], bool] = lambda: True) -> T:
-        """Make a request, again if the connection fails.
+        """Make a request, again if the connection fails and its caller still waits for it.
 
         @param request: may be made again at any time.
         @raise MQError: the last failure, when the patience has ended.
         """
+        withdrawal = current_withdrawal()
         began: float | None = None
         delay = _FIRST
         while True:
             try:
                 return request()
             except MQError as error:
-                if error.status not in _REPEATED or not may_repeat():
+                is_withdrawn = withdrawal is not None and withdrawal.is_withdrawn
+                if error.status not in _REPEATED or not may_repeat() or is_withdrawn:
                     raise
                 now = self.monotonic()
                 began = now if began is None else began
@@ -56,4 +59,6 @@ class Reconnection:
                 if left <= 0:
                     raise
                 self.sleep(min(delay, left))
+                if withdrawal is not None and withdrawal.is_withdrawn:
+                    raise
             delay = min(2 * delay, _LONGEST)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
+import attrs
+
+from msmq.client.withdrawal import Withdrawal
 from msmq.errors import LocalProtocolError
 
 T = TypeVar("T")
@@ -14,20 +17,51 @@ WORKERS: Final = 4
 """Requests of a client that are in progress at the same time; others wait."""
 
 
+@attrs.frozen(eq=False)
+class SubmittedCall(Generic[T]):
+    """A call that is made in a thread, or waits for one.
+
+    @ivar future: its result.
+    """
+
+    future: Future[T]
+    _withdrawal: Withdrawal
+
+    def withdraw(self) -> None:
+        """Make it no more, if it waits; otherwise repeat no request of it, and end its connection."""
+        self._withdrawal.withdraw()
+        self.future.cancel()
+
+
 class CallThreads:
     """Worker threads that start when they are needed, and end when the client is closed."""
 
     def __init__(self, workers: int = WORKERS) -> None:
         self._pool = ThreadPoolExecutor(workers, "msmq-client")
         self._is_closed = False
+        self._pending: set[Withdrawal] = set()
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
+    def submit(self, call: Callable[[], T]) -> SubmittedCall[T]:
         """Make a call in a thread; it fails with L{LocalProtocolError} once these are closed."""
-        if not self._is_closed:
-            return self._pool.submit(call)
-        refused: Future[T] = Future()
-        refused.set_exception(LocalProtocolError("the client, or its consumer, is closed"))
-        return refused
+        withdrawal = Withdrawal()
+
+        def run() -> T:
+            with withdrawal.applied():
+                return call()
+
+        if self._is_closed:
+            refused: Future[T] = Future()
+            refused.set_exception(LocalProtocolError("the client, or its consumer, is closed"))
+            return SubmittedCall(refused, withdrawal)
+        self._pending.add(withdrawal)
+        future = self._pool.submit(run)
+        future.add_done_callback(lambda _: self._pending.discard(withdrawal))
+        return SubmittedCall(future, withdrawal)
+
+    def withdraw(self) -> None:
+        """Repeat no request of the calls that are made at present."""
+        for withdrawal in list(self._pending):
+            withdrawal.withdraw()
 
     def close(self, last: Callable[[], object] | None = None) -> None:
         """Accept no more calls; those that were submitted are completed, and then the threads end.
