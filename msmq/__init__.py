@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from msmq.manager.service import QueueManagerService
     from msmq.net.dialling_session_factory import DiallingSessionFactory
     from msmq.net.directory_search import FoundDirectoryServers, find_directory_servers
+    from msmq.net.resolver import NextHopAddress
     from msmq.net.session import SessionProtocol
     from msmq.net.session_factory import SessionFactory
     from msmq.net.session_hooks import SessionHooks
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from msmq.service.directory_servers import DirectoryServerProtocol
     from msmq.service.replacements import ServerPingProtocol
     from msmq.service.server import Server
+    from msmq.session.descriptor_shares import DescriptorShares
     from msmq.session.effects import CloseReason
     from msmq.session.outgoing import OutgoingPacket
     from msmq.settings import SessionSettings
@@ -61,6 +63,7 @@ _HOMES = {
     "CloseReason": "msmq.session.effects",
     "ConnectedPeer": "msmq.sender.sender",
     "Delivery": "msmq.queues.arriving.message",
+    "DescriptorShares": "msmq.session.descriptor_shares",
     "DiallingSessionFactory": "msmq.net.dialling_session_factory",
     "DirectoryServerProtocol": "msmq.service.directory_servers",
     "FoundDirectoryServers": "msmq.net.directory_search",
@@ -80,6 +83,7 @@ _HOMES = {
     "MsmqError": "msmq.errors",
     "Outcome": "msmq.broker.outcomes",
     "OpenQueue": "msmq.manager.applications.open_queue",
+    "NextHopAddress": "msmq.net.resolver",
     "NotDelivered": "msmq.sender.deliveries",
     "OutgoingMessage": "msmq.structures.packet.outgoing_message",
     "OutgoingPacket": "msmq.session.outgoing",
@@ -118,6 +122,7 @@ __all__ = [
     "CloseReason",
     "ConnectedPeer",
     "Delivery",
+    "DescriptorShares",
     "DiallingSessionFactory",
     "DirectoryServerProtocol",
     "FoundDirectoryServers",
@@ -135,6 +140,7 @@ __all__ = [
     "MessageIdentifier",
     "MessageSeekAction",
     "MsmqError",
+    "NextHopAddress",
     "NotDelivered",
     "OpenQueue",
     "Outcome",

@@ -101,6 +101,7 @@ class Connector:
             expected_identifier=self._expected_identifier,
             has_backlog=self._has_backlog,
             retry_time=self._retry_time,
+            dial_again=lambda: self.connect(is_retry=True),
         )
         self.session.dialled_for = self._dialled_for
         attempt = Deferred.fromCoroutine(self._dial(self.session, is_retry))

@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 import attrs
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IReactorPluggableNameResolver, IReactorTime
 from zope.interface import implementer
 
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import RoutedHop
 from msmq.interfaces.session_policy import ISessionPolicy
 from msmq.interfaces.sessions import ISessions
 from msmq.net.connector import Connector, Probe
-from msmq.net.resolver import NextHopAddress
-from msmq.net.session_factory import MakeSession, SessionFactory
+from msmq.net.resolver import HostResolver, NextHopAddress
+from msmq.net.session_factory import DEFAULT_SHARES, MakeSession, SessionFactory
 from msmq.session.descriptor_shares import DescriptorShares
 from msmq.settings import SessionSettings
 from msmq.structures.status import MQError, Status
@@ -31,8 +32,13 @@ none."""
 class DiallingSessionFactory(SessionFactory):
     """A session factory that also dials.
 
-    @param lookup: finds the addresses of a host.
-    @param shares: how many descriptors accepted and dialled connections may have.
+    While messages wait, a session that has ended, or could not be opened, is dialled again: by its connector,
+    or when there is a C{broker}, which gets C{reconnect}, if that calls C{connect} of the connector.
+
+    @param lookup: finds the addresses of a host; by default the name service of the reactor does, with port
+        1801.
+    @raise LocalProtocolError: as of L{SessionFactory}, or the reactor needs a C{lookup}.
+    @param shares: how many descriptors accepted and dialled connections may have; as of L{SessionFactory}.
     @param policy: as of L{SessionFactory}; so are C{reactor} and C{clock}.
     @param probe: pings an address before a session, if the settings say so.
     """
@@ -43,8 +49,8 @@ class DiallingSessionFactory(SessionFactory):
         *,
         reactor: IReactorTime | None = None,
         clock: IClock | None = None,
-        lookup: Lookup,
-        shares: DescriptorShares,
+        lookup: Lookup | None = None,
+        shares: DescriptorShares = DEFAULT_SHARES,
         probe: Probe | None = None,
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
@@ -63,8 +69,18 @@ class DiallingSessionFactory(SessionFactory):
             protocol=protocol,
             policy=policy,
         )
-        self._lookup = lookup
+        if lookup is None and IReactorPluggableNameResolver(self.reactor, None) is None:
+            raise LocalProtocolError("lookup is missing; the reactor has no name service that finds hosts")
+        self._lookup = self._look_up if lookup is None else lookup
         self._probe = probe
+
+    async def _look_up(self, host: str) -> Sequence[NextHopAddress]:
+        """Ask the name service of the reactor.
+
+        @raise MQError: no address was found.
+        """
+        resolver = HostResolver(self.reactor, IReactorPluggableNameResolver(self.reactor).nameResolver)
+        return await resolver.resolve(host)
 
     def routed_connector(
         self,

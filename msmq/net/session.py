@@ -398,8 +398,7 @@ class SessionProtocol(SessionHooks):
                     )
                 self._guarded(self.session_closed, reason, unacknowledged, error)
             case Reconnect():
-                if self._factory.broker is not None:
-                    self._guarded(self._factory.broker.reconnect, self)
+                self._guarded(self._factory.reconnect, self)
 
     def _write(self, chunks: Sequence[bytes], is_awaited: bool) -> None:
         """Write to the connection, directly if the peer waits, or if nothing was written just before.

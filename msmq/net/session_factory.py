@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, TypeAlias
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import ServerFactory
@@ -35,7 +36,7 @@ MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
 """L{SessionProtocol}, a subclass of it, or a callable that creates one."""
 
 
-_SHARES: Final = DescriptorShares.of(SMALL)
+DEFAULT_SHARES: Final = DescriptorShares.of(SMALL)
 
 
 class SessionFactory(ServerFactory):
@@ -67,7 +68,7 @@ class SessionFactory(ServerFactory):
         *,
         reactor: IReactorTime | None = None,
         clock: IClock | None = None,
-        shares: DescriptorShares = _SHARES,
+        shares: DescriptorShares = DEFAULT_SHARES,
         settings: SessionSettings | None = None,
         broker: IBroker | None = None,
         allowed: AddressSet | None = None,
@@ -110,6 +111,8 @@ class SessionFactory(ServerFactory):
         self._incoming = AcceptedConnections()
         self._outgoing: set[SessionProtocol] = set()
         self._evicted = 0
+        # What dials them again, by session.
+        self._dialled: WeakKeyDictionary[SessionProtocol, Callable[[], object]] = WeakKeyDictionary()
 
     @staticmethod
     def _check(identifier: UUID, **optional: object) -> None:
@@ -238,8 +241,12 @@ class SessionFactory(ServerFactory):
         was_pinged: bool = False,
         has_backlog: Callable[[], bool] | None = None,
         retry_time: float | None = None,
+        dial_again: Callable[[], object] | None = None,
     ) -> SessionProtocol:
-        """Create a session without a connection; the parameters are those of L{Session}."""
+        """Create a session without a connection; the other parameters are those of L{Session}.
+
+        @param dial_again: called when its retry timer expires, if there is no broker that decides on that.
+        """
         session = Session(
             self.identifier,
             self.settings,
@@ -252,7 +259,17 @@ class SessionFactory(ServerFactory):
             retry_time=retry_time,
         )
         protocol = self.protocol(self, session)
+        if dial_again is not None:
+            self._dialled[protocol] = dial_again
         return protocol
+
+    def reconnect(self, connection: SessionProtocol) -> None:
+        """The retry timer of a dialled session has expired: its broker decides, or it is dialled again."""
+        dial_again = self._dialled.pop(connection, None)
+        if self.broker is not None:
+            self.broker.reconnect(connection)
+        elif dial_again is not None:
+            dial_again()
 
     def _accepts(self, protocol: SessionProtocol) -> bool:
         if self._policy is not None and (refusal := self._policy.session_refusal(protocol)):

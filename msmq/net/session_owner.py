@@ -48,3 +48,6 @@ class SessionOwner(Protocol[S]):
 
     def connection_lost(self, connection: S) -> None:
         """A connection was lost."""
+
+    def reconnect(self, connection: S) -> None:
+        """The retry timer of a dialled session has expired."""

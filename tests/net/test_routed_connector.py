@@ -167,7 +167,7 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.assertEqual((self.reached(), self.connector.addresses), (None, ()))
         self.clock.advance(10)
         self.hops = (TO_BETA,)
-        self.connect(is_retry=True)
+        self.clock.advance(10)
         self.assertEqual(self.reached(), ("127.0.0.3", BETA))
 
     def test_no_hops(self) -> None:
