@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
+from zope.interface.verify import verifyObject
+
+from msmq.errors import LocalProtocolError
+from msmq.interfaces import IOpenQueue, IQueueCursor, IQueueManager, ITransaction
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.queues.arriving.message import Message
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
@@ -40,6 +45,33 @@ class OpenQueueTestCase(ManagerTestCase):
         """It cannot be opened so."""
         error = self.assertRaises(MQError, self.service.open_queue, *arguments)
         self.assertEqual(error.status, status)
+
+
+class InterfaceTests(OpenQueueTestCase):
+    """What applications are written against."""
+
+    def test_interfaces(self) -> None:
+        """The queue manager, its transactions, open queues and cursors have every method of theirs."""
+        queue = self.open(self.orders)
+        transaction = self.service.begin()
+        for interface, provided in (
+            (IQueueManager, self.service),
+            (ITransaction, transaction),
+            (IOpenQueue, queue),
+            (IQueueCursor, queue.cursor()),
+        ):
+            verifyObject(interface, provided)
+        for name in ("receive", "peek", "open_queue", "format_name"):
+            self.assertIn(name, IQueueManager)
+        for name in ("__aenter__", "__aexit__"):
+            self.assertIn(name, ITransaction)
+        self.run_to_end(transaction.abort())
+
+    def test_a_target_that_is_not_an_open_queue(self) -> None:
+        """A path in place of an open queue is refused by its name."""
+        wrong: Any = "orders"
+        error = self.failureResultOf(self.deferred(self.open(self.orders).move(1, wrong)), LocalProtocolError)
+        self.assertIn("target is a str", str(error.value))
 
 
 class OpenTests(OpenQueueTestCase):

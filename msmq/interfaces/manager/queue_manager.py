@@ -11,6 +11,9 @@ from zope.interface import Attribute, Interface
 from msmq.interfaces.drains import IDrains
 from msmq.interfaces.manager.access_administration import IAccessAdministration
 from msmq.interfaces.manager.message_administration import IMessageAdministration
+from msmq.interfaces.manager.open_queues import IOpenQueue
+from msmq.interfaces.manager.open_queues import IReservation as IReservation
+from msmq.interfaces.manager.open_queues import ITransaction as ITransaction
 from msmq.interfaces.manager.queue_properties import QueueProperties
 from msmq.interfaces.manager.received_messages import (
     ExplainedRoute,
@@ -35,67 +38,10 @@ from msmq.interfaces.manager.summaries import (
 from msmq.interfaces.storage import LogExtent, StoredEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.machine_quota import QuotaKind
+from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
 from msmq.routing.topology import Topology
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.packet.message_class import MessageClass
-
-
-class IReservation(Interface):
-    """Messages that one reader has locked until it confirms or releases them.
-
-    The reservation of a peek holds no locks, and confirming or releasing it has no effect; the same applies
-    in a transaction.
-    """
-
-    messages: Sequence[ReceivedMessage] = Attribute("At least one message, in the order of the queue.")
-
-    def drop_packets() -> None:
-        """Keep no packets in memory that are in the store too; C{messages} is empty from now on."""
-
-    def confirm() -> Awaitable[None]:
-        """Remove the messages; done once the removal is stored.
-
-        @raise msmq.structures.status.MQError: C{MQ_ERROR_QUEUE_DELETED}: the queue was deleted, and they
-            were not received; or the removal failed, and the messages return to the queue.
-        """
-
-    def release() -> None:
-        """Return the messages to their positions in the queue; no effect once confirmed or released."""
-
-    def reject(message_class: MessageClass = MessageClass.NACK_RECEIVE_REJECTED, reason: str = "") -> None:
-        """Reject the messages, which are removed; no effect once confirmed or released.
-
-        Their senders get the negative acknowledgements and dead letters that they requested.
-
-        @param message_class: of these.
-        @param reason: a text for the event log.
-        """
-
-
-class ITransaction(Interface):
-    """A transaction: sends, receives and moves that take effect atomically.
-
-    As an asynchronous context manager it commits when the block ends, and aborts when the block raises.
-    """
-
-    identifier: UUID = Attribute("TransactionIdentifier.")
-
-    state: str = Attribute("C{active}, C{prepared}, C{committing}, C{committed} or C{aborted}.")
-
-    def commit() -> Awaitable[None]:
-        """Commit all operations; done once the commit is on disk. [MS-MQDMPR] 3.1.4.4.
-
-        @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended;
-            MQ_ERROR_QUEUE_DELETED if a queue from which it has received messages was deleted: their senders
-            got NackQueueDeleted, and the transaction is aborted, unless it was prepared. If the store failed
-            the transaction stays open, to be committed again or aborted.
-        """
-
-    def abort() -> Awaitable[None]:
-        """Abort: sent messages are discarded, received ones return to their positions. [MS-MQDMPR] 3.1.4.5.
-
-        @raise msmq.structures.status.MQError: MQ_ERROR_TRANSACTION_SEQUENCE if it has ended.
-        """
+from msmq.structures.packet.user_message_view import UserMessageView
 
 
 class IMessaging(Interface):
@@ -452,3 +398,40 @@ class IQueueManager(IMessaging, IAdministration):
     drains: IDrains = Attribute("Queues whose messages are moved to another queue manager.")
 
     inspection: IInspection = Attribute("The state of queues, sessions, transactions and the queue manager.")
+
+    def receive(
+        queue: str, *, timeout: float | None = None, transaction: ITransaction | None = None
+    ) -> Awaitable[UserMessageView]:
+        """Receive one message: locked, and durably removed before it is returned.
+
+        In a transaction it is removed when that commits.
+
+        @raise MQError: as L{IMessaging.reserve}.
+        """
+
+    def peek(queue: str, *, timeout: float | None = None) -> Awaitable[UserMessageView]:
+        """Peek at the first message without removing it.
+
+        @raise MQError: as L{IMessaging.reserve}.
+        """
+
+    def format_name(destination: str) -> Awaitable[str]:
+        """The format names of a destination of L{IMessaging.send}, separated by commas.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS for a path while the directory is
+            unreachable, or that the name is not a valid destination.
+        """
+
+    def open_queue(
+        name: str,
+        access: QueueAccessType = QueueAccessType.RECEIVE,
+        share_mode: QueueShareMode = QueueShareMode.DENY_NONE,
+    ) -> IOpenQueue:
+        """Open a queue until it is closed. [MS-MQDMPR] 3.1.7.1.5.
+
+        @param name: the path or format name of a queue of this queue manager, or for sending of any;
+            several with commas for sending.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_NO_DS, MQ_ERROR_SHARING_VIOLATION,
+            MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, MQ_ERROR_UNSUPPORTED_ACCESS_MODE, or that the name is
+            malformed.
+        """

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from msmq.interfaces.manager.queue_manager import ITransaction
+from zope.interface import implementer
+
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.manager.open_queues import IOpenQueue, IQueueCursor, ITransaction
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.manager.administration.queue_administration import Administration
 from msmq.manager.applications.destinations import Destinations
@@ -23,6 +26,7 @@ from msmq.queues.reading.cursor import Cursor, CursorState
 from msmq.queues.reading.descriptor import OpenQueueDescriptor, QueueOperation
 from msmq.queues.reading.descriptors import OpenQueueDescriptors
 from msmq.queues.reading.seek import MessageSeekAction
+from msmq.quoting import kind_of
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+@implementer(IOpenQueue)
 class OpenQueue:
     """A queue, or several to send to, open with one access mode until it is closed. [MS-MQDMPR] 3.1.1.16.
 
@@ -180,13 +185,16 @@ class OpenQueue:
         return reservation.messages[0] if peek else await _one(reservation)
 
     async def move(
-        self, lookup_id: int, target: OpenQueue, *, transaction: ITransaction | None = None
+        self, lookup_id: int, target: IOpenQueue, *, transaction: ITransaction | None = None
     ) -> None:
         """Move a message of this queue to a queue that is open for moving. [MS-MQDMPR] 3.1.7.1.16.
 
+        @raise LocalProtocolError: C{target} is not an open queue of a queue manager.
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND, MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION,
             MQ_ERROR_INVALID_PARAMETER for unrelated queues.
         """
+        if not isinstance(target, OpenQueue):
+            raise LocalProtocolError(f"target is {kind_of(target)}; it has to be what open_queue returns")
         model = self._performer.model
         [source] = self._descriptors.queues_for(self._descriptor, QueueOperation.RECEIVE)
         [into] = self._descriptors.queues_for(target._descriptor, QueueOperation.MOVE)
@@ -236,6 +244,7 @@ class OpenQueue:
         return self._transactions.core(transaction)
 
 
+@implementer(IQueueCursor)
 class QueueCursor:
     """Cursor: a position in a queue that moves from message to message. [MS-MQDMPR] 3.2.
 

@@ -30,6 +30,7 @@ from msmq.interfaces import (
     ISessionPolicy,
     LogExtent,
     Moment,
+    QueueProperties,
     SessionPeer,
 )
 
@@ -87,6 +88,18 @@ async def work(manager: IQueueManager, store: IMessageStore) -> str:
     message = Message(body=b"two boxes", response_queue="DIRECT=OS:SHOP\\private$\\answers")
     [identifier] = await manager.send("DIRECT=OS:BETA\\private$\\orders", [message])
     return f"{store.name} {identifier}"
+
+
+async def read(manager: IQueueManager) -> str:
+    """Read in a transaction, through the interface alone."""
+    async with manager.begin() as transaction, manager.open_queue("orders") as queue:
+        received: ReceivedMessage = await queue.receive(timeout=0, transaction=transaction)
+        async for message in queue.cursor():
+            print(message.label)
+    properties: QueueProperties = {"transactional": True}
+    await manager.create_queue("answers", **properties)
+    first: UserMessageView = await manager.peek("orders", timeout=0)
+    return f"{received.label} {first.label} {await manager.format_name('orders')}"
 
 
 async def order(client: AsyncioClient, deferred: DeferredClient, blocking: Client) -> str:
