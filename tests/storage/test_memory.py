@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
-from twisted.trial.unittest import TestCase
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+from zope.interface import implementer
 
 from msmq.interfaces import IMessageStore, LogExtent
-from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, TrimEvents, TrimLog
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    PutMessages,
+    PutQueue,
+    RemoveUnread,
+    TrimEvents,
+    TrimLog,
+)
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.contracts.message_store import MessageStoreContract
 from msmq.testing.contracts.store_contract import ORDERS, identity, packet_of, put, remove
+from msmq.testing.contracts.store_history import StoreHistoryContract, TurnedReactor
 from msmq.testing.contracts.store_moves import move
 
 
@@ -26,6 +39,40 @@ class MemoryMessageStoreTests(MessageStoreContract, TestCase):
     def test_is_not_durable(self) -> None:
         """It does not claim to survive a restart, so recoverable messages are not entrusted to it."""
         self.assertFalse(MemoryMessageStore().durable)
+
+
+@implementer(IMessageStore)
+class PlainStore(MemoryMessageStore):
+    """A store of an application, which knows the changes that every store has to take, and no others."""
+
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """See L{IMessageStore.commit}."""
+        optional = [change for change in changes if isinstance(change, PutMessages | RemoveUnread)]
+        assert not optional, f"this store does not provide IMessageRuns: {optional}"
+        return super().commit(changes)
+
+
+class PlainStoreTests(MessageStoreContract, TestCase):
+    """What is optional for a store is optional in its contract."""
+
+    def setUp(self) -> None:
+        self.store = PlainStore(durable=True)
+
+    def make_store(self) -> IMessageStore:
+        return self.store
+
+
+class PlainStoreHistoryTests(StoreHistoryContract, SynchronousTestCase):
+    """The same over any history."""
+
+    histories = 3
+
+    def make_place(self) -> None:
+        self.reactor = TurnedReactor()
+        self.place = PlainStore(durable=True)
+
+    def make_store(self) -> IMessageStore:
+        return self.place
 
 
 class DurableMemoryMessageStoreTests(MessageStoreContract, TestCase):

@@ -18,7 +18,15 @@ from msmq.persistence.changes import (
     RemoveState,
 )
 from msmq.persistence.definition import QueueDefinition, QueueType
-from msmq.testing.contracts.store_contract import ARRIVED, BILLS, HIGHEST, ORDERS, REMOTE, put
+from msmq.testing.contracts.store_contract import (
+    ARRIVED,
+    BILLS,
+    HIGHEST,
+    ORDERS,
+    REMOTE,
+    accepted_changes,
+    put,
+)
 from msmq.testing.contracts.store_events import EventContract
 from msmq.testing.contracts.store_express import ExpressContract
 from msmq.testing.contracts.store_logs import LogContract
@@ -54,8 +62,11 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
     async def test_messages_in_one_change(self) -> None:
         """Consecutive messages in one change are stored like single ones, and replace existing ones."""
         store = await self.opened(PutQueue(ORDERS), put(8, b"before"), put(20, b"later"))
-        await store.commit([PutMessages(ORDERS.identifier, 3, [b"3", b"", b"5"], 1.5)])
-        await store.commit([PutMessages(ORDERS.identifier, 7, [b"7", b"8" * 1000], 2.5, 1000)])
+        for run in (
+            PutMessages(ORDERS.identifier, 3, [b"3", b"", b"5"], 1.5),
+            PutMessages(ORDERS.identifier, 7, [b"7", b"8" * 1000], 2.5, 1000),
+        ):
+            await store.commit(accepted_changes(store, [run]))
         self.assertEqual(list(await self.packets(store, 3, 4, 5)), [b"3", b"", b"5"])
         self.assertEqual(list(await self.packets(store, 8, 7, 20)), [b"8" * 1000, b"7", b"later"])
         if store.durable:
@@ -75,7 +86,7 @@ class MessageStoreContract(MoveContract, ExpressContract, LogContract, EventCont
         """All of them are refused if a single one would be, with the whole batch."""
         store = await self.opened(PutQueue(ORDERS))
         run = PutMessages(BILLS.identifier, 1, [b"1", b"2"], 1.0)
-        await self.refused(store.commit([put(9, b"9"), run]), UnknownQueue)
+        await self.refused(store.commit(accepted_changes(store, [put(9, b"9"), run])), UnknownQueue)
         await self.assert_missing(store, 9)
 
     async def test_lookup_ids_of_64_bits(self) -> None:

@@ -9,8 +9,8 @@ from uuid import UUID
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
-from msmq.interfaces import IMessageStore, MessageNotStored, StorageError
-from msmq.persistence.changes import Change, PutMessage, RemoveMessages
+from msmq.interfaces import IMessageRuns, IMessageStore, MessageNotStored, StorageError
+from msmq.persistence.changes import Change, PutMessage, RemoveMessages, single_changes
 from msmq.persistence.definition import QueueDefinition, QueuePrivacy, QueueType
 from msmq.persistence.snapshot import Snapshot
 
@@ -74,6 +74,13 @@ if TYPE_CHECKING:
     _Base = TestCase
 else:
     _Base = object
+
+
+def accepted_changes(store: IMessageStore, changes: Sequence[Change]) -> Sequence[Change]:
+    """The changes as a queue manager passes them to a store: runs, which are optional, only if it takes
+    them.
+    """
+    return changes if IMessageRuns.providedBy(store) else list(single_changes(changes))
 
 
 class StoreContract(_Base):

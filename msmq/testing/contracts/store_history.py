@@ -36,6 +36,7 @@ from msmq.persistence.changes import (
 )
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.memory import MemoryMessageStore
+from msmq.testing.contracts.store_contract import accepted_changes
 
 Result = TypeVar("Result")
 
@@ -256,7 +257,7 @@ class StoreHistoryContract(_Base):
         """Commit some batches, all pending at once, followed by a read."""
         batches = chance.batches()
         queue, lookup_id = chance.place()
-        commits = [self.store.commit(changes) for changes in batches]
+        commits = [self.store.commit(accepted_changes(self.store, changes)) for changes in batches]
         reading = self.store.read(queue, [lookup_id])
         for changes, commit in zip(batches, commits, strict=True):
             self.assert_alike(commit, self.twin.commit(changes))
