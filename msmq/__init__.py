@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from msmq.manager.applications.open_queue import OpenQueue
     from msmq.manager.service import QueueManagerService
+    from msmq.net.coroutines import in_asyncio
     from msmq.net.dialling_session_factory import DiallingSessionFactory
     from msmq.net.directory_search import FoundDirectoryServers, find_directory_servers
     from msmq.net.resolver import NextHopAddress
@@ -108,6 +109,7 @@ _HOMES = {
     "build_packet": "msmq.queues.arriving.packet_builder",
     "connect": "msmq.sender.sender",
     "find_directory_servers": "msmq.net.directory_search",
+    "in_asyncio": "msmq.net.coroutines",
     "later": "msmq.broker.outcomes",
     "load": "msmq.service.configuration",
     "reject": "msmq.broker.outcomes",
@@ -167,6 +169,7 @@ __all__ = [
     "build_packet",
     "connect",
     "find_directory_servers",
+    "in_asyncio",
     "later",
     "load",
     "reject",

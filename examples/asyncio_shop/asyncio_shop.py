@@ -12,28 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable
-from typing import TypeVar
 
 from twisted.internet import asyncioreactor
 from twisted.internet.defer import Deferred
 
-from msmq import Message, Overrides, load
+from msmq import Message, Overrides, in_asyncio, load
 from msmq.interfaces import IQueueManager
-
-T = TypeVar("T")
 
 QUEUE = r".\private$\orders"
 COUNT = 3
-
-
-async def in_asyncio(awaitable: Awaitable[T]) -> T:
-    """Await what msmq returns in a coroutine of asyncio; cancelling one cancels the other."""
-
-    async def wait() -> T:
-        return await awaitable
-
-    return await Deferred.fromCoroutine(wait()).asFuture(asyncio.get_running_loop())
 
 
 async def take_orders(manager: IQueueManager) -> None:

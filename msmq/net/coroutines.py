@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
+from collections.abc import Awaitable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
+
+from msmq.errors import LocalProtocolError
 
 T = TypeVar("T")
 
@@ -25,6 +27,44 @@ def run_coroutine(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
     except RuntimeError:
         return Deferred.fromCoroutine(coroutine)
     return Deferred.fromFuture(loop.create_task(_awaited(coroutine, loop))).addErrback(_cancelled)
+
+
+async def in_asyncio(awaitable: Awaitable[T]) -> T:
+    """Await what this package returns in a task of asyncio, on whose loop the reactor runs.
+
+    Cancelling the task cancels the operation. A result that comes together with the cancellation is returned,
+    since nothing else would know of it: a message that is locked for the caller, for example. The
+    cancellation follows at the next wait of the task, unless it was a time-out that has ended by then.
+
+    @raise LocalProtocolError: it is not awaited in a task of asyncio.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        # There is no loop either.
+        task = None
+    if task is None:
+        raise LocalProtocolError("in_asyncio is for tasks of asyncio; await the awaitable itself here")
+    loop = task.get_loop()
+    deferred = Deferred.fromCoroutine(_await(awaitable))
+    steps = _Steps(_await(deferred), loop)
+    try:
+        return await steps
+    finally:
+        if steps.has_late_cancellation:
+            loop.call_soon(_cancel_again, task)
+
+
+async def _await(awaitable: Awaitable[T]) -> T:
+    return await awaitable
+
+
+def _cancel_again(task: asyncio.Task[Any]) -> None:
+    """Cancel a task whose cancellation came together with a result, if that still holds."""
+    if task.cancelling():
+        # It was counted before.
+        task.uncancel()
+        task.cancel()
 
 
 def _cancelled(failure: Failure) -> Failure:
@@ -46,6 +86,11 @@ class _Steps(Generic[T]):
         self._loop = loop
         # A cancellation that came together with a result, and is due at the next wait.
         self._cancelled: asyncio.CancelledError | None = None
+
+    @property
+    def has_late_cancellation(self) -> bool:
+        """Whether a cancellation came together with the last result."""
+        return self._cancelled is not None
 
     def __await__(self) -> Generator[Any, Any, T]:
         coroutine = self._coroutine

@@ -71,6 +71,7 @@ MSMQ = [
     "build_packet",
     "connect",
     "find_directory_servers",
+    "in_asyncio",
     "later",
     "load",
     "reject",
