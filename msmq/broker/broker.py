@@ -126,6 +126,7 @@ class Broker(Service):
         self._program: BrokerProgram | None = None
         self._server: Server | None = None
         self._scratch: Path | None = None
+        self._is_paused = False
         self._twistd_exit: ExitStatus | None = None
         self._stopping = SharedRun(self._stop, self._not_stopped)
         self.started: Deferred[None] = Deferred()
@@ -192,12 +193,17 @@ class Broker(Service):
         return () if self._server is None else self._server.addresses
 
     def pause(self) -> None:
-        """Process no further messages until L{resume}; they are accepted and stored, up to C{backlog}."""
+        """Process no further messages until L{resume}; they are accepted and stored, up to C{backlog}.
+
+        Before the start, it starts like this.
+        """
+        self._is_paused = True
         if self._program is not None:
             self._program.pause()
 
     def resume(self) -> None:
         """Process messages again."""
+        self._is_paused = False
         if self._program is not None:
             self._program.resume()
 
@@ -221,6 +227,8 @@ class Broker(Service):
 
     def _make_program(self, reactor: IReactorTime, clock: IClock) -> BrokerProgram:
         self._program = BrokerProgram(self, self._queues, self._concurrency, self._backlog, reactor, clock)
+        if self._is_paused:
+            self._program.pause()
         return self._program
 
     # Called by Twisted
@@ -268,7 +276,8 @@ class Broker(Service):
         @return: fires when it has stopped.
         """
         Service.stopService(self)
-        self.pause()
+        if self._program is not None:
+            self._program.pause()
         self.started.addErrback(lambda _: None)
         self.started.cancel()
         stopped = self._stopping.join()

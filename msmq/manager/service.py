@@ -26,6 +26,7 @@ from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.open_sessions import open_session
+from msmq.manager.applications.arguments import check_message_identifier, check_transaction
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reservation import Reservation
@@ -313,6 +314,8 @@ class QueueManagerService(Service):
         self, message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
     ) -> None:
         """Move Message; see L{IMessaging.move} and L{Search.move}. [MS-MQDMPR] 3.1.7.1.16."""
+        check_message_identifier(message)
+        check_transaction(transaction)
         await self._work.search.move(message, target, transaction)
 
     # IAdministration

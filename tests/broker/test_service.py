@@ -204,6 +204,23 @@ class ServiceTests(TestCase):
         again = await self.started(queues=["orders"], store=store)
         self.assertEqual([queue.messages for queue in again.manager.inspection.queues()][:1], [0])
 
+    async def test_paused_before_the_start(self) -> None:
+        """It starts without processing messages, after a stop too, until it is resumed."""
+        store = MemoryMessageStore(durable=True)
+        broker = Collector(queues=["orders"], store=store)
+        broker.pause()
+        self.addCleanup(broker.stopService)
+        for body in (b"1", b"2"):
+            broker.startService()
+            await broker.started
+            await self.put(broker, body)
+            if body == b"1":
+                await broker.stopService()
+        self.assertFalse(broker.arrived.called)
+        broker.gate.callback(None)
+        broker.resume()
+        self.assertEqual((await broker.arrived).body, b"1")
+
     async def test_a_port_in_use(self) -> None:
         """A start that fails has closed all that it opened, and left no file, before C{started} fires."""
         first = await self.started(queues=["orders"])

@@ -50,7 +50,8 @@ class IReservation(Interface):
 class ITransaction(Interface):
     """A transaction: sends, receives and moves that take effect atomically.
 
-    As an asynchronous context manager it commits when the block ends, and aborts when the block raises.
+    As an asynchronous context manager it commits when the block ends, and aborts when the block raises; a
+    block that has committed or aborted it is left without effect.
     """
 
     identifier: UUID = Attribute("TransactionIdentifier.")

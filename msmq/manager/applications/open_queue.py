@@ -12,6 +12,7 @@ from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.open_queues import IOpenQueue, IQueueCursor, ITransaction
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.manager.administration.queue_administration import Administration
+from msmq.manager.applications.arguments import check_read, check_transaction
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.reads import Read, Reads
 from msmq.manager.applications.reservation import Reservation
@@ -112,6 +113,7 @@ class OpenQueue:
         @param transaction: confirms or releases the messages in place of the reservation.
         @raise MQError: MQ_ERROR_IO_TIMEOUT if nothing came, MQ_ERROR_OPERATION_CANCELLED if it was closed.
         """
+        check_read(count, timeout, None, 0)
         core = self._core(transaction)
         now = self._performer.clock.now()
         deadline = None if timeout is None else now.monotonic + timeout
@@ -143,6 +145,7 @@ class OpenQueue:
 
         @raise MQError: as L{reserve}.
         """
+        check_read(1, timeout, None, 0)
         deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
         reservation = await self._reads.run(
             lambda lock: self._descriptors.peek(
@@ -238,6 +241,7 @@ class OpenQueue:
     def _core(self, transaction: ITransaction | None) -> Transaction | None:
         if transaction is None:
             return None
+        check_transaction(transaction)
         queue = self._descriptor.queue
         if queue is not None:
             check_usage(self.format_name, queue)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msmq.interfaces.manager.queue_manager import ITransaction
 from msmq.manager.administration.queue_administration import Administration
+from msmq.manager.applications.arguments import check_opening, check_read, check_transaction
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reads import Reads
@@ -44,6 +45,7 @@ class QueueOpener:
 
         @raise MQError: as L{msmq.manager.service.QueueManagerService.open_queue}.
         """
+        check_opening(access, share_mode)
         model = self._performer.model
         now = self._performer.clock.now()
         if access is QueueAccessType.SEND:
@@ -96,6 +98,8 @@ class QueueOpener:
 
         @raise MQError: as L{msmq.manager.service.QueueManagerService.reserve}.
         """
+        check_read(count, timeout, size, after)
+        check_transaction(transaction)
         performer = self._performer
         queue = readable_queue(performer.model, name, performer.clock.now())
         try:

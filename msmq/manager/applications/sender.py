@@ -8,6 +8,7 @@ from uuid import UUID
 import attrs
 
 from msmq.interfaces.manager.queue_manager import ITransaction
+from msmq.manager.applications.arguments import check_messages, check_transaction
 from msmq.manager.applications.keyed_messages import KeyedMessages
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions
@@ -118,12 +119,15 @@ class MessageSender:
         @param find: resolves the destination; called again after a wait.
         @param keys: one for each message; a message whose key is known is not sent, and gets the identifier
         of the earlier one.
+        @raise LocalProtocolError: C{messages}, C{keys} or C{transaction} is something else.
         @raise MQError: as L{Outbox.check} and L{Outbox.put}; MQ_ERROR_TRANSACTION_USAGE if some are
             transactional and others not, or if one that is not transactional is sent in a transaction;
             MQ_ERROR_ILLEGAL_PROPERTY_VALUE for an invalid key, MQ_ERROR_INVALID_PARAMETER for a wrong number
             of keys; MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if another transaction that has not ended
             sends one of them.
         """
+        check_messages(messages, keys)
+        check_transaction(transaction)
         targets = await find()
         if keys is not None and any(key is not None for key in keys):
             numbers = await self._send_keyed(find, targets, messages, transaction, keys)

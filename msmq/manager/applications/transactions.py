@@ -52,6 +52,8 @@ class TransactionHandle:
     def __init__(self, transactions: Transactions, transaction: Transaction) -> None:
         self._transactions = transactions
         self.core = transaction
+        # By the application itself, not by an operator or for a queue that was deleted.
+        self._was_ended = False
 
     @property
     def identifier(self) -> UUID:
@@ -66,10 +68,12 @@ class TransactionHandle:
     async def commit(self) -> None:
         """See L{ITransaction.commit}."""
         await undivided(self._transactions.commit(self.core))
+        self._was_ended = True
 
     async def abort(self) -> None:
         """See L{ITransaction.abort}."""
         await undivided(self._transactions.abort(self.core))
+        self._was_ended = True
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,6 +81,8 @@ class TransactionHandle:
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._was_ended:
+            return
         if kind is None:
             await undivided(self._transactions.commit_or_abort(self.core))
         elif self.core.may_end:

@@ -9,7 +9,8 @@ from typing import Final
 
 import attrs
 
-from msmq.quoting import quoted
+from msmq.errors import LocalProtocolError
+from msmq.quoting import kind_of, quoted
 from msmq.structures.status import MQError, Status
 
 COMPUTER_LENGTH = 256
@@ -124,7 +125,12 @@ def is_format_name(text: str) -> bool:
 
     It is one if there is an equals sign before the first backslash: C{DIRECT=OS:srv\q} is, and C{srv\a=b} is
     the path of the queue C{a=b}.
+
+    @raise LocalProtocolError: it is not a text.
     """
+    given: object = text
+    if not isinstance(given, str):
+        raise LocalProtocolError(f"the name of a queue is {kind_of(given)}; it has to be a str")
     return "=" in text.partition("\\")[0]
 
 

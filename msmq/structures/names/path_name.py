@@ -6,6 +6,8 @@ import enum
 
 import attrs
 
+from msmq.errors import LocalProtocolError
+from msmq.quoting import kind_of
 from msmq.structures.names.name_text import (
     COMPUTER_SUFFIXES,
     PRIVATE,
@@ -115,8 +117,12 @@ def parse_path_name(text: str, version: int = 4, lenient: bool = False) -> PathN
     @param version: the version of MSMQ whose alphabet applies: 1, 2 and 3, or 4 and later; from 4 on a queue
         name may be followed by C{;} and a subqueue or C{JOURNAL}.
     @param lenient: allow any printable character in the names of computers and queues.
+    @raise LocalProtocolError: it is not a text.
     @raise MQError: MQ_ERROR_ILLEGAL_QUEUE_PATHNAME, with the fault and its position.
     """
+    given: object = text
+    if not isinstance(given, str):
+        raise LocalProtocolError(f"the path of a queue is {kind_of(given)}; it has to be a str")
     whole = _span(text)
     first, rest = whole.partition("\\")
     computer = computer_name(first, lenient=lenient)
