@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import ClassVar, Final
 from uuid import UUID, uuid4
 
@@ -190,8 +191,11 @@ class SessionProtocol(SessionHooks):
         self._guarded(self.message_rejected, message, reason)
 
     def close(self, reason: CloseReason = CloseReason.STOPPED) -> None:
-        """End the session, or stop waiting to dial again."""
+        """End the session and its connection, or stop waiting to dial again; a hook at work keeps neither."""
         self._perform(self._end(reason))
+        if self._waits_for is not None and (ending := Disconnect()) in self._effects:
+            self._effects.remove(ending)
+            self._perform_one(ending)
 
     def cut(self, reason: CloseReason) -> None:
         """End the session, and its connection at once: what is still to be written is dropped."""
@@ -326,7 +330,8 @@ class SessionProtocol(SessionHooks):
     def _perform(self, effects: Iterable[Effect]) -> None:
         """Perform effects in order, including those that are caused by other effects.
 
-        While a hook is at work only acknowledgements and messages are sent, and everything else waits.
+        While a hook is at work only acknowledgements and messages are sent, and everything else waits; an end
+        of the session is reported to it.
         """
         added = len(self._effects)
         self._effects.extend(effects)
@@ -335,7 +340,10 @@ class SessionProtocol(SessionHooks):
         self._is_performing = True
         try:
             if self._waits_for is not None:
+                ends = [effect for effect in islice(self._effects, added, None) if isinstance(effect, Closed)]
                 self._transmit_if_added(added)
+                for end in ends:
+                    self._guarded(self.session_ending, end.reason)
             while self._waits_for is None:
                 if self._effects:
                     self._perform_one(self._effects.popleft())

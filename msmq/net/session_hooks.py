@@ -53,7 +53,7 @@ class SessionHooks(Protocol):
         closes the session after its Session Cleanup Timer, 5 minutes, and sends again what was not
         acknowledged.
         Recoverable messages are numbered consecutively from C{first_recoverable}; call L{persisted} when they
-        are stored.
+        are stored. If the session ends meanwhile, L{session_ending} is called.
         """
         if self._factory.broker is None:
             return None
@@ -85,6 +85,14 @@ class SessionHooks(Protocol):
 
     def message_rejected(self, message: UserMessageView, reason: str) -> None:
         """Hook: the broker refused a message that arrived, for this C{reason}."""
+
+    def session_ending(self, reason: CloseReason) -> None:
+        """Hook: the session has ended while L{messages_arriving} or L{message_arriving} is at work.
+
+        Nothing more is acknowledged to the peer, which sends again what was not. A subclass can end its work
+        here, by cancelling what it waits for; otherwise it goes on. L{session_closed} follows when it has
+        ended.
+        """
 
     def session_closed(
         self,

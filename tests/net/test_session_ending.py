@@ -1,0 +1,96 @@
+"""Sessions that end while a slow hook is at work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ConnectionLost
+from twisted.python.failure import Failure
+
+from msmq.errors import RemoteProtocolError
+from msmq.net.session import SessionProtocol
+from msmq.session.effects import CloseReason
+from msmq.structures.packet.outgoing_message import OutgoingMessage
+from msmq.structures.packet.user_message_view import UserMessageView
+from tests.builders import user_packet
+from tests.net.test_session_trouble import TroubleTestCase
+
+
+class EndingTests(TroubleTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.gate: Deferred[None] = Deferred()
+        self.events: list[str] = []
+        self.cancels = False
+        case = self
+
+        class Slow(SessionProtocol):
+            async def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> None:
+                try:
+                    await case.gate
+                    case.events.append("stored")
+                except CancelledError:
+                    case.events.append("given up")
+
+            def session_ending(self, reason: CloseReason) -> None:
+                case.events.append(f"ending, {reason.name}")
+                if case.cancels:
+                    case.gate.cancel()
+
+            def session_closed(
+                self,
+                reason: CloseReason,
+                unacknowledged: Sequence[OutgoingMessage],
+                error: RemoteProtocolError | None,
+            ) -> None:
+                case.events.append(f"closed, {reason.name}")
+
+        self.use(Slow)
+        self.protocol, self.transport = self.open()
+
+    def arrive(self) -> None:
+        """A message, for which the hook begins its work."""
+        self.protocol.dataReceived(user_packet(recoverable=True))
+        self.assertTrue(self.protocol.is_suspended)
+
+    def test_a_connection_that_is_lost(self) -> None:
+        """The hook gets it at once, and the session is closed when the hook has ended."""
+        self.arrive()
+        self.protocol.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual(self.events, ["ending, CONNECTION_LOST"])
+        self.gate.callback(None)
+        self.assertEqual(self.events[1:], ["stored", "closed, CONNECTION_LOST"])
+
+    def test_a_hook_that_stops_its_work(self) -> None:
+        """What it waits for can be cancelled."""
+        self.cancels = True
+        self.arrive()
+        self.protocol.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual(self.events, ["ending, CONNECTION_LOST", "given up", "closed, CONNECTION_LOST"])
+        self.assertFalse(self.protocol.is_suspended)
+
+    def test_closed_by_the_application(self) -> None:
+        """The connection ends at once, although the hook never does, and nothing is acknowledged."""
+        self.arrive()
+        self.factory.close_all(CloseReason.STOPPED)
+        self.assertEqual(self.events, ["ending, STOPPED"])
+        self.assertFalse(self.transport.connected)
+        self.assertEqual(self.transport.value(), b"")
+        self.gate.callback(None)
+        self.assertEqual(self.events[1:], ["stored", "closed, STOPPED"])
+
+    def test_closed_twice(self) -> None:
+        """The hook gets it once."""
+        self.arrive()
+        self.protocol.close()
+        self.protocol.close()
+        self.protocol.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual(self.events, ["ending, STOPPED"])
+
+    def test_no_hook_is_at_work(self) -> None:
+        """Only the end itself is reported."""
+        self.protocol.close()
+        self.assertEqual(self.events, ["closed, STOPPED"])
