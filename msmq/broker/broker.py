@@ -252,8 +252,10 @@ class Broker(Service):
         """
         Service.startService(self)
         self.started = ensureDeferred(self._start())
+        if self._twistd_exit is None:
+            return
         reactor: Any = running_reactor() if self._reactor is None else self._reactor
-        if self._twistd_exit is None or reactor.running:
+        if reactor.running:
             return
         if self._server is not None and self._server.refusal is not None:
             # Its ports close in the reactor, which does not run yet, and will not.
@@ -267,7 +269,7 @@ class Broker(Service):
     def stopService(self) -> Deferred[None]:
         """Let the messages in process finish, 5 seconds at most, and stop.
 
-        Each caller gets a Deferred of its own, and cancelling it ends the wait alone, not the stop.
+        Each caller gets a separate Deferred, and cancelling it ends the wait alone, not the stop.
 
         Called by the coroutine of a message, such as L{message_received}, the Deferred fires when the other
         messages in process have ended. The broker stops when this coroutine has ended and its outcome is

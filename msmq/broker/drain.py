@@ -294,7 +294,7 @@ class Drain:
             await self._slots.acquire()
             lane.is_processing = True
             try:
-                # A coroutine of its own, since the message in process is a variable of its context.
+                # A separate coroutine, since the message in process is a variable of its context.
                 delay = await Deferred.fromCoroutine(self._process_first(lane))
             except GeneratorExit:
                 raise

@@ -1,4 +1,4 @@
-"""A session factory of an application that dials: without a broker, and without arguments of its own."""
+"""A session factory of an application that dials: without a broker, and with an identifier alone."""
 
 from __future__ import annotations
 
