@@ -162,6 +162,7 @@ class Connector:
         if self._attempt is not None:
             self._attempt.cancel()
         if self.session is not None:
+            self.session.redial_with(None)
             self.session.close(CloseReason.STOPPED)
 
     async def _dial(self, protocol: SessionProtocol, is_retry: bool) -> None:

@@ -89,6 +89,7 @@ class SessionProtocol(SessionHooks):
         self.session_identifier = uuid4()
         self.remote_address = ""
         self.dialled_for: object = None
+        self._redial: Callable[[], object] | None = None
         self.opened: float | None = None
         self.last_heard: float | None = None
         self.last_sent: float | None = None
@@ -407,6 +408,16 @@ class SessionProtocol(SessionHooks):
                 self._guarded(self.session_closed, reason, unacknowledged, error)
             case Reconnect():
                 self._guarded(self._factory.reconnect, self)
+
+    def redial_with(self, dial: Callable[[], object] | None) -> None:
+        """Dial with this when the retry timer expires and no broker decides on that; C{None}: do not dial."""
+        self._redial = dial
+
+    def redial(self) -> None:
+        """Dial again, once; no effect on an accepted session."""
+        dial, self._redial = self._redial, None
+        if dial is not None:
+            dial()
 
     def _write(self, chunks: Sequence[bytes], is_awaited: bool) -> None:
         """Write to the connection, directly if the peer waits, or if nothing was written just before.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final, TypeAlias
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from twisted.internet.interfaces import IAddress, IReactorTime
 from twisted.internet.protocol import ServerFactory
@@ -111,8 +110,6 @@ class SessionFactory(ServerFactory):
         self._incoming = AcceptedConnections()
         self._outgoing: set[SessionProtocol] = set()
         self._evicted = 0
-        # What dials them again, by session.
-        self._dialled: WeakKeyDictionary[SessionProtocol, Callable[[], object]] = WeakKeyDictionary()
 
     @staticmethod
     def _check(identifier: UUID, **optional: object) -> None:
@@ -260,16 +257,15 @@ class SessionFactory(ServerFactory):
         )
         protocol = self.protocol(self, session)
         if dial_again is not None:
-            self._dialled[protocol] = dial_again
+            protocol.redial_with(dial_again)
         return protocol
 
     def reconnect(self, connection: SessionProtocol) -> None:
         """The retry timer of a dialled session has expired: its broker decides, or it is dialled again."""
-        dial_again = self._dialled.pop(connection, None)
         if self.broker is not None:
             self.broker.reconnect(connection)
-        elif dial_again is not None:
-            dial_again()
+        else:
+            connection.redial()
 
     def _accepts(self, protocol: SessionProtocol) -> bool:
         if self._policy is not None and (refusal := self._policy.session_refusal(protocol)):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
+from weakref import ref
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
@@ -14,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq import DiallingSessionFactory, NextHopAddress, SessionFactory, SessionProtocol
 from msmq.errors import LocalProtocolError
+from msmq.net.connector import Connector
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import Network
 from tests.builders import ALPHA, BETA
@@ -85,6 +88,22 @@ class RedialTests(SynchronousTestCase):
         self.connector.stop()
         self.clock.advance(100)
         self.assertEqual(self.resolved, [0])
+
+    def test_dropped_connectors(self) -> None:
+        """A factory keeps none that an application has dropped, whether its peer was there or not."""
+        self.listen()
+
+        def dropped(host: str) -> ref[Connector]:
+            connector = self.factory.connector(host, lambda: False)
+            connector.connect()
+            self.clock.advance(1)
+            connector.stop()
+            self.clock.advance(100)
+            return ref(connector)
+
+        found = [dropped("127.0.0.3"), dropped("127.0.0.4")]
+        gc.collect()
+        self.assertEqual([each() for each in found], [None, None])
 
 
 class DefaultTests(TestCase):
