@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
+from typing import Any
 
 import duckdb
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark.jobs.latency import bounds, delays, skews
-from msmq.pipeline.spark.jobs.loss import fates
+from msmq.pipeline.spark.jobs.loss import FATE_COLUMNS, fates
 from msmq.pipeline.spark.jobs.sla import Limit, judge, judged, trusted
 from msmq.pipeline.spark.running.sla import limit_of
 from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, event, events, message, messages
+from tests.pipeline.local_spark import spark
+from tests.pipeline.local_spark import table as local_table
 
 BILLS = r".\private$\bills"
 NOW = SENT + 3600 * SECOND
 DELAYS = [100_000 * number for number in range(1, 101)]
+
+
+def jobs_so_far() -> int:
+    """How many jobs Spark has started."""
+    context: Any = spark().sparkContext
+    return int(context._jsc.sc().dagScheduler().numTotalJobs())
 
 
 class LimitTests(SynchronousTestCase):
@@ -107,3 +116,24 @@ class JudgedTests(SynchronousTestCase):
         # Without acknowledgements the clocks give no upper bound.
         uncertain = judged(limits[:1], every, bounds(delayed, skews(delayed)), table, NOW)
         self.assertEqual([one.verdict for one in uncertain], ["unknown"])
+
+    def test_queries(self) -> None:
+        """More limits are no more queries, unless they are on the latency of another queue; a limit that is
+        given twice is judged twice.
+        """
+        table = messages(message(1, "log", sent=SENT, arrived=SENT + SECOND))
+        delayed = trusted(
+            local_table([{"queue": QUEUE, "apparent": SECOND}], "queue STRING, apparent BIGINT")
+        )
+        every = local_table([{"destination": QUEUE, "fate": "delivered"}], FATE_COLUMNS)
+        few = ["lost=0", "age=1", "p50=1"]
+        more = [*few, f"{QUEUE}:lost=0", f"{QUEUE}:refused=0", f"{QUEUE}:age=1", "p90=1", "p99=1", "lost=0"]
+        other = [*more, f"{QUEUE}:max=1", f"{QUEUE}:p50=0.9"]
+        both = {"kept", "unknown"}
+        for texts, queries, verdicts in ((few, 3, {"kept"}), (more, 3, {"kept"}), (other, 4, both)):
+            before = jobs_so_far()
+            limits = [limit_of(text) for text in texts]
+            found = judged(limits, every, delayed, table, NOW)
+            self.assertEqual(jobs_so_far() - before, queries, texts)
+            self.assertEqual([one.limit for one in found], limits)
+            self.assertEqual({one.verdict for one in found}, verdicts)

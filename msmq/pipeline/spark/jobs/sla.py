@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 from pyspark.sql import Column, DataFrame
@@ -78,15 +78,12 @@ def judged(
     @param bounds: the latency of each message, as of L{bounds<msmq.pipeline.spark.jobs.latency.bounds>}.
     @param now: the time to which the age of waiting messages is computed, in microseconds.
     """
-    found = []
-    for limit in limits:
-        if limit.name in LATENCIES:
-            found.append(_latency(limit, bounds))
-        elif limit.name == AGE:
-            found.append(_age(limit, messages, now))
-        else:
-            found.append(_count(limit, fates))
-    return found
+    # Each table is computed as seldom as possible: it may be a query over the whole estate.
+    latencies = _latencies([one for one in limits if one.name in LATENCIES], bounds)
+    ages = _ages([one for one in limits if one.name == AGE], messages, now)
+    counts = _counts([one for one in limits if one.name in COUNTS], fates)
+    found = {**latencies, **ages, **counts}
+    return [found[limit] for limit in limits]
 
 
 def trusted(delays: DataFrame) -> DataFrame:
@@ -98,48 +95,84 @@ def trusted(delays: DataFrame) -> DataFrame:
     )
 
 
-def _latency(limit: Limit, bounds: DataFrame) -> Judgement:
-    part = LATENCIES[limit.name]
-    mine = bounds if not limit.queue else bounds.where(_is_named("queue", limit.queue))
-    row = mine.agg(
-        F.count("*").alias("messages"),
-        F.count("at_most").alias("bounded"),
-        F.percentile("at_least", part).alias("least"),
-        F.percentile("at_most", part).alias("most"),
-    ).collect()[0]
-    least = None if row["least"] is None else row["least"] / SECOND
-    is_bounded = row["most"] is not None and row["bounded"] == row["messages"]
-    return judge(limit, least, row["most"] / SECOND if is_bounded else None, row["messages"])
+def _latencies(limits: Sequence[Limit], bounds: DataFrame) -> dict[Limit, Judgement]:
+    found = {}
+    # A percentile keeps all values in memory, so those of one queue share them, and queues come in turn.
+    for queue in dict.fromkeys(limit.queue for limit in limits):
+        mine = [limit for limit in limits if limit.queue == queue]
+        parts = [LATENCIES[limit.name] for limit in mine]
+        row = (
+            bounds.where(_concerns(mine[0], "queue"))
+            .agg(
+                F.count("*").alias("messages"),
+                F.count("at_most").alias("bounded"),
+                F.percentile("at_least", parts).alias("least"),
+                F.percentile("at_most", parts).alias("most"),
+            )
+            .collect()[0]
+        )
+        is_bounded = row["most"] is not None and row["bounded"] == row["messages"]
+        for number, limit in enumerate(mine):
+            least = None if row["least"] is None else row["least"][number] / SECOND
+            most = row["most"][number] / SECOND if is_bounded else None
+            found[limit] = judge(limit, least, most, row["messages"])
+    return found
 
 
-def _age(limit: Limit, messages: DataFrame, now: int) -> Judgement:
+def _ages(limits: Sequence[Limit], messages: DataFrame, now: int) -> dict[Limit, Judgement]:
+    found = {}
     is_waiting = (F.col("place") == QUEUE) & F.col("arrived").isNotNull()
-    mine = messages if not limit.queue else messages.where(_is_named("queue", limit.queue))
-    row = mine.agg(
-        F.count("*").alias("known"),
-        F.count_if(is_waiting).alias("waiting"),
-        F.min(F.when(is_waiting, F.col("arrived"))).alias("oldest"),
-    ).collect()[0]
-    age: float | None = 0.0
-    if row["oldest"] is not None:
-        age = max(now - row["oldest"], 0) / SECOND
-    elif limit.queue and not row["known"]:
-        # No message of a queue of this name, which may be misspelt.
-        age = None
-    return judge(limit, age, age, row["waiting"])
+    measures = {
+        limit: {
+            "known": F.count_if(_concerns(limit, "queue")),
+            "waiting": F.count_if(_concerns(limit, "queue") & is_waiting),
+            "oldest": F.min(F.when(_concerns(limit, "queue") & is_waiting, F.col("arrived"))),
+        }
+        for limit in limits
+    }
+    for limit, row in _measured(measures, messages):
+        age: float | None = 0.0
+        if row["oldest"] is not None:
+            age = max(now - row["oldest"], 0) / SECOND
+        elif limit.queue and not row["known"]:
+            # No message of a queue of this name, which may be misspelt.
+            age = None
+        found[limit] = judge(limit, age, age, row["waiting"])
+    return found
 
 
-def _count(limit: Limit, fates: DataFrame) -> Judgement:
-    mine = fates if not limit.queue else fates.where(_is_named("destination", limit.queue))
-    row = mine.agg(
-        F.count("*").alias("messages"), F.count_if(F.col("fate") == limit.name).alias("found")
-    ).collect()[0]
-    found = float(row["found"]) if row["messages"] else None
-    return judge(limit, found, found, row["messages"])
+def _counts(limits: Sequence[Limit], fates: DataFrame) -> dict[Limit, Judgement]:
+    found = {}
+    measures = {
+        limit: {
+            "messages": F.count_if(_concerns(limit, "destination")),
+            "found": F.count_if(_concerns(limit, "destination") & (F.col("fate") == limit.name)),
+        }
+        for limit in limits
+    }
+    for limit, row in _measured(measures, fates):
+        count = float(row["found"]) if row["messages"] else None
+        found[limit] = judge(limit, count, count, row["messages"])
+    return found
 
 
-def _is_named(column: str, queue: str) -> Column:
-    r"""Whether a column has the name of a queue: its path, or a name that ends with it."""
-    path = queue.lower().removeprefix(".\\")
+def _measured(
+    measures: Mapping[Limit, Mapping[str, Column]], table: DataFrame
+) -> Iterator[tuple[Limit, Mapping[str, Any]]]:
+    """The values of these aggregates over the whole table, by their names, from one query."""
+    if not measures:
+        return
+    columns = [one for named in measures.values() for one in named.values()]
+    [row] = table.agg(*(one.alias(f"measure_{number}") for number, one in enumerate(columns))).collect()
+    values = iter(row)
+    for limit, named in measures.items():
+        yield limit, dict(zip(named, values, strict=False))
+
+
+def _concerns(limit: Limit, column: str) -> Column:
+    r"""Whether a row is of the queue of a limit, if it has one: of its path, or a name that ends with it."""
+    if not limit.queue:
+        return F.lit(True)
+    path = limit.queue.lower().removeprefix(".\\")
     name = F.lower(column)
     return F.coalesce((name == path) | name.endswith(f"\\{path}"), F.lit(False))
