@@ -14,7 +14,8 @@ import attrs
 from twisted.trial import _synctest
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.runner import LONGEST, SHARED, files_in_memory, groups, has_space
+from tests.runner import LONGEST, SHARED, files_for_all_workers, files_in_memory, groups, has_space
+from tests.servers import shared_files
 from tests.worker import forget_warnings
 
 PROJECT = Path(__file__).resolve().parent.parent.parent
@@ -88,6 +89,50 @@ class MemoryTests(SynchronousTestCase):
     def test_without_memory(self) -> None:
         """Where there is no such file system, tests write to the disk."""
         self.assertFalse(has_space(Path(self.mktemp())))
+
+
+class SharedFilesTests(SynchronousTestCase):
+    """What all workers of a run copy is made once."""
+
+    def setUp(self) -> None:
+        # The run to which this test belongs has its own.
+        others = {name: value for name, value in os.environ.items() if name != shared_files.SHARED}
+        self.patch(os, "environ", others)
+        self.made: list[Path] = []
+
+    def make(self, directory: Path) -> None:
+        """Make a directory with one file."""
+        self.made.append(directory)
+        (directory / "number").write_text(f"{len(self.made)}")
+
+    def copied(self) -> str:
+        """What is in another copy."""
+        target = Path(self.mktemp())
+        target.mkdir()
+        shared_files.copy_of("numbers", target, self.make)
+        return (target / "number").read_text()
+
+    def test_made_once(self) -> None:
+        """Each copy is of the same directory, which is gone after the run."""
+        with files_for_all_workers():
+            self.assertEqual([self.copied(), self.copied()], ["1", "1"])
+        self.assertFalse(self.made[0].parent.exists())
+
+    def test_failure(self) -> None:
+        """What was not finished is not copied, and the next worker makes it."""
+
+        def fail(directory: Path) -> None:
+            self.make(directory)
+            raise OSError("full")
+
+        with files_for_all_workers():
+            target = Path(self.mktemp())
+            self.assertRaises(OSError, shared_files.copy_of, "numbers", target, fail)
+            self.assertEqual([self.copied(), self.copied()], ["2", "2"])
+
+    def test_without_the_runner(self) -> None:
+        """A single process makes its own each time."""
+        self.assertEqual([self.copied(), self.copied()], ["1", "2"])
 
 
 class GroupTests(SynchronousTestCase):

@@ -1,7 +1,8 @@
 """An Active Directory domain controller of our own: Samba, which has the genuine classes of MSMQ.
 
-It is made once for a process of the tests, which takes some seconds, listens on one address of the loopback
-network alone, another one for each process, and ends with the process that started it.
+It is made once for a run of the suite, which takes some seconds, and copied for each process of the tests
+that needs one. It listens on one address of the loopback network alone, another one for each process, and
+ends with the process that started it.
 Its ports are those of LDAP and Kerberos, so that only root can start it.
 """
 
@@ -23,6 +24,7 @@ from twisted.trial.unittest import SkipTest
 
 from tests.patience import DEADLINE
 from tests.servers.certificates import make_credentials
+from tests.servers.shared_files import copy_of
 
 ADDRESS: Final = f"127.{192 + os.getpid() // 254 % 60}.{os.getpid() % 254 + 1}.77"
 PORT: Final = 389
@@ -78,22 +80,7 @@ class SambaServer:
         place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-dc-", dir=place))
         atexit.register(self.remove)
-        self._run(
-            tool,
-            "domain",
-            "provision",
-            f"--targetdir={self.directory}",
-            "--realm=MSMQ.TEST",
-            "--domain=MSMQ",
-            "--host-name=DC",
-            f"--host-ip={address}",
-            "--server-role=dc",
-            "--dns-backend=NONE",
-            f"--adminpass={PASSWORD}",
-            "--option=interfaces=lo",
-            "--option=bind interfaces only=yes",
-            "--option=vfs objects=dfs_samba4 acl_xattr xattr_tdb",
-        )
+        copy_of("samba", self.directory, self._provision)
         configuration = _CONFIGURATION.format(address=address, directory=self.directory)
         (self.directory / "smb.conf").write_text(configuration)
         credentials = make_credentials(address=address)
@@ -101,6 +88,26 @@ class SambaServer:
         self._written("dc.pem", credentials.certificate)
         self._written("dc.key", credentials.key)
         self.start()
+
+    def _provision(self, directory: Path) -> None:
+        """Make the domain, without its configuration; neither the directory nor the address is in it."""
+        self._run(
+            self._tool,
+            "domain",
+            "provision",
+            f"--targetdir={directory}",
+            "--realm=MSMQ.TEST",
+            "--domain=MSMQ",
+            "--host-name=DC",
+            f"--host-ip={ADDRESS}",
+            "--server-role=dc",
+            "--dns-backend=NONE",
+            f"--adminpass={PASSWORD}",
+            "--option=interfaces=lo",
+            "--option=bind interfaces only=yes",
+            "--option=vfs objects=dfs_samba4 acl_xattr xattr_tdb",
+        )
+        shutil.rmtree(directory / "etc")
 
     def _written(self, name: str, contents: bytes) -> Path:
         path = self.directory / name
