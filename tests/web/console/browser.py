@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 from unittest import SkipTest
 from uuid import UUID
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, StorageState, sync_playwright
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
@@ -124,7 +124,8 @@ class ConsoleServer:
         self._fill()
 
     def start(self) -> None:
-        """Start it, and wait until it runs."""
+        """Start it, and wait until it runs; logins end with the server."""
+        self._cookies: StorageState | None = None
         with (self.directory / "log").open("ab") as log:
             self._process = PreparedProcess(
                 [PROGRAMS / "twistd", "-n", "--pidfile=", "msmq", *self._options],
@@ -160,6 +161,19 @@ class ConsoleServer:
         self.send(ABSENT, [{"label": "waiting", "body": "2", "delivery": "recoverable"}])
         waiting = {"label": "routed", "body": "3", "delivery": "recoverable"}
         self.send(f"PRIVATE={UUID(int=0xE4)}\\00000001", [waiting])
+
+    def cookies(self, browser: Browser) -> StorageState:
+        """Those of an operator who has logged in with the token, which any window can have."""
+        if self._cookies is None:
+            context = browser.new_context()
+            page = context.new_page()
+            page.goto(self.base + "/login")
+            page.get_by_label("Token").fill(TOKEN)
+            page.get_by_role("button", name="Log in").click()
+            page.wait_for_url(self.base + "/")
+            self._cookies = context.storage_state()
+            context.close()
+        return self._cookies
 
     def open_session(self) -> str:
         """Open a session as a peer does, for as long as the process runs; gives its identifier."""

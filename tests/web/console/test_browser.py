@@ -53,18 +53,15 @@ class ConsoleInBrowserTests(SynchronousTestCase):
         return self.visit(self.context(scheme, width), path)
 
     def context(self, scheme: Any, width: int) -> BrowserContext:
-        """A window of its own."""
+        """A window of its own, of an operator who has logged in."""
         # axe-core is a script, which the policy of the pages would not let run.
         context = self.browser.new_context(
-            color_scheme=scheme, viewport={"width": width, "height": 800}, bypass_csp=True
+            color_scheme=scheme,
+            viewport={"width": width, "height": 800},
+            bypass_csp=True,
+            storage_state=self.server.cookies(self.browser),
         )
         self.addCleanup(context.close)
-        page = context.new_page()
-        page.goto(self.server.base + "/login")
-        page.get_by_label("Token").fill(TOKEN)
-        page.get_by_role("button", name="Log in").click()
-        page.wait_for_url(self.server.base + "/")
-        page.close()
         return context
 
     def visit(self, context: BrowserContext, path: str) -> Page:
