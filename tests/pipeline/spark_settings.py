@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from msmq.pipeline.spark.session import OF_JOBS
+
 _MOST_CLASSES: Final = (
     *("spark-catalyst_", "spark-core_", "scala-library-", "spark-sql_", "scala-reflect-", "log4j-core-"),
     *("spark-sql-api_", "jackson-databind-", "spark-config_", "spark-network-common_", "spark-common-utils_"),
@@ -25,6 +27,7 @@ def _class_path() -> str:
 
 
 SETTINGS: Final = {
+    **OF_JOBS,
     "spark.default.parallelism": "2",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",

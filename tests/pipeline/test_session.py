@@ -10,10 +10,11 @@ import tempfile
 from pathlib import Path
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark import reason
-from msmq.pipeline.spark.session import ALWAYS, SparkUnavailable, find_java, settings_for_little_data
+from msmq.pipeline.spark.session import ALWAYS, OF_JOBS, SparkUnavailable, find_java, settings_for_little_data
 from tests.pipeline.spark_support import SparkTestCase
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -109,6 +110,17 @@ class SessionTests(SparkTestCase):
         self.assertEqual(self.spark.conf.get("spark.ui.enabled"), "false")
         for name, value in ALWAYS.items():
             self.assertEqual(self.spark.conf.get(name), value)
+
+    def test_lines_of_columns(self) -> None:
+        """With the settings of jobs no error has the line of Python that made a column; they change no
+        session that exists.
+        """
+        for name, value in OF_JOBS.items():
+            self.assertEqual((self.spark.conf.get(name), self.spark.conf.isModifiable(name)), (value, False))
+        wrong = (F.col("id") + F.array(F.lit(1))).alias("sum")
+        error = self.assertRaises(AnalysisException, self.spark.range(1).select, wrong)
+        lines = [one.callSite() for one in error.getQueryContext()]
+        self.assertEqual([line for line in lines if Path(__file__).name in line], [])
 
     def test_data_source_is_known(self) -> None:
         """The format is known without another word."""

@@ -37,7 +37,7 @@ from msmq.pipeline.spark.running import (
 )
 from msmq.pipeline.spark.running.inputs_section import inputs_section
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
-from msmq.pipeline.spark.session import make_session, settings_for_little_data
+from msmq.pipeline.spark.session import OF_JOBS, make_session, settings_for_little_data
 from msmq.routing.topology import Topology
 
 JOBS: Final = (
@@ -171,7 +171,7 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
     enterprise = None if options.enterprise is None else _enterprise(options.enterprise)
     # A session that exists keeps its settings.
     is_quick = SparkSession.getActiveSession() is None and are_small(inputs)
-    settings = settings_for_little_data() if is_quick else {}
+    settings = {**OF_JOBS, **(settings_for_little_data() if is_quick else {})}
     spark = make_session(f"msmq {job.name}", master=options.master, settings=settings)
     spark.sparkContext.setLogLevel("OFF")
     if (spark.sparkContext.master or "").startswith("local") and spark.conf.get(_PARTITIONS) == _OF_A_CLUSTER:
