@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from msmq.pipeline.spark.session import SparkUnavailable, find_java, find_spark
 from tests.pipeline.spark_settings import write_defaults
-from tests.servers.prepared import spark_python
+from tests.servers.prepared import prepared_python, spark_python
 
 PROJECT = Path(__file__).resolve().parents[3]
 NOTEBOOK = PROJECT / "examples" / "estate.ipynb"
@@ -57,7 +56,9 @@ class NotebookTests(SynchronousTestCase):
         )
         home = self.home.name
         manager: Any = client.create_kernel_manager()
-        manager.kernel_spec.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        # Its servers are forked with their imports done.
+        python = os.fspath(prepared_python())
+        manager.kernel_spec.argv = [python, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         # No port, and so no other user who could connect.
         manager.transport, manager.ip = "ipc", f"{home}/kernel"
         environment = {"JUPYTER_RUNTIME_DIR": home, "IPYTHONDIR": home}
