@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import Phase, settings
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from tests.pipeline.spark_support import shared_session
 from tests.samples import examples
@@ -36,10 +37,14 @@ def spark() -> SparkSession:
 
 def table(rows: Iterable[Mapping[str, Any]], schema: str) -> DataFrame:
     """A table of these rows; what one of them lacks is null."""
-    session = spark()
-    names = session.createDataFrame([], schema).columns
-    values = [tuple(row.get(name) for name in names) for row in rows]
-    return session.createDataFrame(values, schema).coalesce(1)
+    kind = _parsed(schema)
+    values = [tuple(row.get(name) for name in kind.names) for row in rows]
+    return spark().createDataFrame(values, kind).coalesce(1)
+
+
+@cache
+def _parsed(schema: str) -> StructType:
+    return spark().createDataFrame([], schema).schema
 
 
 def rows(frame: DataFrame, names: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
