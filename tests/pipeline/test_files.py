@@ -10,6 +10,9 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
 from msmq.pipeline.files.exporter import Exporter, export_request, store_at
+from msmq.pipeline.reading.files import FileScan
+from msmq.pipeline.reading.options import read_options
+from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark import reason
@@ -108,6 +111,33 @@ class ExportedTests(FileCase):
         self.assertEqual(self.read("offset", startingTimestamp="1700000004250", stream="log").count(), 2)
         self.assertEqual(self.read("offset", endingTimestamp="1700000004250", stream="log").count(), 4)
 
+    def test_messages_and_events(self) -> None:
+        """Of a directory with both, the stream says which are read, and the other files are counted."""
+        data = write_log(self.directory.parent / "data", estate())
+        with store_at(str(data)) as store:
+            wanted = [export_request(store, name) for name in ("orders", "events")]
+            list(Exporter(store, self.directory).run(wanted))
+        (self.directory / "packets").write_bytes(packet(1))
+        self.assertEqual(self.read("offset", stream="queue").count(), 20)
+        self.assertEqual(self.read("offset").count(), 21)
+        self.assertEqual({row["event"] for row in self.rows(self.read(stream="events"))}, {"expired"})
+        options = read_options({"path": str(self.directory), "stream": "queue"})
+        scan = FileScan(options, RowSelection(("offset",)), "queue")
+        self.assertEqual(
+            scan.plan().notice("x"),
+            "x: left out 1 file of events and 1 file of packets; the option stream = events reads events",
+        )
+
+    def test_events_alone(self) -> None:
+        """A directory without messages is refused with what to do."""
+        data = write_log(self.directory.parent / "data", estate())
+        with store_at(str(data)) as store:
+            list(Exporter(store, self.directory).run([export_request(store, "events")]))
+        for options in ({}, {"stream": "log"}):
+            self.assertIn(
+                "has events and no messages: set the option stream to events", self.refused(**options)
+            )
+
     def test_refusals(self) -> None:
         """A file that is not one of these, and one that a newer version has written, are named."""
         self.assertIn("there is no such store", self.refused(path=str(self.directory / "nothing")))
@@ -115,7 +145,7 @@ class ExportedTests(FileCase):
         self.assertIn("a.txt is not a store, an exported file, a capture or a packet", self.refused())
         (self.directory / "a.txt").unlink()
         self.export("a.parquet", "wire", range(1, 3))
-        self.assertIn("a.parquet has no column event", self.refused(stream="events"))
+        self.assertIn("has messages, and no events", self.refused(stream="events"))
         self.assertIn(
             "startingOffsets and endingOffsets are for stores", self.refused(startingOffsets="earliest")
         )

@@ -12,7 +12,11 @@ from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StoredEvent
-from msmq.persistence.changes import AppendEvent
+from msmq.persistence.changes import AppendEvent, AppendLog
+from msmq.pipeline.archive.archiver import Archiver
+from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.upkeep import compact
+from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
@@ -186,8 +190,8 @@ class CommandTests(SynchronousTestCase):
         self.assertEqual(status, 1)
         self.assertIn(r"no input has that queue; did you mean .\private$\orders?", err)
 
-    def test_exceptions(self) -> None:
-        """Headers of NServiceBus in the extension are read from an export, which has the packets."""
+    def failure(self) -> StoredPacket:
+        """A message in an error queue, with the headers of NServiceBus in its extension."""
         headers = {"ExceptionType": "Shop.Gone", "Message": "order 17 is gone"}
         infos = "".join(
             f"<HeaderInfo><Key>NServiceBus.ExceptionInfo.{key}</Key><Value>{value}</Value></HeaderInfo>"
@@ -201,13 +205,34 @@ class CommandTests(SynchronousTestCase):
             message_id=1,
             sent_time=SENT,
         )
-        packet = StoredPacket(failed, r".\private$\error", 1, SENT + 1.0, 1, aborts=0, moves=0)
-        export(self.beta, packet)
+        return StoredPacket(failed, r".\private$\error", 1, SENT + 1.0, 1, aborts=0, moves=0)
+
+    def test_exceptions(self) -> None:
+        """Headers of NServiceBus are read from exported packets, also where events were exported too."""
+        export(self.beta, self.failure())
+        batch = event_batch([StoredEvent(1, AppendEvent(SENT + 9.0, b"", "started"))])
+        with parquet.ParquetWriter(self.beta.with_name("events.parquet"), batch.schema) as writer:
+            writer.write_batch(batch)
         output = self.directory / "deadletters"
-        status, out, err = self.run_job("deadletters", f"--input={self.beta}", "--output", str(output))
+        status, out, err = self.run_job("deadletters", f"--input={self.beta.parent}", "--output", str(output))
         self.assertEqual((status, err), (0, ""))
         self.assertIn("1 messages failed, in 1 clusters; the largest has 1: Shop.Gone", out)
         self.assertIn("order <number> is gone", out)
+
+    def test_exceptions_in_an_archive(self) -> None:
+        """The same from an archive, of all of its streams."""
+        data, archive = self.directory / "data", self.directory / "archive"
+        failure = self.failure().packet
+        changes = [*stores.estate(), AppendLog(stores.ORDERS.identifier, 40, failure, SENT + 1.0)]
+        stores.write_log(data, changes)
+        with store_at(str(data)) as store:
+            Archiver(store, Archive(archive), clock=lambda: SENT + 99.0).run()
+        compact(Archive(archive), SENT + 99.0)
+        output = self.directory / "archived"
+        status, out, err = self.run_job("deadletters", f"--input={archive}", "--output", str(output))
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("3 messages failed", out)
+        self.assertIn("Shop.Gone", out)
 
     def test_program(self) -> None:
         """The example prints what is lost, and says so by its status."""

@@ -52,7 +52,9 @@ def import_(
             complain(f"{row}: {reason}", "msmq import")
 
     try:
-        files = files_in([Path(path) for path in paths])
+        files = files_in(
+            [Path(path) for path in paths], on_left_out=lambda line: complain(line, "msmq import")
+        )
         with progress_bar() as bar:
             importer = Importer(
                 settings.client,

@@ -23,6 +23,7 @@ from msmq.control.server.messages.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
+from msmq.pipeline.archive.manifest import FRESH
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
@@ -64,10 +65,12 @@ class Row:
         return f"{self.file} row {self.number}"
 
 
-def files_in(paths: Sequence[Path]) -> list[Path]:
-    """The given Parquet files, and those in the given directories, in the order of their rows.
+def files_in(paths: Sequence[Path], *, on_left_out: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """The given Parquet files, and those with messages in the given directories, in the order of their rows.
 
-    @raise FilesError: there is no such file, or none in a directory.
+    @param on_left_out: called with a line about what a directory has that is not imported: events, and rows
+        of an archive that are not in Parquet yet.
+    @raise FilesError: there is no such file, or none with messages in a directory.
     """
     found: list[Path] = []
     for path in map(Path.absolute, paths):
@@ -75,14 +78,44 @@ def files_in(paths: Sequence[Path]) -> list[Path]:
             # Spark names directories like this, too.
             every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
             inside = [each for each in every if not _is_hidden(each, path)]
-            if not inside:
-                raise FilesError(f"{path}: there are no Parquet files in it")
-            found += inside
+            sendable = [each for each in inside if not _has_events(each)]
+            fresh = len(list((path / FRESH).glob("*.arrow")))
+            if not sendable:
+                raise FilesError(f"{path}: {_nothing_to_send(path, bool(inside), fresh)}")
+            if events := len(inside) - len(sendable):
+                on_left_out(f"{path}: left out {_files(events)} of events, which cannot be sent")
+            if fresh:
+                on_left_out(
+                    f"{path}: left out {_files(fresh)} with the newest rows of the archive, which are not in"
+                    f" Parquet yet: first run msmq archive compact {path}"
+                )
+            found += sendable
         elif path.exists():
             found.append(path)
         else:
             raise FilesError(f"{path}: there is no such file")
     return found
+
+
+def _nothing_to_send(path: Path, has_events: bool, fresh: int) -> str:
+    """Why a directory has no file to import, and what to do."""
+    if fresh:
+        return f"its messages are not in Parquet yet: first run msmq archive compact {path}"
+    if has_events:
+        return "it has events only, which cannot be sent; name a directory with exported messages"
+    return "there are no Parquet files in it"
+
+
+def _files(number: int) -> str:
+    return f"{number} file{'' if number == 1 else 's'}"
+
+
+def _has_events(path: Path) -> bool:
+    """Whether a file has events; L{rows_of} reports one that cannot be read."""
+    try:
+        return "event" in parquet().read_schema(path).names
+    except (OSError, ValueError):
+        return False
 
 
 def _is_hidden(path: Path, below: Path) -> bool:

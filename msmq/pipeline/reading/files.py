@@ -49,6 +49,29 @@ class FileSlice:
     groups: tuple[int, ...] = ()
 
 
+@attrs.frozen
+class FilePlan:
+    """What a read of files consists of.
+
+    @ivar slices: the slices of the files that have rows of the requested stream.
+    @ivar left_out: the number of the other files, by their content: C{events}, C{messages}, C{packets}.
+    """
+
+    slices: list[FileSlice]
+    left_out: dict[str, int]
+
+    def notice(self, location: str) -> str | None:
+        """One line about the files that are left out, for people; C{None} if there are none."""
+        if not self.left_out:
+            return None
+        kinds = (
+            f"{count} file{'s' if count > 1 else ''} of {content}"
+            for content, count in sorted(self.left_out.items())
+        )
+        hint = "" if "events" not in self.left_out else "; the option stream = events reads events"
+        return f"{location}: left out {' and '.join(kinds)}{hint}"
+
+
 def are_files(location: str) -> bool:
     """Whether a path contains files of rows or packets, rather than a store.
 
@@ -76,26 +99,56 @@ class FileScan:
     def slices(self) -> list[FileSlice]:
         """The slices of the files.
 
-        @raise ReadingError: a file has no known format, or cannot be read with these options.
+        @raise ReadingError: as L{plan}.
+        """
+        return self.plan().slices
+
+    def plan(self) -> FilePlan:
+        """The slices of the files with rows of the stream, and what is left out.
+
+        A directory may have messages and events, as an export of both has; without a stream its messages are
+        read.
+
+        @raise ReadingError: a file has no known format, or cannot be read with these options, or no file has
+            rows of the stream.
         """
         if self.options.starting is not None or self.options.ending is not None:
             raise ReadingError(
                 "startingOffsets and endingOffsets are for stores; files take a filter on offset"
             )
         path = Path(self.options.path)
-        found: list[FileSlice] = []
+        plan, are_chosen = FilePlan([], {}), False
         for file in _files(path) if path.is_dir() else [path]:
             kind = _kind(file)
-            if kind == "parquet":
-                found += self._parquet_slices(file)
-            elif self.stream in ("", WIRE_TOPIC):
-                found.append(FileSlice(kind, str(file)))
+            opened = _parquet(file) if kind == "parquet" else None
+            content = _content(opened)
+            if not self._has_rows_of(content):
+                plan.left_out[content] = plan.left_out.get(content, 0) + 1
+                continue
+            are_chosen = True
+            if opened is None:
+                plan.slices.append(FileSlice(kind, str(file)))
             else:
-                raise ReadingError(f"{file} has packets of the stream wire, not {self.stream}")
-        return found
+                plan.slices.extend(self._parquet_slices(file, opened))
+        if plan.left_out and not are_chosen:
+            raise ReadingError(self._mismatch(path, plan))
+        return plan
 
-    def _parquet_slices(self, path: Path) -> list[FileSlice]:
-        file = _parquet(path)
+    def _has_rows_of(self, content: str) -> bool:
+        if content == "packets":
+            return self.stream in ("", WIRE_TOPIC)
+        return (content == "events") == (self.stream == "events")
+
+    def _mismatch(self, path: Path, plan: FilePlan) -> str:
+        found = " and ".join(sorted(plan.left_out))
+        if plan.left_out.keys() == {"events"}:
+            return f"{path} has events and no messages: set the option stream to events"
+        if plan.left_out.keys() == {"packets"}:
+            return f"{path} has packets of the stream wire, not {self.stream}: set the option stream to wire"
+        wanted = "events" if self.stream == "events" else f"rows of the stream {self.stream}"
+        return f"{path} has {found}, and no {wanted}: leave out the option stream, or set it to another"
+
+    def _parquet_slices(self, path: Path, file: Any) -> list[FileSlice]:
         version = int((file.schema_arrow.metadata or {}).get(VERSION_KEY, VERSION))
         if version > VERSION:
             raise ReadingError(
@@ -221,6 +274,13 @@ def _kind(path: Path) -> str:
     if beginning[4:8] == SIGNATURE.to_bytes(4, "little"):
         return "packets"
     raise ReadingError(f"{path} is not a store, an exported file, a capture or a packet")
+
+
+def _content(parquet: Any | None) -> str:
+    """What the rows of a file are: C{events}, C{messages}, or C{packets} if it is not Parquet."""
+    if parquet is None:
+        return "packets"
+    return "events" if "event" in parquet.schema_arrow.names else "messages"
 
 
 def _beginning(path: Path) -> bytes:

@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from msmq.pipeline.archive.manifest import MANIFESTS, Archive
+from msmq.pipeline.archive.plan import NO_STORE
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
 from msmq.pipeline.reading.opening import is_remote, shown_location
@@ -180,10 +181,11 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
                     happened.append(events(_read_parquet(spark, one, files, _OF_EVENTS), one.name))
                     continue
                 rows = _read_parquet(spark, one, files, ALWAYS)
-                if wanted.headers and PACKET_COLUMN.name in rows.columns and len(kinds) == 1:
+                if wanted.headers and PACKET_COLUMN.name in rows.columns:
                     # Headers are not exported; they are read from the exported packets.
-                    rows = _load(spark, one, "", wanted)
-                found.append(messages(rows, one.name))
+                    found += [messages(each, one.name) for each in _from_packets(spark, one, wanted)]
+                else:
+                    found.append(messages(rows, one.name))
         elif one.is_capture:
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
@@ -240,9 +242,14 @@ def _all(tables: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, tables[1:] or tables)
 
 
-def _load(spark: SparkSession, one: Input, stream: str, wanted: JobInput) -> DataFrame:
-    """The rows of a stream; of files all rows, if the stream is empty."""
+def _load(spark: SparkSession, one: Input, stream: str, wanted: JobInput, store: str = "") -> DataFrame:
+    """The rows of a stream; of files all messages, if the stream is empty.
+
+    @param store: of an archive, the option of this name.
+    """
     reader = spark.read.format("msmq").option("path", one.location)
+    if store:
+        reader = reader.option("store", store)
     if stream:
         reader = reader.option("stream", stream)
     if stream != EVENTS_STREAM:
@@ -255,6 +262,15 @@ def _load(spark: SparkSession, one: Input, stream: str, wanted: JobInput) -> Dat
             reader = reader.option("decode", wanted.decode)
         reader = reader.option("columns", ",".join(columns))
     return reader.load()
+
+
+def _from_packets(spark: SparkSession, one: Input, wanted: JobInput) -> list[DataFrame]:
+    """The messages of files, or of each archived stream, with what only their packets have."""
+    if not one.is_archive:
+        return [_load(spark, one, "", wanted)]
+    archived = {each.stream for each in Archive(Path(one.location)).streams()}
+    streams = [each for each in wanted.streams if each in archived and each != EVENTS_STREAM]
+    return [_load(spark, one, stream, wanted, store=NO_STORE) for stream in streams]
 
 
 @attrs.frozen

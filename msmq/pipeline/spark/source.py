@@ -5,6 +5,7 @@ Spark pickles these objects and sends them to its Python processes, so they cons
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -129,7 +130,11 @@ class MsmqReader(DataSourceReader):
         if self._is_archive:
             return [ArchivePartition(part) for part in self._plan()]
         if are_files(self._options.location):
-            return [FilePartition(part) for part in self._file_scan().slices()]
+            plan = self._file_scan().plan()
+            if notice := plan.notice(self._options.path):
+                # Spark shows the output of its Python processes there.
+                print(f"msmq: {notice}", file=sys.stderr)
+            return [FilePartition(part) for part in plan.slices]
         return [SlicePartition(part) for part in self._scan().slices()]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:

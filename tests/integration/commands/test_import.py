@@ -56,6 +56,12 @@ class ImportTestCase(CommandTestCase):
         pyarrow.parquet.write_table(table, path)
         return path
 
+    def write_events(self, path: Path) -> None:
+        """A file with an event."""
+        event = event_batch([StoredEvent(1, AppendEvent(1.0, b"", "expired"))])
+        path.parent.mkdir(exist_ok=True, parents=True)
+        pyarrow.parquet.write_table(pyarrow.Table.from_batches([event]), path)
+
     def numbered(self, *numbers: int) -> list[bytes]:
         """Packets whose bodies are these numbers."""
         return [user_packet(b"%d" % number, message_id=number, recoverable=True) for number in numbers]
@@ -154,6 +160,25 @@ class ThereAndBackTests(ImportTestCase):
         self.assertEqual((ended.status, ended.errors), (0, ""))
         self.assertEqual(await self.everything(LOGGED), [b"%d" % number for number in range(1, 7)])
 
+    async def test_messages_and_events(self) -> None:
+        """Of a directory with both, messages are sent; what is left out is said, with what to do."""
+        archive = self.directory / "archive"
+        self.write("../archive/messages/stream=log/a.parquet", *self.numbered(1, 2))
+        self.write_events(archive / "events" / "b.parquet")
+        ended = await self.msmq("import", str(archive))
+        self.assertEqual((ended.status, await self.everything(LOGGED)), (0, [b"1", b"2"]))
+        self.assertIn("left out 1 file of events, which cannot be sent", ended.errors)
+        self.assertEqual(ended.errors.count("\n"), 1)
+        (archive / "_fresh").mkdir()
+        (archive / "_fresh" / "c.arrow").write_bytes(b"")
+        ended = await self.msmq("import", str(archive), "--dry-run")
+        self.assertEqual(ended.status, 0)
+        self.assertIn("left out 1 file with the newest rows of the archive", ended.errors)
+        self.assertIn(f"first run msmq archive compact {archive.absolute()}", ended.errors)
+        ended = await self.msmq("import", str(archive / "events"))
+        self.assertEqual((ended.status, ended.errors.count("\n")), (2, 1))
+        self.assertIn("it has events only, which cannot be sent", ended.errors)
+
     async def test_kinds_of_queues(self) -> None:
         """Into a transactional queue all messages go as transactional ones, and the other way round."""
         self.write("a.parquet", *self.numbered(1, 2), topic=f"{LOGGED};journal")
@@ -207,8 +232,7 @@ class ThereAndBackTests(ImportTestCase):
     async def test_refusals(self) -> None:
         """An error is one line, and no message is sent."""
         good = self.write("good.parquet", *self.numbered(1))
-        event = event_batch([StoredEvent(1, AppendEvent(1.0, b"", "expired"))])
-        pyarrow.parquet.write_table(pyarrow.Table.from_batches([event]), self.directory / "events.parquet")
+        self.write_events(self.directory / "events.parquet")
         newer = pyarrow.parquet.read_table(good).replace_schema_metadata({"msmq.record_format": "99"})
         pyarrow.parquet.write_table(newer, self.directory / "newer.parquet")
         pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), self.directory / "strange.parquet")
