@@ -9,6 +9,9 @@ from typing import Final
 
 import attrs
 
+from msmq.pipeline.archive.erased import COLUMNS
+from msmq.pipeline.archive.manifest import ERASED
+
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
 DIALECTS: Final = (DUCKDB, SPARK)
@@ -33,7 +36,8 @@ class Check:
     """One expectation.
 
     @ivar meaning: what the rows of its view are.
-    @ivar query: the query of the view, over C{messages} and C{events}, in SQL that all dialects have.
+    @ivar query: the query of the view, over C{messages}, C{events} and C{erased} (the numbers of erased
+        transactional messages), in SQL that all dialects have.
     """
 
     name: str
@@ -66,12 +70,24 @@ CHECKS: Final = (
     ),
     Check(
         "sequence_gap",
-        "transactional messages whose predecessor is not in the log of their queue, except the first",
+        "transactional messages whose predecessor is not in the log of their queue and was not erased, except"
+        " the first",
         "SELECT topic, id, sequence_number, previous FROM ("
-        "SELECT topic, id, transaction.sequence_number AS sequence_number, transaction.previous AS previous,"
-        " lag(transaction.sequence_number) OVER (PARTITION BY topic, source_queue_manager,"
-        ' transaction.sequence_id ORDER BY transaction.sequence_number, "offset") AS found'
-        " FROM messages WHERE stream = 'log' AND transaction IS NOT NULL) AS numbered"
+        "SELECT topic, id, sequence_number, previous,"
+        " lag(sequence_number) OVER (PARTITION BY topic, source_queue_manager, sequence_id"
+        ' ORDER BY sequence_number, "offset") AS found FROM ('
+        'SELECT topic, "offset", id, source_queue_manager, transaction.sequence_id AS sequence_id,'
+        " transaction.sequence_number AS sequence_number, transaction.previous AS previous"
+        " FROM messages WHERE stream = 'log' AND transaction IS NOT NULL"
+        # Only between the rows of the log: before them rows have expired, and after them some are fresh.
+        ' UNION ALL SELECT erased.topic, erased."offset", NULL AS id, erased.source_queue_manager,'
+        " erased.sequence_id, erased.sequence_number, erased.previous FROM erased"
+        ' JOIN (SELECT topic, min("offset") AS begin_row, max("offset") AS end_row FROM messages'
+        " WHERE stream = 'log' GROUP BY topic) AS extent ON erased.topic = extent.topic"
+        ' AND erased."offset" > begin_row AND erased."offset" < end_row'
+        " LEFT JOIN (SELECT topic, \"offset\" FROM messages WHERE stream = 'log') AS present"
+        ' ON erased.topic = present.topic AND erased."offset" = present."offset"'
+        " WHERE present.topic IS NULL) AS both_kinds) AS numbered"
         " WHERE found IS NOT NULL AND previous <> found",
     ),
     Check(
@@ -114,17 +130,21 @@ def in_dialect(query: str, dialect: str) -> str:
     return query.replace('"', "`") if dialect == SPARK else query
 
 
-def views(archive: str, dialect: str, *, has_messages: bool, has_events: bool) -> str:
+def views(
+    archive: str, dialect: str, *, has_messages: bool, has_events: bool, has_erased: bool = False
+) -> str:
     """The statements that create all views over an archive.
 
     @param archive: the directory of the archive.
     @param has_messages: whether it has finished files of messages; without them all views are empty.
     @param has_events: whether it has finished files of events.
+    @param has_erased: whether it has numbers of erased messages.
     """
     statements = [
         f"-- Checks of {archive.splitlines()[0]}: a view check_NAME has the rows that break an expectation.",
         f"{_create('messages', dialect)} {_rows(archive, 'messages', dialect, has_messages)};",
         f"{_create('events', dialect)} {_rows(archive, 'events', dialect, has_events)};",
+        f"{_create('erased', dialect)} {_rows(archive, 'erased', dialect, has_erased)};",
     ]
     for check in CHECKS:
         create = _create(check.view, dialect)
@@ -146,6 +166,13 @@ def _create(name: str, dialect: str) -> str:
 def _rows(archive: str, kind: str, dialect: str, has_files: bool) -> str:
     if not has_files:
         return _nothing(kind, dialect)
+    if kind == "erased":
+        path = f"{archive}/{ERASED}/*.parquet"
+        if dialect == SPARK:
+            path = path.replace("`", "``")
+            return f"SELECT * FROM parquet.`{path}`"
+        path = path.replace("'", "''")
+        return f"SELECT * FROM read_parquet('{path}')"
     if dialect == SPARK:
         path = f"{archive}/{kind}".replace("`", "``")
         return f"SELECT * FROM parquet.`{path}`"
@@ -154,7 +181,7 @@ def _rows(archive: str, kind: str, dialect: str, has_files: bool) -> str:
 
 
 def _nothing(kind: str, dialect: str) -> str:
-    columns = dict(EVENTS_DDL) if kind == "events" else _MESSAGES
+    columns = {"events": dict(EVENTS_DDL), "erased": dict(COLUMNS)}.get(kind, _MESSAGES)
     types = (
         columns if dialect == SPARK else {name: _DUCKDB.get(type_, type_) for name, type_ in columns.items()}
     )

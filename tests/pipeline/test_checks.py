@@ -12,6 +12,8 @@ from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import AppendLog
+from msmq.pipeline.archive.upkeep import erase, rows
+from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.checks import CHECKS, DUCKDB, SPARK, statements_of, views
 from msmq.pipeline.spark.command import main
 from msmq.structures.identifiers import TxSequenceID
@@ -99,6 +101,45 @@ class ChecksTests(ArchiveTestCase):
         twice = parquet.read_table(output / "check_arrived_twice").to_pylist()
         self.assertEqual([(row["topic"], row["copies"]) for row in twice], [(r".\private$\orders", 2)])
         self.assert_lineage(lineage.read_text(), str(output.absolute() / "checks"))
+
+    def test_erased(self) -> None:
+        """An erased message is no gap, in Spark and DuckDB; one that is missing next to it still is."""
+        shared_session()
+        last = {2: 1, 3: 2, 4: 3, 6: 5, 7: 6, 8: 7, 9: 8}
+        self.write(
+            entry(101, ARRIVED + 40, sequence=(1, 0)),
+            # The fifth of the sequence never arrived.
+            *(entry(100 + n, ARRIVED + 40 + n, sequence=(n, before)) for n, before in last.items()),
+        )
+        self.update()
+        self.compact()
+        for number in (103, 107, 108):
+            erase(self.archive, parse_condition(f"offset = {self.offset(number)}"), self.now)
+        output = self.directory.parent / "out"
+        arguments = ("--input", f"ALPHA={self.directory}", "--output")
+        status, out, err = self.run_job("checks", *arguments, str(output), "--expect", "sequence_gap")
+        self.assertEqual((status, err), (3, ""))
+        self.assertIn("3 rows were erased, which are not counted as gaps", out)
+        [gap] = parquet.read_table(output / "check_sequence_gap").to_pylist()
+        self.assertEqual((gap["sequence_number"], gap["previous"]), (6, 5))
+        database = duckdb.connect()
+        database.execute((output / "checks_duckdb.sql").read_text())
+        self.assertEqual(len(database.sql("SELECT * FROM check_sequence_gap").fetchall()), 1)
+        erase(self.archive, parse_condition(f"offset = {self.offset(106)}"), self.now)
+        status, out, err = self.run_job("sequences", *arguments, str(self.directory.parent / "audit"))
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("4 erased messages are counted as arrived", out)
+        found = parquet.read_table(self.directory.parent / "audit" / "findings").to_pylist()
+        gaps = [(row["number"], row["missing"]) for row in found if row["kind"] == "gap"]
+        self.assertEqual(gaps, [(6, 1)])
+
+    def offset(self, number: int) -> int:
+        """The offset of the entry with this number."""
+        for batch in rows(self.archive, "log", ("offset", "lookup_id")):
+            for row in batch.to_pylist():
+                if row["lookup_id"] == lookup_id(number):
+                    return int(row["offset"])
+        raise AssertionError(number)
 
     def assert_lineage(self, lines: str, table: str) -> None:
         """A start and an end of one run, each with what OpenLineage requires of an event."""

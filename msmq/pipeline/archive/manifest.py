@@ -30,6 +30,7 @@ ROOT: Final = "_archive.json"
 LOCK: Final = "_archive.lock"
 MANIFESTS: Final = "_streams"
 FRESH: Final = "_fresh"
+ERASED: Final = "_erased"
 ERASURES: Final = "_erasures.jsonl"
 NOTED: Final = "_erasures.noted"
 """Names that readers of plain Parquet ignore, since they begin with _."""
@@ -266,7 +267,7 @@ class Archive:
             for path in (self.directory / folder).glob(pattern):
                 if path.relative_to(self.directory).as_posix() not in named:
                     path.unlink()
-        for folder in (MANIFESTS, "."):
+        for folder in (MANIFESTS, ERASED, "."):
             for path in (self.directory / folder).glob(f"*{_UNFINISHED}"):
                 path.unlink()
 

@@ -12,6 +12,7 @@ import attrs
 
 from msmq.pipeline.archive.archiver import skip
 from msmq.pipeline.archive.changes import StreamChanges
+from msmq.pipeline.archive.erased import KEPT_KEY, LOG, record_numbers
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.manifest import ERASURES, Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.archive.where import RowCondition
@@ -116,6 +117,7 @@ def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: boo
     """Erase the rows that fulfil a condition, and return their number by topic and stream.
 
     What was erased is noted in the archive without the values of the condition, and is not archived again.
+    Of the transactional messages of a log their numbers in their sequences are kept, for checks of gaps.
 
     @param dry_run: only count them.
     @raise FilesError: the condition names an unknown column, or the archive cannot be written.
@@ -144,21 +146,23 @@ def _erase(
     archive: Archive, manifest: StreamManifest, condition: RowCondition, now: float, dry_run: bool
 ) -> int:
     mask = condition.mask(columns_of(manifest.stream))
-    changes, total = StreamChanges(archive, manifest, now), 0
+    changes = StreamChanges(archive, manifest, now)
 
     def others(batch: Any) -> Any:
         import pyarrow.compute
 
         return pyarrow.compute.invert(mask(batch))
 
-    for file in list(manifest.files):
-        # Only the columns of the condition, since most files have no such row.
-        chosen = sum(mask(batch).true_count for batch in read_file(archive.path(file), condition.columns))
-        if not chosen:
-            continue
-        total += chosen
-        if dry_run:
-            continue
+    # Only the columns of the condition, since most files have no such row.
+    counts = [
+        (file, sum(mask(batch).true_count for batch in read_file(archive.path(file), condition.columns)))
+        for file in manifest.files
+    ]
+    found = [(file, chosen) for file, chosen in counts if chosen]
+    total: int = sum(chosen for _, chosen in found)
+    if found and not dry_run and manifest.stream == LOG:
+        record_numbers(archive, manifest, [file for file, _ in found], mask, condition.columns)
+    for file, chosen in () if dry_run else found:
         if manifest.stream not in ("log", EVENTS):
             skip(archive, manifest, file.path, mask)
         manifest.erased += chosen
@@ -177,6 +181,7 @@ def _note(archive: Archive, condition: RowCondition, now: float, found: dict[str
         "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
         "columns": condition.columns,
         "rows": found,
+        KEPT_KEY: True,
     }
     try:
         with (archive.directory / ERASURES).open("ab") as file:

@@ -13,8 +13,10 @@ from typing import Final
 import attrs
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from msmq.pipeline.archive.manifest import MANIFESTS, Archive
+from msmq.pipeline.archive.erased import COLUMNS, has_numbers
+from msmq.pipeline.archive.manifest import ERASED, MANIFESTS, Archive
 from msmq.pipeline.archive.plan import NO_STORE
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
@@ -200,6 +202,20 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
     return Estate(_all(found), _all(happened), owners)
 
 
+def read_erased(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
+    """The numbers of the transactional messages that were erased from the message logs of archives.
+
+    The columns are C{store} and L{COLUMNS<msmq.pipeline.archive.erased.COLUMNS>}.
+    """
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in COLUMNS)
+    found = [spark.createDataFrame([], f"store STRING, {columns}")]
+    for one in inputs:
+        if one.is_archive and has_numbers(Path(one.location)):
+            rows = spark.read.schema(columns).parquet(f"{Path(one.location).absolute()}/{ERASED}/*.parquet")
+            found.append(rows.select(F.lit(one.name).alias("store"), *rows.columns))
+    return _all(found)
+
+
 def _note_owner(owners: dict[str, str], one: Input, owner: str) -> None:
     """Note the queue manager of a store or of an archive.
 
@@ -293,7 +309,8 @@ def _files_of(one: Input) -> list[_Files]:
     found: dict[bool, list[str]] = {}
     for file in [path] if path.is_file() else sorted(path.rglob("*.parquet")):
         # As in Spark, names with these first characters are not data.
-        if file.is_dir() or file.name.startswith((".", "_")):
+        hidden = [part for part in file.relative_to(path).parts if part.startswith((".", "_"))]
+        if file.is_dir() or hidden:
             continue
         try:
             schema = parquet.read_schema(file)

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 
+import attrs
+from pyarrow import parquet
+
+from msmq.persistence.changes import AppendLog
+from msmq.pipeline.archive.erased import COLUMNS, unnumbered
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_message import UserMessage
+from tests.builders import user_packet
 from tests.pipeline import stores
-from tests.pipeline.archive.archive_case import ArchiveTestCase
-from tests.pipeline.stores import DEAD
+from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
+from tests.pipeline.stores import ARRIVED, DEAD, ORDERS
 
 
 class ErasureTests(ArchiveTestCase):
@@ -45,6 +54,37 @@ class ErasureTests(ArchiveTestCase):
         self.assertEqual(["label", "sent_time"], record["columns"])
         self.assertEqual({".\\private$\\orders log": 1}, record["rows"])
         self.assertNotIn("message 3", line)
+
+    def test_numbers_of_erased_messages(self) -> None:
+        """Of transactional messages their numbers remain, and nothing else, until they expire."""
+        self.write(*(self.transactional(number) for number in range(1, 5)))
+        self.update()
+        for condition in ("label = 'tx 2'", "label = 'tx 3'", "label = 'message 5'"):
+            self.erase(condition)
+        [path] = self.directory.glob("_erased/*.parquet")
+        found = parquet.read_table(path).to_pylist()
+        self.assertEqual([(row["sequence_number"], row["previous"]) for row in found], [(2, 1), (3, 2)])
+        self.assertEqual(set(found[0]), {name for name, _ in COLUMNS})
+        self.assertNotIn(b"tx 2", path.read_bytes())
+        self.assertEqual(0, unnumbered(self.archive))
+        # As an earlier version has recorded it.
+        with (self.directory / "_erasures.jsonl").open("a") as file:
+            file.write('{"time": "2023-11-14", "columns": ["label"], "rows": {"orders log": 3}}\n')
+        self.assertEqual(3, unnumbered(self.archive))
+        self.now += 3 * DAY
+        self.write(*(self.transactional(number, 3 * DAY) for number in (5, 6)))
+        self.update(keep_days=1)
+        self.erase("label = 'tx 5'")
+        self.assertEqual([row["sequence_number"] for row in parquet.read_table(path).to_pylist()], [5])
+
+    def transactional(self, number: int, later: float = 0.0) -> AppendLog:
+        """A transactional message in the log of orders."""
+        packet = UserMessage.from_bytes(
+            user_packet(b"x", label=f"tx {number}", message_id=200 + number, recoverable=True)
+        )
+        header = TransactionHeader(TxSequenceID(7, 0), number, number - 1)
+        content = attrs.evolve(packet, transaction=header).to_bytes()
+        return AppendLog(ORDERS.identifier, 200 + number, content, ARRIVED + 40 + number + later)
 
     def test_conditions(self) -> None:
         """Each comparison, each type, and null, which nothing is equal to."""

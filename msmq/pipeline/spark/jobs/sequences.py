@@ -38,6 +38,38 @@ _HALF: Final = 1 << 31
 _WHOLE: Final = 1 << 32
 
 
+def erased_messages(messages: DataFrame, erased: DataFrame) -> DataFrame:
+    """Messages that an erasure has taken from a message log, with the columns that L{numbered} reads.
+
+    Only those between the remaining messages of the log: before them others have expired, and what is after
+    them may not have been read.
+
+    @param erased: the columns C{store} and L{COLUMNS<msmq.pipeline.archive.erased.COLUMNS>}.
+    """
+    log = messages.where(F.col("place") == LOG).select("store", "queue", "position")
+    extent = log.groupBy("store", "queue").agg(
+        F.min("position").alias("begin"), F.max("position").alias("end")
+    )
+    return (
+        erased.select(
+            "store",
+            F.lit(LOG).alias("place"),
+            F.col("topic").alias("queue"),
+            F.col("offset").alias("position"),
+            F.lit(0).alias("class"),
+            F.col("source_queue_manager").alias("source"),
+            F.col("destination_queue").alias("destination"),
+            "sequence_id",
+            "sequence_number",
+            "previous",
+        )
+        .join(extent, ["store", "queue"])
+        .where((F.col("position") > F.col("begin")) & (F.col("position") < F.col("end")))
+        .drop("begin", "end")
+        .join(log, ["store", "queue", "position"], "left_anti")
+    )
+
+
 def numbered(messages: DataFrame) -> DataFrame:
     """Arrived or captured messages, each with its position in its stream.
 

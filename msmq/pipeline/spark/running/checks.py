@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
+from msmq.pipeline.archive.erased import has_numbers, unnumbered
+from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.checks import CHECKS, DIALECTS, SPARK, statements_of, views
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table
@@ -38,6 +40,7 @@ def _run(setting: JobContext) -> JobOutcome:
         )
     where = str(archive.absolute())
     has = {f"has_{kind}": _has_files(archive / kind) for kind in ("messages", "events")}
+    has["has_erased"] = has_numbers(archive)
     scripts = {f"checks_{dialect}.sql": views(where, dialect, **has) for dialect in DIALECTS}
     for statement in statements_of(scripts[f"checks_{SPARK}.sql"]):
         setting.spark.sql(statement)
@@ -53,6 +56,8 @@ def _run(setting: JobContext) -> JobOutcome:
     )
     if not has["has_messages"]:
         verdict += "; the archive has no finished file of messages (msmq archive update --compact)"
+    erased, erasures = _erased(Archive(archive))
+    verdict += erased
     report = JobReport(
         "Checks of an archive",
         verdict,
@@ -62,7 +67,10 @@ def _run(setting: JobContext) -> JobOutcome:
                 "Checks",
                 "The rows of each check are those of its view in checks_duckdb.sql and checks_spark.sql."
                 " Rows that are still in fresh files are not in the views.",
-                tables=[Table("By check", ("check", "rows", "expected to be none", "its rows"), rows)],
+                tables=[
+                    Table("By check", ("check", "rows", "expected to be none", "its rows"), rows),
+                    *([Table("Erased rows", ("topic", "stream", "rows"), erasures)] if erasures else []),
+                ],
                 plots=[
                     Plot(
                         "Rows of the checks",
@@ -87,6 +95,23 @@ def _run(setting: JobContext) -> JobOutcome:
     tables |= {check.view: setting.spark.table(check.view) for check in broken}
     status = EXCEEDED if any(check.name in expected for check in broken) else 0
     return JobOutcome(report, tables, files=scripts, status=status)
+
+
+def _erased(archive: Archive) -> tuple[str, list[list[Cell]]]:
+    """What was erased from an archive: the end of the verdict, and rows by topic and stream."""
+    rows: list[list[Cell]] = [
+        [each.topic, each.stream, each.erased] for each in archive.streams() if each.erased
+    ]
+    if not rows:
+        return "", rows
+    total = sum(each.erased for each in archive.streams())
+    text = f"; {total:,} rows were erased, which are not counted as gaps"
+    if unknown := unnumbered(archive):
+        text += (
+            f", except that {unknown:,} rows of message logs were erased before msmq recorded their numbers:"
+            " a gap may be one of these"
+        )
+    return text, rows
 
 
 def _has_files(directory: Path) -> bool:

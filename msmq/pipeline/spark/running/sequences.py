@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
-from msmq.pipeline.spark.inputs import JobInput
-from msmq.pipeline.spark.jobs.sequences import KINDS, audit, findings, numbered
+from msmq.pipeline.spark.inputs import JobInput, read_erased
+from msmq.pipeline.spark.jobs.sequences import KINDS, audit, erased_messages, findings, numbered
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 
 _HEADINGS = {
@@ -19,7 +19,12 @@ _HEADINGS = {
 
 
 def _run(setting: JobContext) -> JobOutcome:
-    placed = numbered(setting.estate.messages).cache()
+    messages = setting.estate.messages
+    erased = erased_messages(messages, read_erased(setting.spark, setting.inputs)).cache()
+    gone = erased.count()
+    if gone:
+        messages = messages.unionByName(erased, allowMissingColumns=True)
+    placed = numbered(messages).cache()
     found = findings(placed).cache()
     streams = audit(placed, found).cache()
     names = QueueManagerNames.of(setting)
@@ -39,6 +44,8 @@ def _run(setting: JobContext) -> JobOutcome:
         if audited
         else "there is no transactional stream"
     )
+    if gone:
+        verdict += f"; {gone:,} erased messages are counted as arrived"
     series = [
         Series(
             "transactional" if is_transactional else "not transactional",
