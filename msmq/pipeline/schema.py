@@ -175,8 +175,13 @@ def _literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
-    """The schema in Arrow, with the version of the record format."""
+def columns_of(stream: str) -> Sequence[Column]:
+    """The columns of the rows of a stream."""
+    return EVENT_COLUMNS if stream == "events" else EXPORTED_COLUMNS
+
+
+def arrow_type(type_: str) -> pyarrow.DataType:
+    """The type in Arrow of a L{Column.type}."""
     import pyarrow
 
     types = {
@@ -200,7 +205,14 @@ def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
             ]
         ),
     }
+    return types[type_]
+
+
+def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
+    """The schema in Arrow, with the version of the record format."""
+    import pyarrow
+
     return pyarrow.schema(
-        [pyarrow.field(column.name, types[column.type]) for column in columns],
+        [pyarrow.field(column.name, arrow_type(column.type)) for column in columns],
         metadata={VERSION_KEY: str(VERSION).encode()},
     )

@@ -45,7 +45,15 @@ class BatchCase(SparkTestCase):
     def refused(self, **options: Any) -> str:
         with self.assertRaises((AnalysisException, PySparkException)) as caught:
             self.read(**options).collect()
-        error = caught.exception
+        return self.line(caught.exception)
+
+    def refused_schema(self, schema: str, path: str) -> str:
+        with self.assertRaises((AnalysisException, PySparkException)) as caught:
+            self.spark.read.format("msmq").schema(schema).load(path).collect()
+        return self.line(caught.exception)
+
+    def line(self, error: Exception) -> str:
+        """The one line of an error, without a traceback."""
         self.assertNotIn("Traceback", str(error))
         said = reason(error)
         self.assertNotIn("\n", said)
@@ -271,6 +279,8 @@ class RefusalTests(EstateCase):
             ({"stream": "queues"}, "the option stream is 'queues': must be one of queue, log, "),
             ({"subscribe": "order"}, "has no queue order in the stream queue"),
             ({"decode": "yaml"}, "decode = 'yaml' is not one of none, auto, "),
+            ({"columns": "offset,offset"}, "the column offset is requested twice"),
+            ({"decode": "auto", "decodeSchema": "id BIGNT"}, "has the field 'id' as 'BIGNT', which is not"),
             ({"columns": "lable"}, "there is no column 'lable', only value, topic, "),
             (
                 {"minPartitions": "0"},
@@ -292,6 +302,27 @@ class RefusalTests(EstateCase):
         for options, expected in cases:
             with self.subTest(**options):
                 self.assertIn(expected, self.refused(**options))
+
+    def test_types(self) -> None:
+        """A schema with a type that a column cannot have is refused, with the column and both types."""
+        for schema, expected in (
+            ("label BIGINT", "the column label is STRING, and the schema has it as BIGINT: give it the type"),
+            ("transaction STRUCT<first: BOOLEAN>", "the column transaction is STRUCT<sequence_id: BIGINT, "),
+            ("timestamp BOOLEAN", "the column timestamp is TIMESTAMP, and the schema has it as BOOLEAN"),
+            ("application_tag INTERVAL DAY", "the column application_tag is BIGINT, and the schema has it"),
+            ("application_tag TIMESTAMP", "the column application_tag is BIGINT, and the schema has it"),
+            ("label STRING, label STRING", "the column label is requested twice"),
+        ):
+            with self.subTest(schema=schema):
+                self.assertIn(expected, self.refused_schema(schema, self.path))
+        # Each value decides: a lookup_id has more than 32 bits, and this body is no text.
+        message = put(1, content=packet(1, b"\xff\xfe"))
+        store = write_sqlite(Path(self.mktemp()).absolute(), [PutQueue(ORDERS), message])
+        for schema, own in (("lookup_id INT", "BIGINT"), ("value STRING", "BINARY")):
+            said = self.refused_schema(schema, str(store))
+            self.assertIn(f", which cannot hold each of its values: give it the type {own}", said)
+        fits = self.spark.read.format("msmq").schema("priority STRING, offset INT, label BINARY")
+        self.assertEqual(fits.load(self.path).where("offset = 2").collect()[0].priority, "2")
 
     def test_newer_store(self) -> None:
         """A store that a newer version has written is not read."""

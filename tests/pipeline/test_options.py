@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import ArgumentError, ArgumentParser
 
+import hypothesis
+from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.reading.errors import ReadingError
@@ -48,6 +51,45 @@ class HostileOptionTests(SynchronousTestCase):
         self.assertEqual(last, 253402300799.999)
         for text in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
             self.assertIsInstance(read_options({"path": "x", "startingTimestamp": text}).since, float)
+
+    def test_fields(self) -> None:
+        """What is wrong in decodeSchema is named with its field, and each type that is documented is read."""
+        good = (
+            *("id BIGINT, lines ARRAY<STRUCT<sku: STRING>>", "`a b`: decimal(10, 2) NOT NULL COMMENT 'x, <'"),
+            *("m MAP<STRING, ARRAY<INT>>, t TIMESTAMP, T DATE", "s STRUCT<>, c STRUCT<d DOUBLE, e: FLOAT>"),
+        )
+        for text in good:
+            found = read_options({"path": "x", "decode": "auto", "decodeSchema": text})
+            self.assertEqual(found.decode_schema, text)
+        for text, reason in (
+            ("id BIGNT", "has the field 'id' as 'BIGNT', which is not one of BIGINT"),
+            ("id", "has the field 'id' without a type"),
+            ("id BIGINT,", "lacks the name of a field at the end"),
+            ("STRUCT<id: BIGINT>", "give its fields alone, without STRUCT< and >"),
+            ("id BIGINT> , x <", "lacks a comma after the field id before '>'"),
+            ("id INT, id STRING", "has the field 'id' twice"),
+            ("id MAP<INT, STRING>", "as a MAP with keys INT, not STRING"),
+            ("a STRUCT<b: ARRAY<NUMBER>>", "has the field 'a.b[]' as 'NUMBER'"),
+            ("a ARRAY<INT", "lacks > in the type of the field 'a[]' at the end"),
+            ("a DECIMAL(50, 1)", "DECIMAL has up to 38 digits"),
+            ("a " + "ARRAY<" * 5000 + "INT" + ">" * 5000, "is nested deeper than 100 types"),
+            ("a INT; DROP", "cannot be read from '; DROP'"),
+            ("a INT, " * 20_000, "is longer than 100000 characters"),
+        ):
+            self.refused_fields(text, reason)
+
+    def refused_fields(self, text: str, reason: str) -> None:
+        given = {"path": "x", "decode": "auto", "decodeSchema": text}
+        said = str(self.assertRaises(ReadingError, read_options, given))
+        self.assertIn(reason, said)
+        self.assertTrue(said.startswith("the option decodeSchema is "), said)
+        self.assertLess(len(said), 1000)
+
+    @hypothesis.given(st.lists(st.sampled_from("a INT ARRAY STRUCT MAP STRING < > , : ( ) 8".split())))
+    def test_any_fields(self, tokens: list[str]) -> None:
+        """Any text is a schema, or refused as an option."""
+        with contextlib.suppress(ReadingError):
+            read_options({"path": "x", "decode": "auto", "decodeSchema": " ".join(["a", *tokens])})
 
     def test_sizes_and_durations(self) -> None:
         """Sizes are in bytes or with a unit of Spark's, durations in the form of Kafka's source."""

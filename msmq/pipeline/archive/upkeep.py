@@ -17,8 +17,8 @@ from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.manifest import ERASURES, Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.archive.where import RowCondition
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.format import EVENTS, checksum, columns_of, read_file
-from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, names_of
+from msmq.pipeline.files.format import EVENTS, checksum, read_file
+from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, columns_of, names_of
 
 
 @attrs.frozen

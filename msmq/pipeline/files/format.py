@@ -14,10 +14,8 @@ from zlib import crc32
 from msmq.durable import sync
 from msmq.pipeline.files.errors import FilesError, FileUnwritable
 from msmq.pipeline.schema import (
-    EVENT_COLUMNS,
-    EXPORTED_COLUMNS,
-    Column,
     arrow_schema,
+    columns_of,
     is_always_known,
 )
 
@@ -38,11 +36,6 @@ GROUP_BYTES: Final = 64 * 1024 * 1024
 BATCH_ROWS: Final = 2000
 _CHECKED: Final = 1024 * 1024
 _PARQUET: Final = ".parquet"
-
-
-def columns_of(stream: str) -> Sequence[Column]:
-    """The columns of the files of a stream."""
-    return EVENT_COLUMNS if stream == EVENTS else EXPORTED_COLUMNS
 
 
 def file_schema(stream: str, *, dictionaries: bool = False) -> Any:

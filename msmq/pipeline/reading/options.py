@@ -11,6 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.field_types import check_fields
 from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, whole_number
 
 Start: TypeAlias = str | Mapping[str, int]
@@ -207,6 +208,8 @@ def _decode(text: str) -> str:
 def _schema(text: str) -> str:
     if not text.strip():
         raise ValueError("must be infer, or fields such as id BIGINT, lines ARRAY<STRUCT<sku: STRING>>")
+    if text.strip() != INFER:
+        check_fields(text)
     return text.strip()
 
 

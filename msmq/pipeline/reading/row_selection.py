@@ -71,11 +71,13 @@ def wanted_columns(names: tuple[str, ...], options: ReadOptions) -> RowSelection
 def known_names(names: Iterable[str], stream: str) -> tuple[str, ...]:
     """Check names of columns.
 
-    @raise ReadingError: a name is not a column of the stream.
+    @raise ReadingError: a name is not a column of the stream, or is there twice.
     """
     columns = names_of(EVENT_COLUMNS if stream == "events" else EXPORTED_COLUMNS)
     found = tuple(names)
     for name in found:
         if name not in columns:
             raise ReadingError(f"there is no column {quoted(name)}, only {', '.join(columns)}")
+        if found.count(name) > 1:
+            raise ReadingError(f"the column {name} is requested twice: name it once")
     return found

@@ -104,6 +104,7 @@ class MsmqReader(DataSourceReader):
             raise ReadingError("the options store and archivePlan are for an archive")
         self._options = options
         self._batches = Batches(schema, self._stream, options)
+        self._batches.check_types()
         is_log = self._stream in ("log", "events") and not self._is_archive
         since = None if is_log else options.since
         self._wanted = attrs.evolve(
