@@ -19,6 +19,9 @@ from pyspark.sql.streaming.datasource import ReadMinRows
 from pyspark.sql.types import StructType
 
 from msmq.persistence.changes import AppendLog, Change, PutQueue, PutState, RemoveQueue, TrimLog
+from msmq.pipeline.archive.archiver import Archiver
+from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.files.exporter import Exporter, export_request, store_at
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.spark import reason
@@ -304,6 +307,33 @@ class LossTests(StreamingCase):
                 "maxBytesPerTrigger is for messages",
             ),
             ({"startingOffsets": '{"orders": {"0": 99}}'}, "from offset 99, but the log ends before 1"),
+        ):
+            with self.subTest(**options):
+                self.assertIn(expected, self.refused(**options))
+
+    def test_types(self) -> None:
+        """A type that a column cannot have is refused, before there is a row."""
+        frame = self.spark.readStream.format("msmq").schema("label BIGINT").load(str(self.store))
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(self.directory / "c"))
+        with self.assertRaises(PySparkException) as caught:
+            query.trigger(availableNow=True).start().awaitTermination()
+        self.assertNotIn("Traceback", str(caught.exception))
+        self.assertIn("the column label is STRING, and the schema has it as BIGINT", str(caught.exception))
+
+    def test_archive(self) -> None:
+        """A stream on an archive, or on files, is refused with what can be followed instead."""
+        self.write(log(1))
+        archive = self.directory / "archive"
+        with store_at(str(self.store)) as store:
+            Archiver(store, Archive(archive)).run()
+            list(Exporter(store, self.directory / "files").run([export_request(store, "orders", log=True)]))
+        for options, expected in (
+            (
+                {"path": str(archive), "stream": "log"},
+                f"set path to {self.store}/msmq.log to follow new messages",
+            ),
+            ({"path": str(self.directory / "files")}, "has files, which can be read as a batch only"),
+            ({"path": str(self.directory / "nowhere")}, "there is no such store"),
         ):
             with self.subTest(**options):
                 self.assertIn(expected, self.refused(**options))

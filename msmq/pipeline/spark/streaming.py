@@ -9,13 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.plan import is_archive
 from msmq.pipeline.reading.batch_delay import BatchDelay
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.files import are_files
 from msmq.pipeline.reading.options import ReadOptions
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.reading.row_selection import wanted_columns
@@ -52,6 +56,24 @@ def check_limits(options: ReadOptions) -> None:
             raise ReadingError(f"the option {name} needs PySpark 4.2 or newer; this is {VERSION}")
 
 
+def _check_location(options: ReadOptions) -> None:
+    """Check that the location can be a store.
+
+    @raise ReadingError: it is an archive, or has files, which no stream follows.
+    """
+    if not options.dsn and is_archive(options.path):
+        store = Archive(Path(options.path)).store_path() or "its store"
+        raise ReadingError(
+            f"{options.path} is an archive, which can be read as a batch only: set path to {store} to follow"
+            " new messages, and read those that are archived with spark.read or read_archive"
+        )
+    if not options.dsn and Path(options.path).exists() and are_files(options.location):
+        raise ReadingError(
+            f"{options.path} has files, which can be read as a batch only: set path to a data directory, or"
+            " follow a directory of Parquet with readStream.format('parquet')"
+        )
+
+
 class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Streaming reader of message logs or the event log."""
 
@@ -70,6 +92,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Not in the constructor: Spark hides what is raised there behind an error of its own.
         if not HAS_LIMITS:
             check_limits(self._options)
+        _check_location(self._options)
+        self._batches.check_types()
         return LogProgress(self._options, self._of)
 
     @plain_errors()
