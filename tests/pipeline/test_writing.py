@@ -298,6 +298,28 @@ class RecordTests(SynchronousTestCase):
             str(error), "the column value is an int, it has to be BINARY or STRING; body takes any text"
         )
 
+    def test_one_body(self) -> None:
+        """Columns that repeat a body are sent as one; a row with different bodies is refused by name."""
+        for row in (
+            {"value": b"one", "body": "one", "body_base64": "b25l"},
+            {"value": bytearray(b"one"), "body": None},
+            {"value": None, "body": "one"},
+            {"value": "one", "body_base64": "b25l"},
+        ):
+            self.assertEqual(records().record(row, "p").body, b"one")
+        for row, first, other in (
+            ({"value": b"one", "body": "two"}, "value", "body"),
+            ({"value": b"", "body": "two"}, "value", "body"),
+            ({"value": b"one", "body": None, "body_base64": "dHdv"}, "value", "body_base64"),
+            ({"body": "one", "body_base64": "dHdv"}, "body", "body_base64"),
+        ):
+            error = self.assertRaises(ReadingError, records().record, {"id": "{a}\\7", **row}, "p")
+            self.assertEqual(
+                str(error),
+                f"row {{a}}\\7 has one body in the column {first} and another in {other}: drop the column"
+                " that is not to be sent",
+            )
+
     def test_columns(self) -> None:
         """Columns that cannot be a message are refused before anything is sent."""
         check_columns(["value", "topic"], "")

@@ -94,7 +94,7 @@ class RecordBuilder:
         asked, known = properties.pop("transactional", False), self.queue_kind(destination)
         if asked if known is None else known:
             properties["transactional"] = True
-        body, extension = _body(row), _octets(row, "extension_base64")
+        body, extension = _body(row, self._name(row, row_id)), _octets(row, "extension_base64")
         key = self._key(row, row_id, content_digest(destination, properties, body, extension))
         read_key(key)
         extension_base64 = base64.b64encode(extension).decode()
@@ -135,19 +135,34 @@ def content_digest(destination: str, properties: Mapping[str, Any], body: bytes,
     return found.hexdigest()
 
 
-def _body(row: Mapping[str, Any]) -> bytes:
+def _body(row: Mapping[str, Any], name: str) -> bytes:
+    """The body of a row; its columns may repeat it, as those of a row that was read do.
+
+    @param name: the row, for errors.
+    @raise ReadingError: the columns have different bodies.
+    """
+    found: dict[str, bytes] = {}
     if (value := row.get("value")) is not None:
         if isinstance(value, str):
-            return value.encode()
+            value = value.encode()
         if not isinstance(value, bytes | bytearray | memoryview):
             # bytes() makes as many zeros of a number.
             raise ReadingError(
                 f"the column value is {kind_of(value)}, it has to be BINARY or STRING; body takes any text"
             )
-        return bytes(value)
+        found["value"] = bytes(value)
     if (body := row.get("body")) is not None:
-        return str(body).encode()
-    return _octets(row, "body_base64")
+        found["body"] = str(body).encode()
+    if row.get("body_base64") is not None:
+        found["body_base64"] = _octets(row, "body_base64")
+    first, *others = found or {"value": b""}
+    for other in others:
+        if found[other] != found[first]:
+            raise ReadingError(
+                f"row {name} has one body in the column {first} and another in {other}: drop the column that"
+                " is not to be sent"
+            )
+    return found.get(first, b"")
 
 
 def _octets(row: Mapping[str, Any], name: str) -> bytes:
