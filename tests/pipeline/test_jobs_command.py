@@ -137,7 +137,10 @@ class CommandTests(SynchronousTestCase):
         """Each job reads exported files of two queue managers, and writes its tables and its report."""
         inputs = self.write_estate()
         for job, table, count, texts in (
-            ("loss", "fates", 12, ("1 lost, 1 arrived more than once", "dead_letter")),
+            (
+                *("loss", "fates", 12),
+                ("12 messages, 8 delivered: 1 lost, 1 arrived more than once, 2 in dead-letter queues",),
+            ),
             ("sequences", "findings", 2, ("there is no transactional stream", "reordered")),
             ("latency", "delays", 9, ("9 messages on 1 routes", "ALPHA")),
             ("deadletters", "clusters", 1, ("2 messages failed, in 1 clusters",)),
@@ -178,6 +181,10 @@ class CommandTests(SynchronousTestCase):
             writer.write_batch(batch)
         inputs = [f"--input={path}" for path in (self.alpha, self.beta, events)]
         self.run_job("loss", *inputs, "--output", str(self.directory / "loss"))
+        self.assertIn(
+            "2 messages, 1 delivered: 0 lost, 0 arrived more than once, 1 purged unread",
+            (self.directory / "loss" / "report.txt").read_text(),
+        )
         self.assertIn("purged: by hand", (self.directory / "loss" / "report.txt").read_text())
         queues = self.directory / "queues.jsonl"
         facts = {"path": ORDERS, "quota": 1, "bytes": 1024, "journal_quota": None, "journal_bytes": 0}

@@ -300,19 +300,21 @@ class RecordTests(SynchronousTestCase):
 
     def test_one_body(self) -> None:
         """Columns that repeat a body are sent as one; a row with different bodies is refused by name."""
-        for row in (
+        same: list[dict[str, Any]] = [
             {"value": b"one", "body": "one", "body_base64": "b25l"},
             {"value": bytearray(b"one"), "body": None},
             {"value": None, "body": "one"},
             {"value": "one", "body_base64": "b25l"},
-        ):
+        ]
+        for row in same:
             self.assertEqual(records().record(row, "p").body, b"one")
-        for row, first, other in (
+        different: list[tuple[dict[str, Any], str, str]] = [
             ({"value": b"one", "body": "two"}, "value", "body"),
             ({"value": b"", "body": "two"}, "value", "body"),
             ({"value": b"one", "body": None, "body_base64": "dHdv"}, "value", "body_base64"),
             ({"body": "one", "body_base64": "dHdv"}, "body", "body_base64"),
-        ):
+        ]
+        for row, first, other in different:
             error = self.assertRaises(ReadingError, records().record, {"id": "{a}\\7", **row}, "p")
             self.assertEqual(
                 str(error),

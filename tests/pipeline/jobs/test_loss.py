@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -12,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.message_fates import FATES
 from msmq.pipeline.spark.jobs.loss import fates, losses
+from msmq.pipeline.spark.running.loss import headline
 from tests.pipeline.jobs.builders import QUEUE, SENT, SOURCE, TARGET, Row, event, message, messages, name_of
 from tests.pipeline.jobs.builders import events as event_table
 from tests.pipeline.local_spark import FEW, rows
@@ -173,6 +175,25 @@ HAPPENED = [
     event(19, "handed_over", time=SENT + 1),
     event(24, "moved", reason="by hand"),
 ]
+
+
+class HeadlineTests(SynchronousTestCase):
+    """The headline of the report."""
+
+    def test_every_fate(self) -> None:
+        """Each fate is named with its number, so that the numbers sum to that of all messages."""
+        numbers = {fate: 1 << place for place, fate in enumerate(FATES)}
+        said = headline(numbers)
+        total, delivered, *others = map(int, re.findall(r"\d+", said.replace(",", "")))
+        self.assertEqual((total, delivered), ((1 << len(FATES)) - 1, 1))
+        self.assertEqual(sorted(others), sorted(numbers.values())[1:])
+        self.assertIn("16 in dead-letter queues, 32 refused, 64 expired before they arrived", said)
+
+    def test_nothing_else(self) -> None:
+        """Of fates that no message has only losses and duplicates are named, as none."""
+        self.assertEqual(
+            headline({"delivered": 1200}), "1,200 messages, 1,200 delivered: 0 lost, 0 arrived more than once"
+        )
 
 
 class FateTests(SynchronousTestCase):

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from msmq.pipeline.message_fates import DELIVERED, DUPLICATED, FATES, LOST, MISSING, UNKNOWN
+from msmq.pipeline.message_fates import (
+    ACKNOWLEDGED,
+    DEAD_LETTER,
+    DELIVERED,
+    DUPLICATED,
+    EXPIRED,
+    EXPIRED_UNREAD,
+    EXPLAINED,
+    FATES,
+    LOST,
+    MISSING,
+    PURGED,
+    REFUSED,
+    UNKNOWN,
+)
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import JobInput
@@ -19,6 +34,19 @@ _STREAMS = (
     *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional"),
     "events",
 )
+
+
+_OTHERS = {
+    DEAD_LETTER: "in dead-letter queues",
+    REFUSED: "refused",
+    EXPIRED: "expired before they arrived",
+    EXPIRED_UNREAD: "expired unread",
+    PURGED: "purged unread",
+    ACKNOWLEDGED: "acknowledged elsewhere",
+    EXPLAINED: "explained by an event",
+    MISSING: "missing where no record is kept",
+    UNKNOWN: "unknown to the input",
+}
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -36,6 +64,17 @@ def within(table: DataFrame, since: int | None, until: int | None) -> DataFrame:
     return table if until is None else table.where(F.col("sent") < until)
 
 
+def headline(count: Mapping[str, int]) -> str:
+    """The result in one line: every fate but delivery with its number of messages.
+
+    @param count: the numbers of messages by fate.
+    """
+    named = [f"{count.get(LOST, 0):,} lost", f"{count.get(DUPLICATED, 0):,} arrived more than once"]
+    named += [f"{count[fate]:,} {text}" for fate, text in _OTHERS.items() if count.get(fate)]
+    delivered = count.get(DELIVERED, 0)
+    return f"{sum(count.values()):,} messages, {delivered:,} delivered: {', '.join(named)}"
+
+
 def _run(setting: JobContext) -> JobOutcome:
     options = setting.options
     every = within(
@@ -47,12 +86,6 @@ def _run(setting: JobContext) -> JobOutcome:
         for row in counted.groupBy("fate").agg(F.sum("messages").alias("messages")).collect()
     }
     total = sum(count.values())
-    lost = count.get(LOST, 0)
-    verdict = f"{total:,} messages: {lost:,} lost, {count.get(DUPLICATED, 0):,} arrived more than once"
-    if count.get(MISSING):
-        verdict += f", {count[MISSING]:,} are missing where no record is kept"
-    if count.get(UNKNOWN):
-        verdict += f", of {count[UNKNOWN]:,} the input knows nothing"
     names = QueueManagerNames.of(setting)
     flows = sorted(
         counted.collect(), key=lambda row: (row["destination"] or "", row["source"] or "", row["fate"])
@@ -69,7 +102,7 @@ def _run(setting: JobContext) -> JobOutcome:
     bad = every.where(F.col("fate").isin(LOST, MISSING, DUPLICATED)).orderBy("fate", "sent", "id")
     report = JobReport(
         "Results of messages",
-        verdict,
+        headline(count),
         [
             *setting.facts,
             *((f"messages {fate.replace('_', ' ')}", count[fate]) for fate in FATES if fate in count),
