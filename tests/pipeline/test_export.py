@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
+import attrs
 import pyarrow.parquet
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -19,11 +20,12 @@ from msmq.persistence.changes import (
     PutQueue,
     PutState,
     RemoveMessages,
+    RemoveQueue,
     TrimLog,
 )
 from msmq.pipeline.files.directory import date_of, writing_into
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.exporter import Exported
+from msmq.pipeline.files.exporter import Exported, Exporter, export_request, store_at
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import Topic, find_topic
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
@@ -43,6 +45,7 @@ from tests.pipeline.export_case import (
     packet,
     put,
 )
+from tests.pipeline.stores import write_log
 
 
 class NameTests(SynchronousTestCase):
@@ -125,7 +128,7 @@ class ExportTests(ExportTestCase):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         self.assertIn(f"{self.directory}/.msmq-private-orders-log", str(error))
-        self.assertEqual(self.files, ["_msmq_export.lock"])
+        self.assertEqual(self.files, ["_msmq_export.json", "_msmq_export.lock"])
         [told] = self.export("orders", log=True)
         self.assertEqual((told.rows, self.rows()), (10, list(range(1, 11))))
 
@@ -164,7 +167,7 @@ class ExportTests(ExportTestCase):
     def test_empty_queue(self) -> None:
         """An empty queue becomes no file."""
         self.assertEqual(self.export("orders"), [Exported(".\\private$\\orders", "queue")])
-        self.assertEqual(self.files, ["_msmq_export.lock"])
+        self.assertEqual(self.files, ["_msmq_export.json", "_msmq_export.lock"])
 
     def test_large_ones(self) -> None:
         """A file has no more rows than it may."""
@@ -242,14 +245,13 @@ class AgainTests(ExportTestCase):
             self.assertEqual((self.rows(), told.trimmed), (found, lost))
 
     def test_other_queues(self) -> None:
-        """A queue that was made anew, and one of another queue manager, have files of their own."""
-        self.write([put(1), event(1)])
-        self.export("orders", "events")
-        self.data = Path(self.mktemp())
-        self.data.mkdir()
-        self.write([PutState("queue_manager", BETA.bytes), PutQueue(ORDERS), put(1), event(1)])
-        self.assertEqual([told.rows for told in self.export("orders", "events")], [1, 1])
-        self.assertEqual(len(self.rows()), 4)
+        """A queue that was made anew has files of its own."""
+        self.write([put(1)])
+        self.export("orders")
+        again = attrs.evolve(ORDERS, identifier=UUID(int=0xE))
+        self.write([RemoveQueue(ORDERS.identifier), PutQueue(again), put(1, again)])
+        self.assertEqual([told.rows for told in self.export("orders")], [1])
+        self.assertEqual(len(self.rows()), 2)
 
     def test_broken_off(self) -> None:
         """Wherever it is broken off, each row is there once in the end, and no half of a file."""
@@ -321,9 +323,33 @@ class TroubleTests(ExportTestCase):
 
     def test_two_at_once(self) -> None:
         """Two exports never write into one directory together."""
-        with writing_into(self.directory):
+        with writing_into(self.directory, "", ()):
             self.assertIn("another export", str(self.assertRaises(FilesError, self.export, "orders")))
         self.export("orders")
+
+    def test_another_queue_manager(self) -> None:
+        """A directory has the export of one queue manager; that of another is refused and writes nothing."""
+        self.write([put(1), log(2)])
+        self.export("orders")
+        self.export("orders", log=True)
+        before = self.files
+        other = Path(self.mktemp())
+        write_log(other, [PutState("queue_manager", BETA.bytes), PutQueue(ORDERS), put(7)])
+        for is_noted in (True, False):
+            if not is_noted:
+                # As an earlier version has left it.
+                (self.directory / "_msmq_export.json").unlink()
+                before.remove("_msmq_export.json")
+            with store_at(str(other)) as store:
+                exporter = Exporter(store, self.directory)
+                error = self.assertRaises(FilesError, list, exporter.run([export_request(store, "orders")]))
+            self.assertIn(f"not of {str(BETA).upper()}; select another directory", str(error))
+            self.assertEqual(self.files, before)
+        [told] = self.export("orders")
+        self.assertEqual((told.rows, self.rows()), (0, [1, 1]))
+        (self.directory / "_msmq_export.json").write_text("{}")
+        error = self.assertRaises(FilesError, self.export, "orders")
+        self.assertIn("_msmq_export.json: does not name the queue manager", str(error))
 
     def test_no_such_thing(self) -> None:
         """A queue that is not there, and one without a log."""

@@ -7,8 +7,9 @@ A file contains rows of one topic and one date; its name identifies the rows.
 from __future__ import annotations
 
 import fcntl
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -17,11 +18,14 @@ from typing import Final
 
 import attrs
 
-from msmq.durable import sync
+from msmq.durable import sync, write_durably
 from msmq.pipeline.files.errors import FilesError, FileUnwritable, parquet
 
 LOCK_NAME: Final = "_msmq_export.lock"
 """The lock of the writer; readers of the data ignore names that begin with _ or a dot."""
+
+OWNER_NAME: Final = "_msmq_export.json"
+"""Names the queue manager whose export it is."""
 
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 """Partition name of rows without a date, as in Hive."""
@@ -67,6 +71,7 @@ class DataFile:
 class TopicFiles:
     """The files of one topic.
 
+    @ivar stem: the beginning of their names.
     @param topic: readable name.
     @param whose: distinguishes it from other topics of the same name.
     """
@@ -75,13 +80,13 @@ class TopicFiles:
         self._directory = directory
         readable = _NOT_PLAIN.sub("-", topic).strip("-").lower()[-60:]
         mark = blake2b("\0".join(whose).encode(), digest_size=6).hexdigest()
-        self._stem = f"{readable}-{mark}"
-        self._pattern = re.compile(rf"{re.escape(self._stem)}-(\d{{{_DIGITS}}})-(\d{{{_DIGITS}}})\.parquet")
+        self.stem = f"{readable}-{mark}"
+        self._pattern = re.compile(rf"{re.escape(self.stem)}-(\d{{{_DIGITS}}})-(\d{{{_DIGITS}}})\.parquet")
 
     def files(self) -> list[DataFile]:
         """The existing files."""
         found = []
-        for path in self._directory.glob(f"date=*/{self._stem}-*.parquet"):
+        for path in self._directory.glob(f"date=*/{self.stem}-*.parquet"):
             match = self._pattern.fullmatch(path.name)
             if match is not None:
                 found.append(DataFile(path, int(match[1]), int(match[2])))
@@ -104,7 +109,7 @@ class TopicFiles:
     @property
     def unfinished(self) -> Path:
         """The path of a file in progress, which readers of the data ignore."""
-        return self._directory / f"{_UNFINISHED}{self._stem}"
+        return self._directory / f"{_UNFINISHED}{self.stem}"
 
     def publish(self, date: str, first: int, last: int) -> None:
         """Give the file in progress its final name, durably.
@@ -113,7 +118,7 @@ class TopicFiles:
         @raise FileUnwritable: the directory cannot be written; the file in progress is gone.
         """
         folder = self._directory / f"date={date}"
-        path = folder / f"{self._stem}-{first:0{_DIGITS}}-{last:0{_DIGITS}}.parquet"
+        path = folder / f"{self.stem}-{first:0{_DIGITS}}-{last:0{_DIGITS}}.parquet"
         try:
             folder.mkdir(exist_ok=True)
             self.unfinished.rename(path)
@@ -124,11 +129,43 @@ class TopicFiles:
             raise FileUnwritable(f"{path}: {error.strerror or error}") from error
 
 
-@contextmanager
-def writing_into(directory: Path) -> Iterator[None]:
-    """Lock a directory, and remove the files of a writer that was killed.
+def _take(directory: Path, owner: str, stems: Collection[str]) -> None:
+    """Note the queue manager whose export a directory is, or check that it is this one.
 
-    @raise FilesError: it cannot be created, or another process writes there.
+    An export by an earlier version has no note; its files show by their names whose it is.
+
+    @param stems: the beginnings of the names of files that an export of this queue manager may have.
+    @raise FilesError: it is another queue manager's.
+    """
+    path = directory / OWNER_NAME
+    try:
+        found = json.loads(path.read_bytes())["queue_manager"]
+    except FileNotFoundError:
+        there = {
+            match[1] for file in directory.glob("date=*/*.parquet") if (match := _NAME.fullmatch(file.name))
+        }
+        if there and there.isdisjoint(stems):
+            raise FilesError(
+                f"{directory}: the export of another queue manager, not of {owner}; select another directory"
+            ) from None
+        write_durably(path, json.dumps({"queue_manager": owner}).encode() + b"\n", 0o666)
+        return
+    except (ValueError, KeyError, TypeError) as error:
+        raise FilesError(
+            f"{path}: does not name the queue manager whose export it is ({error}); select another directory"
+        ) from error
+    if found != owner:
+        raise FilesError(f"{directory}: the export of {found}, not of {owner}; select another directory")
+
+
+@contextmanager
+def writing_into(directory: Path, owner: str, stems: Collection[str]) -> Iterator[None]:
+    """Lock a directory, check whose export it is, and remove the files of a writer that was killed.
+
+    @param owner: the GUID of the queue manager that is exported; empty if none has opened its store yet.
+    @param stems: the beginnings of the names of files that an export of it may have.
+    @raise FilesError: it cannot be created, another process writes there, or it has the export of another
+        queue manager.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -137,6 +174,8 @@ def writing_into(directory: Path) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise FilesError(f"{directory}: another export is writing there") from None
+            if owner:
+                _take(directory, owner, stems)
             for left in directory.glob(f"{_UNFINISHED}*"):
                 left.unlink()
             yield

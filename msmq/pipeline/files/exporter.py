@@ -32,6 +32,9 @@ FILE_ROWS: Final = 100_000
 FILE_BYTES: Final = 128 * 1024 * 1024
 """Approximate limit on the bytes of packets in a file."""
 
+_STREAMS: Final = (
+    *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional", "outgoing"),
+)
 _ALL: Final = 1 << 62
 _SUFFIXES: Final = {"deadletter": "dead_letter", "deadxact": "dead_letter_transactional"}
 
@@ -143,13 +146,22 @@ class Exporter:
     def run(self, requests: Sequence[ExportRequest]) -> Iterator[Exported]:
         """Export the requested streams in order, and report each when it is complete.
 
-        @raise FilesError: a file cannot be written.
+        @raise FilesError: a file cannot be written, or the directory has the export of another queue manager.
         @raise StorageError: the store cannot be read.
         """
         parquet()
-        with writing_into(self._directory):
+        with writing_into(self._directory, self._store.identifier(), self._stems()):
             for request in requests:
                 yield self._export(request)
+
+    def _stems(self) -> set[str]:
+        """The beginnings of the names of files of everything that the store has."""
+        queues = self._store.queues()
+        requests = [ExportRequest("events", Topic(NULL_GUID, EVENTS_TOPIC))]
+        requests += [
+            ExportRequest(stream, topic) for stream in _STREAMS for topic in topics_of(stream, queues)
+        ]
+        return {self._topic_files(request).stem for request in requests}
 
     def _topic_files(self, request: ExportRequest) -> TopicFiles:
         topic = request.topic

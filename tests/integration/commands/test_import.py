@@ -128,7 +128,7 @@ class ThereAndBackTests(ImportTestCase):
         self.assertEqual(view.time_to_be_received, 0xFFFFFFFF)
         reservation.release()
         names = sorted(path.name for path in self.files.iterdir() if not path.is_dir())
-        self.assertEqual(names, ["_msmq_export.lock"])
+        self.assertEqual(names, ["_msmq_export.json", "_msmq_export.lock"])
 
     async def test_once(self) -> None:
         """The same files again send nothing, until another key is given; another queue gets them."""
