@@ -245,12 +245,12 @@ class AgainTests(ExportTestCase):
             self.assertEqual((self.rows(), told.trimmed), (found, lost))
 
     def test_other_queues(self) -> None:
-        """A queue that was made anew has files of its own."""
+        """A queue that was deleted and created again has other files."""
         self.write([put(1)])
         self.export("orders")
         again = attrs.evolve(ORDERS, identifier=UUID(int=0xE))
         self.write([RemoveQueue(ORDERS.identifier), PutQueue(again), put(1, again)])
-        self.assertEqual([told.rows for told in self.export("orders")], [1])
+        self.assertEqual([done.rows for done in self.export("orders")], [1])
         self.assertEqual(len(self.rows()), 2)
 
     def test_broken_off(self) -> None:
@@ -345,8 +345,8 @@ class TroubleTests(ExportTestCase):
                 error = self.assertRaises(FilesError, list, exporter.run([export_request(store, "orders")]))
             self.assertIn(f"not of {str(BETA).upper()}; select another directory", str(error))
             self.assertEqual(self.files, before)
-        [told] = self.export("orders")
-        self.assertEqual((told.rows, self.rows()), (0, [1, 1]))
+        [done] = self.export("orders")
+        self.assertEqual((done.rows, self.rows()), (0, [1, 1]))
         (self.directory / "_msmq_export.json").write_text("{}")
         error = self.assertRaises(FilesError, self.export, "orders")
         self.assertIn("_msmq_export.json: does not name the queue manager", str(error))
