@@ -36,6 +36,7 @@ MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
 
 
 DEFAULT_SHARES: Final = DescriptorShares.of(SMALL)
+"""Connections that a factory may have without C{shares}."""
 
 
 class SessionFactory(ServerFactory):

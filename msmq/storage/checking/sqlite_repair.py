@@ -60,7 +60,7 @@ def rebuild(path: Path, mark: Path) -> list[str]:
     log = path.with_name(f"{path.name}-wal")
     kept_log = path.with_name(f"{path.name}.damaged-wal")
     try:
-        if log.exists():
+        if log.exists() and log.stat().st_size:
             # The valid part of the WAL is checkpointed, then the WAL is removed.
             shutil.copy2(log, kept_log)
         with closing(sqlite3.connect(path, isolation_level=None)) as source:
@@ -69,8 +69,10 @@ def rebuild(path: Path, mark: Path) -> list[str]:
             with closing(sqlite3.connect(target, isolation_level=None)) as copy:
                 _build(source, copy, path, mark, lines)
     except (sqlite3.Error, OSError, StorageError) as error:
-        for left in (target, kept_log):
-            left.unlink(missing_ok=True)
+        target.unlink(missing_ok=True)
+        if log.exists():
+            # Otherwise SQLite has taken over what it could read, and the copy has the rest.
+            kept_log.unlink(missing_ok=True)
         raise StorageError(f"{path}: cannot repair: {error}; restore the store from a backup") from error
     sync(target)
     log.unlink(missing_ok=True)

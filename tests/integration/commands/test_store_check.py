@@ -194,6 +194,16 @@ class StoreCheckTests(SynchronousTestCase):
         after = {each.name: each.read_bytes() for each in self.data.iterdir() if each.is_file()}
         self.assertEqual(after, before)
 
+    def test_unreadable_tables_and_log(self) -> None:
+        """What a write-ahead log has is not deleted by a repair that fails."""
+        stores.write_sqlite(self.data, *contents())
+        path = self.data / "msmq.sqlite"
+        data = path.read_bytes()
+        path.write_bytes(data[:100] + b"\xa5" * (len(data) - 100))
+        (self.data / "msmq.sqlite-wal").write_bytes(b"kept" * 2000)
+        self.assertEqual(self.call("repair")[0], 1)
+        self.assertIn(b"kept" * 2000, [each.read_bytes() for each in self.data.iterdir() if each.is_file()])
+
     def test_nothing_there(self) -> None:
         """One line says that there is no store."""
         self.data.mkdir()
