@@ -44,7 +44,7 @@ class TwistdTests(SynchronousTestCase):
         # A path of trial's own may be longer than a unix socket's may be.
         self.home = Path(tempfile.mkdtemp(prefix="msmq-test-"))
         self.addCleanup(shutil.rmtree, self.home)
-        self.address = own_address(65)
+        self.address = own_address(201)
 
     def run_broker(self, store: str) -> subprocess.CompletedProcess[str]:
         """Run C{twistd} with a broker until it ends."""
@@ -54,6 +54,7 @@ class TwistdTests(SynchronousTestCase):
 
     def check_port_in_use(self, store: str) -> None:
         with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             other.bind((self.address, 1801))
             other.listen()
             ended = self.run_broker(store)

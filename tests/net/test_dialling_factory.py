@@ -118,7 +118,7 @@ class DefaultTests(TestCase):
                 super().session_opened()
                 opened.callback(self.remote_address)
 
-        address = own_address(66)
+        address = own_address(202)
         peer = SessionFactory(uuid4())
         endpoint: Any = serverFromString(reactor, f"tcp:1801:interface={address}")
         port = await endpoint.listen(peer)
