@@ -20,7 +20,7 @@ class DrainSummary:
     @ivar reason: why it waits; empty otherwise.
     @ivar began: when it was started.
     @ivar remaining: messages that are in the queue.
-    @ivar in_transit: messages to the destination that it has not acknowledged, whoever has sent them; with
+    @ivar in_transit: messages to the destination that it has not acknowledged, from all senders; with
         C{acknowledge_to} also those whose arrival is not acknowledged.
     @ivar acknowledge_to: the format name of the queue for acknowledgements of arrival; empty if messages are
         not kept until then.

@@ -110,7 +110,7 @@ class WritingThread(ABC, Generic[Database, Asked]):
         try:
             database.close()
         except Exception as error:
-            # Whoever waits for the end must get it.
+            # Those that wait for the end must get it.
             self.log.error("{error}", error=storage_error(error))
         self._listener.ended()
 

@@ -76,7 +76,7 @@ class KilledDrainTests(DrainTestCase):
     def test_kept_messages(self) -> None:
         """The same for messages that are kept until their arrival is acknowledged, and none is left over.
 
-        The first message is a batch of its own.
+        The first message is a separate batch.
         """
         self.sent = BODIES[:20]
         self.verify_kills({}, {"delivery": Delivery.RECOVERABLE}, "DIRECT=OS:ALPHA\\private$\\acks")
