@@ -75,8 +75,6 @@ class QueueDrain:
     If messages are kept until their arrival is acknowledged, one is moved alone, and the next when it has
     arrived; so it is after a refusal, too. A destination that takes no messages, or whose acknowledgements do
     not come here, gets one message and not all.
-
-    @ivar reason: why it waits; empty while it moves messages.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -103,7 +101,9 @@ class QueueDrain:
         self.record = record
         self.queue = queue
         self._name = name
-        self.reason = ""
+        self._reason = ""
+        # The reason is one of the arrivals, and ends when a message has arrived.
+        self._is_unproven = False
         self._packets = packets
         self._performer = performer
         self._outbox = outbox
@@ -160,6 +160,12 @@ class QueueDrain:
         return self.outgoing.message_count + waiting
 
     @property
+    def reason(self) -> str:
+        """Why it waits; empty while it moves messages."""
+        has_ended = self._is_unproven and self._arrivals is not None and self._arrivals.is_proven
+        return "" if has_ended else self._reason
+
+    @property
     def refused(self) -> int:
         """Messages that the destination has refused, or not acknowledged in time, since the start."""
         return 0 if self._arrivals is None else self._arrivals.refused
@@ -186,7 +192,7 @@ class QueueDrain:
             arrivals = self._arrivals
             is_probe = arrivals is not None and not arrivals.is_proven
             if arrivals is not None and (refusal := arrivals.take_refusal()):
-                self._note(refusal)
+                self._note(refusal, is_unproven=True)
                 await self._wait_for(self._performer.pause(REFUSED_RETRY))
             elif arrivals is not None and is_probe and self._is_waiting_for(arrivals):
                 await self._wait_for(self._performer.pause(BACKLOG_CHECK))
@@ -197,7 +203,7 @@ class QueueDrain:
                 if arrivals is not None:
                     arrivals.sent(self._performer.clock.now())
                 if not is_probe:
-                    self.reason = ""
+                    self._reason = ""
         except MQError as error:
             if self._goes_on():
                 self._note(str(error))
@@ -209,7 +215,7 @@ class QueueDrain:
             return True
         silence = arrivals.silence(self._performer.clock.now())
         if silence >= PATIENCE:
-            self._note(arrivals.missing_reason)
+            self._note(arrivals.missing_reason, is_unproven=True)
         return bool(arrivals.waiting) and silence < SILENT_RETRY
 
     async def _wait_for(self, work: object) -> None:
@@ -224,9 +230,10 @@ class QueueDrain:
     async def _has_messages(self) -> None:
         await self._opener.reserve(queue_path(self.queue), 1, None, True, None)
 
-    def _note(self, reason: str) -> None:
-        if reason != self.reason:
-            self.reason = reason
+    def _note(self, reason: str, *, is_unproven: bool = False) -> None:
+        self._is_unproven = is_unproven
+        if reason != self._reason:
+            self._reason = reason
             self.log.warn(
                 "the drain of {queue} to {destination} waits: {reason}",
                 queue=self._path,

@@ -89,6 +89,21 @@ class KeptTests(KeptTestCase):
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"2", b"3"])
         self.assertEqual((self.summary.condition, self.summary.refused), ("running", 1))
 
+    def test_last_message(self) -> None:
+        """A drain does not wait any more when the message after a refusal has arrived, though it is the last
+        one.
+        """
+        self.both()
+        self.quota(0)
+        self.stored(b"1", b"2")
+        self.begin()
+        self.clock.advance(20)
+        self.assertEqual(self.summary.condition, "waiting")
+        self.quota(ROOM)
+        self.clock.advance(120)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"2"])
+        self.assertEqual((self.summary.condition, self.summary.reason), ("running", ""))
+
     def test_no_such_queue(self) -> None:
         """A destination that does not say that the queue is missing gets one message, which stays here."""
         self.queue(self.alpha)
