@@ -1,7 +1,8 @@
 """C{twistd} with a look at the iterations of its reactor: C{python tests/budgets/served.py FILE ...}.
 
 At SIGUSR1 the processor time of the longest iteration since the last signal, in seconds, is written to FILE,
-and the number of objects that the collector of cycles knows, after a collection.
+and the number of objects that the collector of cycles knows, after a collection; then a line for each of
+their types, with its number.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import gc
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +52,10 @@ def main() -> None:
     def report(*_: object) -> None:
         longest, turns.longest = turns.longest, 0.0
         gc.collect()
-        text = f"{longest:.6f} {len(gc.get_objects())}\n"
-        file.with_suffix(".new").write_text(text, encoding="ascii")
+        kinds = Counter(type(each) for each in gc.get_objects())
+        lines = [f"{number} {kind.__module__}.{kind.__qualname__}" for kind, number in kinds.most_common()]
+        text = "\n".join([f"{longest:.6f} {kinds.total()}", *lines, ""])
+        file.with_suffix(".new").write_text(text, encoding="utf-8")
         file.with_suffix(".new").rename(file)
         # The collection was not the server's.
         turns.begin()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -62,6 +63,12 @@ def left_over(name: str, first: Sample, last: Sample, minutes: float) -> list[st
         if growth > most:
             problems.append(f"{name}: {field.name} grew by {growth:,.0f}, more than {most:,.0f}")
     return problems
+
+
+def grown_types(first: Counter[str], last: Counter[str]) -> str:
+    """The types of which there are most more objects than before."""
+    grown = (last - first).most_common(12)
+    return "more objects of " + ", ".join(f"{kind} ({number:,})" for kind, number in grown)
 
 
 def comparison(samples: Mapping[str, Sequence[Sample]]) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final
@@ -66,6 +67,7 @@ class SoakedServer:
     """One of the servers.
 
     @ivar client: its control API.
+    @ivar types: the number of objects of each type at the last report.
     """
 
     def __init__(self, processes: ExitStack, name: str, address: str, enterprise: Path) -> None:
@@ -77,6 +79,7 @@ class SoakedServer:
         file.write_text(_SETTINGS, encoding="utf-8")
         self.data = self.directory / "data"
         self._report = self.directory / "report"
+        self.types: Counter[str] = Counter()
         self._lines: list[str] = []
         self._grown = threading.Condition()
         options = ["-n", "--pidfile=", "msmq", "--config", os.fspath(file), "--data", os.fspath(self.data)]
@@ -139,7 +142,10 @@ class SoakedServer:
         os.kill(self._process.pid, signal.SIGUSR1)
         while not self._report.exists():
             self.client.status()
-        turn, objects = self._report.read_text(encoding="ascii").split()
+        figures, *types = self._report.read_text(encoding="utf-8").splitlines()
+        counted = (line.split(" ", 1) for line in types)
+        self.types = Counter({kind: int(number) for number, kind in counted})
+        turn, objects = figures.split()
         return float(turn), float(objects)
 
     def sample(self) -> Sample:

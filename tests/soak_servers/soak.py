@@ -12,7 +12,7 @@ import time
 from contextlib import ExitStack
 from typing import Final
 
-from tests.soak_servers.comparison import comparison, left_over
+from tests.soak_servers.comparison import comparison, grown_types, left_over
 from tests.soak_servers.estate import Estate, Sample
 from tests.soak_servers.load import Load
 
@@ -31,6 +31,7 @@ def soak(minutes: float, rounds: int = 0) -> tuple[list[str], str]:
         samples: dict[str, list[Sample]] = {
             name: [server.sample()] for name, server in estate.servers.items()
         }
+        types = {name: server.types for name, server in estate.servers.items()}
         began = sampled = time.monotonic()
         done = 0
         while done < rounds or time.monotonic() - began < 60 * minutes:
@@ -47,7 +48,10 @@ def soak(minutes: float, rounds: int = 0) -> tuple[list[str], str]:
             problems.append(f"{load.sent} messages were sent, {load.received} received")
         for name, server in estate.servers.items():
             samples[name].append(server.sample())
-            problems += left_over(name, samples[name][0], samples[name][-1], passed)
+            found = left_over(name, samples[name][0], samples[name][-1], passed)
+            if found:
+                found.append(f"{name}: {grown_types(types[name], server.types)}")
+            problems += found
             problems += [f"{name}: {line}" for line in server.log.splitlines() if "Traceback" in line]
         head = f"{done} rounds in {passed:.1f} minutes, {load.received} messages through the relay\n"
         return problems, head + comparison(samples)

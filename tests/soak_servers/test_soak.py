@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.soak_servers.comparison import LOG, REMAINDERS, left_over
+from tests.soak_servers.comparison import LOG, REMAINDERS, grown_types, left_over
 from tests.soak_servers.estate import Sample
 from tests.soak_servers.soak import soak
 
@@ -35,3 +37,9 @@ class ComparisonTests(SynchronousTestCase):
             self.assertEqual(left_over("ALPHA", SAMPLE, within, 1), [])
             [line] = left_over("ALPHA", SAMPLE, beyond, 1)
             self.assertIn(f"ALPHA: {field.name} grew by ", line)
+
+    def test_types_of_objects(self) -> None:
+        """The types of which there are more objects now, the largest growth first."""
+        before = Counter({"list": 5, "dict": 7, "tuple": 3})
+        after = Counter({"list": 6, "dict": 7, "tuple": 1, "Delivery": 1_500})
+        self.assertEqual(grown_types(before, after), "more objects of Delivery (1,500), list (1)")
