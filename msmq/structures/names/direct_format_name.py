@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import ipaddress
 import re
+from functools import lru_cache
 from typing import Final
 
 import attrs
@@ -99,12 +100,8 @@ class DirectFormatName:
 
         @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME.
         """
-        span = format_name_span(text)
-        if span.lower.startswith("direct="):
-            span = span.after(len("direct="))
-        if span.lower.startswith("spx:"):
-            return _parse_address(DirectProtocol.IPX, span.after(len("spx:")), lenient)
-        return parse_direct(span, lenient)
+        parse = _parse_wire_text if len(text) > LONGEST_REMEMBERED else _remembered
+        return parse(text, lenient)
 
     @property
     def is_system(self) -> bool:
@@ -130,6 +127,23 @@ class DirectFormatName:
 
     def __str__(self) -> str:
         return f"DIRECT={self.wire_text}"
+
+
+def _parse_wire_text(text: str, lenient: bool) -> DirectFormatName:
+    span = format_name_span(text)
+    if span.lower.startswith("direct="):
+        span = span.after(len("direct="))
+    if span.lower.startswith("spx:"):
+        return _parse_address(DirectProtocol.IPX, span.after(len("spx:")), lenient)
+    return parse_direct(span, lenient)
+
+
+REMEMBERED_NAMES: Final = 1024
+"""Limit on the names whose values are kept: a peer sends few, and each with many messages."""
+LONGEST_REMEMBERED: Final = 512
+"""Characters of a name beyond which it is parsed each time, since peers choose what is kept."""
+
+_remembered = lru_cache(REMEMBERED_NAMES)(_parse_wire_text)
 
 
 def parse_direct(span: Span, lenient: bool) -> DirectFormatName:

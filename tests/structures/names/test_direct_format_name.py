@@ -164,6 +164,19 @@ class DirectFormatNameTests(Refusing):
         ):
             self.assertEqual(DirectFormatName.from_wire_text(text).queue_path, path)
 
+    def test_each_spelling_is_kept(self) -> None:
+        """Names that are equal have the spelling of the packet all the same, however often they were read."""
+        for _ in range(2):
+            for text in ("OS:srv\\private$\\orders", "OS:SRV\\private$\\Orders"):
+                self.assertEqual(DirectFormatName.from_wire_text(text).wire_text, text)
+
+    def test_strict_after_lenient(self) -> None:
+        """A name that a packet may have is no name that may be given, though it was read before."""
+        text = "OS:a b\\private$\\q"
+        self.assertEqual(DirectFormatName.from_wire_text(text).address, "a b")
+        with self.assertRaises(MQError):
+            DirectFormatName.from_wire_text(text, lenient=False)
+
     def test_the_order_queue_is_understood(self) -> None:
         """Acknowledgements of the order are addressed so, with SPX for IPX on old networks."""
         name = DirectFormatName.from_wire_text("TCP:10.0.0.5\\PRIVATE$\\order_queue$")
