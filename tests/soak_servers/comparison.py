@@ -8,7 +8,10 @@ from typing import Final
 
 import attrs
 
+from msmq.manager.peers.ack_sessions import MOST_SOURCES
+from msmq.manager.peers.peer_table import MOST_PEERS
 from msmq.storage.log.files import OPEN_FILES
+from msmq.transfer.receivers import MOST_SEQUENCES
 from tests.soak_servers.estate import Sample
 
 
@@ -29,9 +32,7 @@ REMAINDERS: Final[Mapping[str, Remainder]] = {
         "the allocator keeps arenas that were once full; duplicates, keys and delivery records grow to their"
         " limits",
     ),
-    "objects": Remainder(
-        30_000, "records of deliveries, duplicates of the last 30 minutes, and outgoing queues of an hour"
-    ),
+    "objects": Remainder(float("inf"), "tables grow to their limits; each type of object has a limit below"),
     "descriptors": Remainder(
         2 * OPEN_FILES + 8,
         "two threads of the record log keep the segments that they have used open, up to a limit; sessions",
@@ -47,6 +48,35 @@ REMAINDERS: Final[Mapping[str, Remainder]] = {
     "sessions": Remainder(4, "a session is closed when it was idle for session_cleanup, five minutes"),
 }
 """All other parts of a sample have to be what they were, or less."""
+
+_FORMAT_NAMES: Final = 1024
+"""The caches of format names and of the packets' common parts have so many entries."""
+
+TYPES: Final[Mapping[str, Remainder]] = {
+    "msmq.manager.peers.peer_table.Peer": Remainder(MOST_PEERS, "queue managers that had a session"),
+    "uuid.UUID": Remainder(MOST_PEERS + MOST_SOURCES, "their identifiers, and those of senders"),
+    "builtins.list": Remainder(MOST_PEERS, "their sessions"),
+    "msmq.transfer.receivers.Receiver": Remainder(MOST_SEQUENCES, "sequences that were sent"),
+    "builtins.dict": Remainder(MOST_SEQUENCES, "the receivers of each"),
+    "msmq.transfer.duplicates._Page": Remainder(5_000, "identifiers of the last 30 minutes"),
+    "msmq.transfer.duplicates._Entry": Remainder(5_000, "identifiers of the last 30 minutes"),
+    **{
+        f"{module}.{kind}": Remainder(3 * _FORMAT_NAMES, "cached names of queues that came and went")
+        for module, kind in (
+            ("builtins", "tuple"),
+            ("_struct", "Struct"),
+            ("msmq.queues.arriving.packet_builder", "_Names"),
+            ("msmq.queues.arriving.packet_builder", "PacketBuilder"),
+            ("msmq.structures.names.path_name", "PathName"),
+            ("msmq.structures.names.format_name", "PrivateFormatName"),
+            ("msmq.structures.names.queue_names", "PrivateQueueFormatNameId"),
+        )
+    },
+}
+"""The types of objects of which there may be many more, since the table that holds them has a limit."""
+
+MOST_OBJECTS: Final = 1_000
+"""How many more objects there may be of any other type, less than one for ten rounds of an hour."""
 
 LOG: Final = 20.0
 """Kilobytes of log in a minute, without the lines about requests of the load."""
@@ -65,10 +95,14 @@ def left_over(name: str, first: Sample, last: Sample, minutes: float) -> list[st
     return problems
 
 
-def grown_types(first: Counter[str], last: Counter[str]) -> str:
-    """The types of which there are most more objects than before."""
-    grown = (last - first).most_common(12)
-    return "more objects of " + ", ".join(f"{kind} ({number:,})" for kind, number in grown)
+def grown_types(name: str, first: Counter[str], last: Counter[str]) -> list[str]:
+    """The types of which there are too many more objects than before, in a line each."""
+    problems: list[str] = []
+    for kind, growth in (last - first).most_common():
+        most = TYPES[kind].most if kind in TYPES else MOST_OBJECTS
+        if growth > most:
+            problems.append(f"{name}: {growth:,} more objects of {kind}, more than {most:,.0f}")
+    return problems
 
 
 def comparison(samples: Mapping[str, Sequence[Sample]]) -> str:

@@ -48,10 +48,8 @@ def soak(minutes: float, rounds: int = 0) -> tuple[list[str], str]:
             problems.append(f"{load.sent} messages were sent, {load.received} received")
         for name, server in estate.servers.items():
             samples[name].append(server.sample())
-            found = left_over(name, samples[name][0], samples[name][-1], passed)
-            if found:
-                found.append(f"{name}: {grown_types(types[name], server.types)}")
-            problems += found
+            problems += left_over(name, samples[name][0], samples[name][-1], passed)
+            problems += grown_types(name, types[name], server.types)
             problems += [f"{name}: {line}" for line in server.log.splitlines() if "Traceback" in line]
         head = f"{done} rounds in {passed:.1f} minutes, {load.received} messages through the relay\n"
         return problems, head + comparison(samples)

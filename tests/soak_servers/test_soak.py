@@ -7,7 +7,7 @@ from collections import Counter
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.soak_servers.comparison import LOG, REMAINDERS, grown_types, left_over
+from tests.soak_servers.comparison import LOG, MOST_OBJECTS, REMAINDERS, TYPES, grown_types, left_over
 from tests.soak_servers.estate import Sample
 from tests.soak_servers.soak import soak
 
@@ -33,13 +33,20 @@ class ComparisonTests(SynchronousTestCase):
             most = LOG if field.name == "log" else 0.0
             if field.name in REMAINDERS and field.name != "log":
                 most = REMAINDERS[field.name].most
+            if most == float("inf"):
+                continue
             within, beyond = (attrs.evolve(SAMPLE, **{field.name: 10 + most + more}) for more in (0, 1))
             self.assertEqual(left_over("ALPHA", SAMPLE, within, 1), [])
             [line] = left_over("ALPHA", SAMPLE, beyond, 1)
             self.assertIn(f"ALPHA: {field.name} grew by ", line)
 
     def test_types_of_objects(self) -> None:
-        """The types of which there are more objects now, the largest growth first."""
-        before = Counter({"list": 5, "dict": 7, "tuple": 3})
-        after = Counter({"list": 6, "dict": 7, "tuple": 1, "Delivery": 1_500})
-        self.assertEqual(grown_types(before, after), "more objects of Delivery (1,500), list (1)")
+        """A type of which there are too many more is named; those of a table may fill it."""
+        filled = {kind: 10 + int(remainder.most) for kind, remainder in TYPES.items()}
+        before = Counter({kind: 10 for kind in [*TYPES, "Delivery"]})
+        within = Counter({**filled, "Delivery": 10 + MOST_OBJECTS})
+        self.assertEqual(grown_types("ALPHA", before, within), [])
+        for kind in within:
+            beyond = within + Counter([kind])
+            [line] = grown_types("ALPHA", before, beyond)
+            self.assertRegex(line, f"^ALPHA: [0-9,]+ more objects of {kind}, more than [0-9,]+$")
