@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,9 +17,10 @@ class Message:
 
     @ivar index: its position in the operation that sent it.
     @ivar shown: the operations that showed it, with the time.
-    @ivar first_seen: when it was seen at first, and its position among what was seen then.
+    @ivar first_seen: by queue, when it was seen there at first, and its position among what was seen then.
     @ivar fates: the fates of the event logs, whether it had arrived by then, and at which queue manager.
     @ivar acknowledgements: their classes, with the time at which they were read.
+    @ivar drained_to: queues to which the one where it was sent was drained, and theirs.
     """
 
     label: str
@@ -28,10 +28,11 @@ class Message:
     sending: Operation
     index: int
     shown: list[tuple[float, Operation]] = field(default_factory=list)
-    first_seen: tuple[float, int] = (math.inf, 0)
+    first_seen: dict[str, tuple[float, int]] = field(default_factory=dict)
     fates: list[tuple[str, bool, str]] = field(default_factory=list)
     acknowledgements: list[tuple[str, float]] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
+    drained_to: set[str] = field(default_factory=set)
 
     @property
     def queue(self) -> str:
@@ -44,9 +45,14 @@ class Message:
         return list(self.sending.facts.get("limits", ()))
 
     @property
-    def destination(self) -> str:
-        """The queue manager to which it was sent."""
-        return self.queue.partition(" ")[0]
+    def queues(self) -> set[str]:
+        """Where it may be: where it was sent, and where that queue was drained to."""
+        return {self.queue, *self.drained_to}
+
+    @property
+    def destinations(self) -> set[str]:
+        """The queue managers of these queues."""
+        return {queue.partition(" ")[0] for queue in self.queues}
 
     @property
     def is_kept(self) -> bool:
@@ -101,9 +107,20 @@ def read_outcomes(operations: Iterable[Operation]) -> Outcomes:
                     raise NoHistory(f"operation {operation.number}: {label} was sent before")
                 messages[label] = Message(label, digest, operation, index)
     outcomes = Outcomes(messages, [])
+    for message in messages.values():
+        message.drained_to = _drained_to(message.queue, operations)
     for operation in operations:
         _note(outcomes, operation)
     return outcomes
+
+
+def _drained_to(queue: str, operations: Iterable[Operation]) -> set[str]:
+    drains = [each for each in operations if each.kind == "drain"]
+    found: set[str] = set()
+    # Each round follows one more drain.
+    for _ in drains:
+        found |= {each.facts["to"] for each in drains if each.facts["queue"] in {queue, *found}}
+    return found
 
 
 def _note(outcomes: Outcomes, operation: Operation) -> None:
@@ -137,10 +154,10 @@ def _shown(outcomes: Outcomes, operation: Operation, at: tuple[float, int], labe
         outcomes.phantoms.append(f"{label}: in {where}, but was not sent")
         return
     message.shown.append((at[0], operation))
-    message.first_seen = min(message.first_seen, at)
+    message.first_seen[where] = min(message.first_seen.get(where, at), at)
     if message.sending.start > at[0]:
         outcomes.phantoms.append(f"{label}: in {where} before it was sent")
     if message.digest != digest:
         outcomes.phantoms.append(f"{label}: in {where} with another body")
-    if message.queue != where:
+    if where not in message.queues:
         outcomes.phantoms.append(f"{label}: in {where}, but was sent to {message.queue}")

@@ -48,7 +48,7 @@ def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
     left = set(incomplete)
     halves: dict[object, list[Message]] = defaultdict(list)
     for message in outcomes.messages.values():
-        if not message.is_kept or message.queue in left:
+        if not message.is_kept or message.queues & left:
             continue
         has_outcome = bool(message.received or message.maybe_received or message.fates)
         if message.sending.result == "done" and not has_outcome:
@@ -72,20 +72,27 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
         for operation in receives
         if operation.kind == "receive" and operation.result in ("unknown", "failed") and not operation.shown
     ]
-    streams: dict[tuple[str, str], list[Message]] = defaultdict(list)
+    streams: dict[tuple[str, str, str], list[tuple[tuple[float, int], Message]]] = defaultdict(list)
     for message in outcomes.messages.values():
-        if message.is_ordered and message.shown:
-            streams[message.sending.facts["sender"], message.queue].append(message)
-    for (sender, queue), messages in streams.items():
-        holders = [operation for operation in blind if operation.facts["queue"] == queue]
-        messages.sort(key=lambda each: each.first_seen)
+        if message.is_ordered:
+            for queue, at in message.first_seen.items():
+                streams[message.sending.facts["sender"], message.queue, queue].append((at, message))
+    for (sender, sent_to, queue), seen in streams.items():
+        holders = [operation for operation in blind if operation.facts["queue"] in seen[0][1].queues]
+        seen.sort(key=lambda each: each[0])
         latest: Message | None = None
-        for message in messages:
+        for _, message in seen:
             if latest is not None and _is_before(message, latest):
-                time, operation = latest.shown[0]
-                first = min(message.shown, key=lambda each: each[0])[1]
+                time, operation = _first_shown(latest, queue)
+                _, first = _first_shown(message, queue)
                 # Another reader may have had it, and died before it saw it.
-                excused = any(each.start <= time <= each.end for each in holders)
+                excused = any(
+                    each.start <= time and (each.end >= time or queue != sent_to) for each in holders
+                )
+                # Or it had it while the queue was drained, and gave it back.
+                excused = excused or any(
+                    shown < time for shown, by in message.shown if by.facts["queue"] != queue
+                )
                 if (first is operation or first.start > time) and not excused:
                     yield (
                         f"reordered: {sender} to {queue}: {latest.label} was seen at {time:.6f}, before"
@@ -93,6 +100,11 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
                     )
             if latest is None or not _is_before(message, latest):
                 latest = message
+
+
+def _first_shown(message: Message, queue: str) -> tuple[float, Operation]:
+    """When a message was seen in a queue for the first time, and by which operation."""
+    return min((each for each in message.shown if each[1].facts["queue"] == queue), key=lambda each: each[0])
 
 
 def _is_before(one: Message, other: Message) -> bool:
@@ -106,7 +118,9 @@ def early(outcomes: Outcomes) -> Iterator[str]:
     """No acknowledgement comes before what it acknowledges."""
     for message in outcomes.messages.values():
         for kind, time in message.acknowledgements:
-            is_unknown = message.destination in outcomes.unnamed_damages
+            is_unknown = not message.destinations.isdisjoint(outcomes.unnamed_damages)
+            # What another queue manager did with it after it was drained does not say where it was before.
+            is_unknown = is_unknown or bool(message.drained_to and message.fates)
             if kind == REACHED and message.is_kept and not message.has_arrived and not is_unknown:
                 yield f"early acknowledgement: {message.label}: it never was in {message.queue}"
             if kind == RECEIVED:
@@ -131,13 +145,13 @@ def wrong_fates(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator
 def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]:
     for (fate, node), count in Counter((fate, node) for fate, _, node in message.fates).items():
         # A gate remembers nothing of a message, and refuses it again when it is sent again.
-        if count > 1 and node in (message.sending.facts["sender"], message.queue.split()[0]):
+        if count > 1 and node in {message.sending.facts["sender"], *message.destinations}:
             yield f"{fate} at {node}, {count} times"
     fates = [fate for fate, _, _ in message.fates]
     for fate in fates:
         if _NEEDS_LIMIT.get(fate, "reach") not in message.limits and fate in _NEEDS_LIMIT:
             yield f"{fate}, but it has no such limit"
-        if fate in (PURGED, DELETED) and message.queue not in removals and None not in removals:
+        if fate in (PURGED, DELETED) and removals.keys().isdisjoint({*message.queues, None}):
             yield f"{fate}, but nobody purged {message.queue}"
     received = bool(message.received)
     arrived = [fate for fate, has_arrived, _ in message.fates if has_arrived and fate != EARLY_DAMAGE]
@@ -147,9 +161,7 @@ def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]
     if "reach" not in message.limits and None not in removals:
         # Nor is a copy on its way the message itself: it may be damaged while the answer is on its way back.
         settled = [
-            fate
-            for fate, _, node in message.fates
-            if fate != EARLY_DAMAGE or node == message.queue.split()[0]
+            fate for fate, _, node in message.fates if fate != EARLY_DAMAGE or node in message.destinations
         ]
         if len(set(settled)) + received > 1:
             yield f"{', '.join(['received'] * received + fates)}: more than one"

@@ -73,6 +73,48 @@ class CheckerTests(SynchronousTestCase):
         for text, violation in zip(texts, found, strict=True):
             self.assertIn(text, violation)
 
+    def test_drained_queues(self) -> None:
+        """A message may be received where its queue was drained to, also over two drains, and once."""
+        history = self.history
+        history.send("1", "2", "3", "4")
+        history.record.note("drain", queue=ORDERS, to="GAMMA orders")
+        history.record.note("drain", queue="GAMMA orders", to="DELTA orders")
+        history.receive("1", queue="GAMMA orders")
+        history.receive("4")
+        history.receive("2", "3", queue="DELTA orders")
+        self.assert_found()
+
+    def test_faults_of_a_drain(self) -> None:
+        """Elsewhere a message is a phantom; in both queues it is doubled, and in one it has its order."""
+        history = self.history
+        history.send("1", "2", "3", "4")
+        history.record.note("drain", queue=ORDERS, to="GAMMA orders")
+        history.receive("1", queue="DELTA orders")
+        history.receive("2")
+        history.receive("2", queue="GAMMA orders")
+        history.receive("4", queue="GAMMA orders")
+        history.receive("3", queue="GAMMA orders")
+        self.assert_found("1: in DELTA orders", "doubled: 2", "4 was seen at")
+
+    def test_refused_after_a_drain(self) -> None:
+        """It had arrived before; without a fate elsewhere it has to be seen to have arrived."""
+        history = self.history
+        history.send("1", "2", result=None, transactional=False)
+        history.record.note("drain", queue=ORDERS, to="GAMMA orders")
+        history.acknowledged("1", "reached")
+        history.fate("1", "nack_bad_dst_q", arrived=False, node="GAMMA")
+        history.acknowledged("2", "reached")
+        self.assert_found("early acknowledgement: 2")
+
+    def test_given_back_and_drained(self) -> None:
+        """A reader that has had a message meanwhile may be the reason that the next one is drained first."""
+        history = self.history
+        history.send("1", "2")
+        history.record.note("drain", queue=ORDERS, to="GAMMA orders")
+        history.receive("1", result="returned")
+        history.receive("2", "1", queue="GAMMA orders")
+        self.assert_found()
+
     def test_nothing_wrong(self) -> None:
         """Kills, aborts, unknown results, limits and purges are not violations by themselves."""
         history = self.history

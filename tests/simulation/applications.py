@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from msmq.manager.applications.reservation import Reservation
     from tests.simulation.host import Host
 
-PAYMENTS, LETTERS, MISSING, ADMIN = "payments", "letters", "missing", "admin"
+PAYMENTS, LETTERS, MISSING, ADMIN, KEPT = "payments", "letters", "missing", "admin", "kept"
 QUEUES: Final = (PAYMENTS, LETTERS)
 """Where applications receive; the first is transactional."""
 
@@ -191,13 +191,14 @@ class Applications:
     def look(self, view: UserMessageView) -> tuple[str, str]:
         """The label of a message and the digest of its body; its identifier is noted."""
         number = view.application_tag
-        self.identify(number, view.message_id)
+        self.identify(number, view.source_queue_manager, view.message_id)
         return f"{number}", digest_of(bytes(view.body))
 
-    def identify(self, number: int, message_id: int) -> None:
-        """The MessageID of a message is known."""
+    def identify(self, number: int, source: bytes, message_id: int) -> None:
+        """The MessageID of a message is known; one that was drained has another source."""
         for batch in self.batches.values():
-            if batch.first <= number < batch.first + batch.count and batch.first_id is None:
+            is_in = batch.first <= number < batch.first + batch.count
+            if is_in and batch.first_id is None and source == batch.guid:
                 batch.first_id = message_id - (number - batch.first)
 
     def labels(self) -> dict[bytes, str]:

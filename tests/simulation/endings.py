@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 from msmq.structures.packet.message_class import MessageClass
 from tests.simulation.applications import ADMIN, drain, path_of, pause
@@ -36,7 +38,8 @@ async def note_endings(world: World) -> None:
     for host in world.hosts:
         for view in await drain(host, path_of(ADMIN)):
             number = view.application_tag
-            applications.identify(number, int.from_bytes(view.correlation_id[16:], "little"))
+            correlation = bytes(view.correlation_id)
+            applications.identify(number, correlation[:16], int.from_bytes(correlation[16:], "little"))
             record.note("acknowledgement", label=f"{number}", **{"class": name_of(view.message_class)})
         for queue in (DEADLETTER, DEADXACT):
             for view in await drain(host, queue):
@@ -50,12 +53,26 @@ async def note_endings(world: World) -> None:
         # An event that is found damaged now has one of its own, which is written after it was read.
         await host.service.store.read_events(0, 1_000_000)
         await pause(host, 1.0)
-    for host in world.hosts:
-        await _note_fates(world, host)
-
-
-async def _note_fates(world: World, host: Host) -> None:
     labels = world.applications.labels()
+    for _ in world.hosts:
+        # From each host to the next a message may be drained.
+        for host in world.hosts:
+            await _follow_drains(host, labels)
+    for host in world.hosts:
+        await _note_fates(world, host, labels)
+
+
+async def _follow_drains(host: Host, labels: dict[bytes, str]) -> None:
+    """Give drained messages their labels under the identifiers that they have since."""
+    for stored in await host.service.store.read_events(0, 1_000_000):
+        event = stored.event
+        label = labels.get(event.identity)
+        if event.event == "drained" and label is not None:
+            guid, number = event.reason.rpartition(" as ")[2].split("\\")
+            labels[UUID(guid).bytes_le + int(number).to_bytes(4, "little")] = label
+
+
+async def _note_fates(world: World, host: Host, labels: Mapping[bytes, str]) -> None:
     for stored in await host.service.store.read_events(0, 1_000_000):
         event = stored.event
         if event.event not in FATES:

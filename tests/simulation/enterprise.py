@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 from uuid import UUID
 
 from msmq.directory.memory import MemoryDirectory
@@ -12,6 +13,8 @@ from msmq.membership.objects import EnterpriseObject, QueueManagerObject, Routin
 HERE, THERE = UUID(int=0xB0), UUID(int=0xC0)
 SITES = {"ALPHA": HERE, "BETA": HERE, "GAMMA": THERE, "DELTA": THERE}
 GATES = ("BETA", "GAMMA")
+MEMBERS: Final = (0, 3)
+"""The hosts of the applications, by their numbers; the others are gates."""
 
 
 def make_enterprise(clock: IClock, identifiers: Mapping[str, UUID]) -> MemoryDirectory:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msmq.structures.status import MQError
 from msmq.testing.streams import Conditions
-from tests.simulation.applications import PAYMENTS, QUEUES, path_of
+from tests.simulation.applications import KEPT, PAYMENTS, QUEUES, path_of
+from tests.simulation.enterprise import MEMBERS
+from tests.simulation.plan import DIRECT
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -192,6 +194,26 @@ def _delete(world: World, number: int, queue: str) -> None:
     _operate(world, number, delete)
 
 
+def _drain(world: World, source: int, destination: int, queue: str, seconds: float, keeps: bool) -> None:
+    """Drain a queue to the queue of the same name at another host, and end that later."""
+    if world.plan.shape != DIRECT:
+        source, destination = MEMBERS[1], MEMBERS[0]
+    host, other = world.hosts[source], world.hosts[destination]
+    if not host.is_up:
+        return
+    admin = world.format_name(host, host, KEPT) if keeps and queue != PAYMENTS else None
+    world.recorder.note("drain", queue=f"{host.name} {queue}", to=f"{other.name} {queue}")
+    name = world.format_name(host, other, queue)
+    _operate(
+        world,
+        source,
+        lambda host: host.service.drains.begin(path_of(queue), name, acknowledge_to=admin),
+    )
+    world.later(
+        seconds, lambda: _operate(world, source, lambda host: host.service.drains.end(path_of(queue)))
+    )
+
+
 def _reload(world: World, number: int, window: int) -> None:
     """Reload with another window; sessions that begin later have it."""
     host = world.hosts[number]
@@ -259,6 +281,7 @@ STEPS: Final[dict[str, Callable[..., None]]] = {
     "pause": _pause,
     "hold": _hold,
     "delete": _delete,
+    "drain": _drain,
     "reload": _reload,
     "purge outgoing": _purge_outgoing,
     "close sessions": _close_sessions,

@@ -15,6 +15,9 @@ DIRECT: Final = "direct"
 ROUTED: Final = "routed"
 """Two sites with a gate and a member each, and messages from member to member."""
 
+DRAINS_FROM: Final = 20_000_000
+"""The first seed of which runs also drain queues; earlier ones have the plans that they had before."""
+
 DAMAGE: Final = ("full", "rot")
 """Faults after which less is promised, so that most plans have none of them."""
 
@@ -38,6 +41,7 @@ class Plan:
     @ivar hosts: how many queue managers.
     @ivar steps: in the order of their times.
     @ivar skewed: by host, the rate of its monotonic clock and the error of its wall clock.
+    @ivar has_drains: queues are drained too, for which each host has a queue of acknowledgements.
     """
 
     seed: int
@@ -52,6 +56,7 @@ class Plan:
     handover: bool
     skewed: Sequence[tuple[float, float]]
     steps: Sequence[Step]
+    has_drains: bool = False
 
     def keep(self, numbers: Sequence[int]) -> Plan:
         """The same plan with some of its steps."""
@@ -75,6 +80,10 @@ def draw_plan(seed: int) -> Plan:
         at += chance.choice((0.0, 0.001, 0.02, 0.3, 2.0)) * chance.random()
         [kind] = chance.choices(kinds, weights)
         steps.append(Step(round(at, 6), kind, _KINDS[kind][1](chance, hosts)))
+    if seed >= DRAINS_FROM:
+        for _ in range(chance.choice((1, 1, 2))):
+            steps += _drain(chance, hosts, at)
+        steps.sort(key=lambda step: step.at)
     return Plan(
         seed=seed,
         shape=shape,
@@ -91,7 +100,30 @@ def draw_plan(seed: int) -> Plan:
             for _ in range(hosts)
         ],
         steps=steps,
+        has_drains=seed >= DRAINS_FROM,
     )
+
+
+def _drain(chance: Random, hosts: int, end: float) -> Sequence[Step]:
+    """A queue is drained to a host with a lower number, so that no message goes in a circle.
+
+    The power of its host is cut meanwhile more often than that of others.
+    """
+    source = chance.randrange(1, hosts)
+    arguments = (
+        source,
+        chance.randrange(source),
+        chance.choice(("payments", "letters")),
+        round(chance.choice((0.05, 3.0, 60.0, 4000.0)) * chance.random(), 6),
+        # Whether messages that are not transactional are kept until their arrival is acknowledged.
+        chance.random() < 0.6,
+    )
+    began = end * chance.random()
+    steps = [Step(round(began, 6), "drain", arguments)]
+    if chance.random() < 0.5:
+        later = chance.choice((0.01, 0.5, 5.0)) * chance.random()
+        steps.append(Step(round(began + later, 6), "kill", (source, *_kill(chance, hosts)[1:])))
+    return steps
 
 
 def _pair(chance: Random, hosts: int) -> Arguments:

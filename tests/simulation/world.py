@@ -22,17 +22,15 @@ from msmq.testing.network import Network
 from msmq.testing.streams import Conditions
 from tests.history_checker.checker import check_history
 from tests.history_checker.recorder import Recorder
-from tests.simulation.applications import ADMIN, PAYMENTS, QUEUES, Applications, path_of, pause
+from tests.simulation.applications import ADMIN, KEPT, PAYMENTS, QUEUES, Applications, path_of, pause
 from tests.simulation.clock import EventClock, HostClock
 from tests.simulation.endings import note_endings
-from tests.simulation.enterprise import make_enterprise
+from tests.simulation.enterprise import MEMBERS, make_enterprise
 from tests.simulation.host import Host
 from tests.simulation.operators import perform
 from tests.simulation.plan import DIRECT, Plan
 
 NAMES: Final = ("ALPHA", "BETA", "GAMMA", "DELTA")
-MEMBERS: Final = (0, 3)
-"""In an enterprise of sites, the hosts of the applications; the others are gates."""
 STARTED: Final = 30.0
 """Seconds within which everything has started."""
 QUIET: Final = 4000.0
@@ -103,6 +101,11 @@ class World:
         known = self._names.get((receiver.name, queue))
         return known or f"DIRECT=TCP:{receiver.address}\\private$\\{queue}"
 
+    @property
+    def queues(self) -> Sequence[str]:
+        """The queues that each host has."""
+        return (*QUEUES, ADMIN, KEPT) if self.plan.has_drains else (*QUEUES, ADMIN)
+
     # Time
 
     def later(self, seconds: float, work: Callable[[], object]) -> None:
@@ -154,7 +157,7 @@ class World:
         self._wait(self._create_queues(), 30.0)
         if self.directory is not None:
             for host in self.hosts:
-                for queue in (*QUEUES, ADMIN):
+                for queue in self.queues:
                     summary = host.service.inspection.queue(path_of(queue))
                     self._names[host.name, queue] = summary.format_name
         begun = self.clock.seconds()
@@ -181,7 +184,7 @@ class World:
 
     async def _create_queues_of(self, host: Host) -> None:
         known = {queue.path.lower() for queue in host.service.inspection.queues()}
-        for queue in (*QUEUES, ADMIN):
+        for queue in self.queues:
             path = path_of(queue)
             if not any(path[2:] in each for each in known):
                 await host.service.create_queue(path, transactional=queue == PAYMENTS)
