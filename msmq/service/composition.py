@@ -340,7 +340,7 @@ def _shadows(
 
     directory = configuration.queue_manager.data / "shadows"
     name = configuration.queue_manager.name
-    return ShadowService(configuration.shadows, manager, name, reactor, directory)
+    return ShadowService(configuration.shadows, manager, name, reactor, deferToThread, directory)
 
 
 def _archive(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
@@ -22,6 +24,7 @@ class ShadowService:
     """Creates the shadows of a configuration, and starts and stops them together.
 
     @param name: the name of the queue manager, for the queue of answers to copies.
+    @param in_thread: calls a function in a worker thread, as C{deferToThread}.
     @param directory: where the identifiers of copies are kept.
     """
 
@@ -31,10 +34,13 @@ class ShadowService:
         manager: IQueueManager,
         name: str,
         reactor: IReactorTime,
+        in_thread: Callable[..., Deferred[Any]],
         directory: Path,
     ) -> None:
         self._manager = manager
-        self._shadows = [Shadow(each, manager, reactor, directory, _answers(each, name)) for each in settings]
+        self._shadows = [
+            Shadow(each, manager, reactor, in_thread, directory, _answers(each, name)) for each in settings
+        ]
         self._is_started = False
 
     def start(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
@@ -53,6 +53,7 @@ class Shadow:
     Copies request no acknowledgements, and their answers go to the queue of the comparison and nowhere else.
     They are sent under keys, so that each is sent once.
 
+    @param in_thread: calls a function in a worker thread, as C{deferToThread}.
     @param response_queue: the format name of the queue for answers to copies; C{None} without a comparison.
     """
 
@@ -63,15 +64,18 @@ class Shadow:
         settings: ShadowSettings,
         manager: IQueueManager,
         reactor: IReactorTime,
+        in_thread: Callable[..., Deferred[Any]],
         directory: Path,
         response_queue: str | None,
     ) -> None:
         self.settings = settings
         self._manager = manager
         self._reactor = reactor
+        self._in_thread = in_thread
         self._path = directory / f"{sha256(settings.queue.lower().encode()).hexdigest()[:16]}.copied"
         self._response_queue = None if response_queue is None else parse_format_name(response_queue)
         self._file: CopiedFile | None = None
+        self._is_of_this_log = False
         self._reason = ""
         self._behind = self._copied = self._skipped = 0
         self._waiting: Deferred[object] | None = None
@@ -94,9 +98,9 @@ class Shadow:
             self._waiting.cancel()
         if self._stopped is not None:
             await self._stopped
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            await self._in_thread(file.close)
 
     @property
     def summary(self) -> ShadowSummary:
@@ -151,10 +155,7 @@ class Shadow:
     async def _copy_next(self) -> int:
         """Copy the next messages of the log; returns their number."""
         inspection = self._manager.inspection
-        if self._file is None:
-            extent = await inspection.log_extent(self.settings.queue)
-            self._file = CopiedFile(self._path, extent.last)
-        file = self._file
+        file = await self._opened()
         found = await inspection.logged(self.settings.queue, file.sequence, BATCH)
         self._behind = len(found)
         if not found:
@@ -178,7 +179,37 @@ class Shadow:
         self._copied += copied
         self._skipped += len(sent) - copied
         self._behind -= len(found)
+        if file.is_full:
+            await self._replace(file, file.halved)
         return len(found)
+
+    async def _opened(self) -> CopiedFile:
+        """The file of this shadow, which is of the message log that the queue has."""
+        file = self._file
+        if file is not None and self._is_of_this_log:
+            return file
+        extent = await self._manager.inspection.log_extent(self.settings.queue)
+        if file is None:
+            file = self._file = await self._in_thread(CopiedFile, self._path, extent.last)
+        # An empty log has no last number.
+        self._is_of_this_log = extent.last > 0
+        if 0 < extent.last < file.sequence:
+            self.log.warn(
+                "the shadow of {queue} begins again after message {last} of the message log, which is older"
+                " than message {copied}, which was copied: the store was replaced by an earlier one",
+                queue=shown(self.settings.queue),
+                last=extent.last,
+                copied=file.sequence,
+            )
+            file = await self._replace(file, file.begun_again, extent.last)
+        return file
+
+    async def _replace(
+        self, file: CopiedFile, make: Callable[..., CopiedFile], *arguments: object
+    ) -> CopiedFile:
+        self._file = await self._in_thread(make, *arguments)
+        await self._in_thread(file.close)
+        return self._file
 
     def _copies(self, found: Sequence[LoggedMessage]) -> list[Message]:
         to = self.settings.to

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.defer import maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.cli.messages.shadow_comparison import Comparison, ConsumerAnswer, compare_answers
@@ -94,7 +95,9 @@ class ReportTests(ServedCommandTestCase):
     def serve(self, **compare: Any) -> None:
         """Start the shadow, and a site that knows it."""
         settings = ShadowSettings(queue=ORDERS, to=COPIES, **compare)
-        shadows = ShadowService([settings], self.service, "ALPHA", self.clock.reactor, Path(self.mktemp()))
+        shadows = ShadowService(
+            [settings], self.service, "ALPHA", self.clock.reactor, maybeDeferred, Path(self.mktemp())
+        )
         shadows.start()
         self.addCleanup(lambda: self.run_to_end(shadows.stop()))
         self.clock.advance(1)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import capturedLogs
 
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.shadow_service import copied_file
@@ -37,9 +42,15 @@ class ShadowTests(NodesTestCase):
         """A queue manager on a disk."""
         return super().node(name, identifier, store=MemoryMessageStore(durable=True), **kwargs)
 
-    def begin(self, settings: ShadowSettings = SETTINGS) -> ShadowService:
+    def begin(
+        self,
+        settings: ShadowSettings = SETTINGS,
+        in_thread: Callable[..., Deferred[Any]] = maybeDeferred,
+    ) -> ShadowService:
         """Start a shadow."""
-        shadows = ShadowService([settings], self.alpha.service, "ALPHA", self.clock.reactor, self.directory)
+        shadows = ShadowService(
+            [settings], self.alpha.service, "ALPHA", self.clock.reactor, in_thread, self.directory
+        )
         shadows.start()
         self.clock.advance(1)
         self.addCleanup(lambda: self.run_to_end(shadows.stop()))
@@ -110,6 +121,45 @@ class ShadowTests(NodesTestCase):
         self.assertEqual(self.bodies(self.beta, ORDERS), [])
         self.assertEqual(again.copies(ORDERS), before)
 
+    def test_earlier_store(self) -> None:
+        """When the store was replaced by an earlier one, new messages are copied, and a line says why."""
+        self.order(b"1")
+        self.run_to_end(self.shadows.stop())
+        [path] = self.directory.iterdir()
+        file = CopiedFile(path, 0)
+        file.add([(1_000_000, bytes([1]) * 20, bytes([2]) * 20)])
+        file.close()
+        with capturedLogs() as logs:
+            self.begin()
+        self.assertIn("begins again after message", str(logs[0].get("log_format")))
+        self.assertEqual(self.order(b"2")[0].body, b"2")
+
+    def test_the_reactor_does_not_wait_for_the_file(self) -> None:
+        """A file of up to two million records is read, written again and synchronised in a thread."""
+        self.run_to_end(self.shadows.stop())
+        waiting: list[Callable[[], object]] = []
+
+        def in_thread(work: Callable[..., object], *arguments: object) -> Deferred[object]:
+            ended: Deferred[object] = Deferred()
+            waiting.append(lambda: ended.callback(work(*arguments)))
+            return ended
+
+        self.patch(copied_file, "MOST_RECORDS", 2)
+        shadows = self.begin(in_thread=in_thread)
+        self.assertEqual(self.order(b"1", b"2"), [])
+        waiting.pop(0)()
+        self.clock.advance(1)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2"])
+        self.assertEqual(len(shadows.copies(ORDERS)), 2)
+        while waiting:
+            waiting.pop(0)()
+        self.assertEqual(len(shadows.copies(ORDERS)), 1)
+        stopped = shadows.stop()
+        self.clock.advance(1)
+        self.assertNoResult(self.deferred(stopped))
+        [close] = waiting
+        close()
+
     def test_unavailable(self) -> None:
         """Without the queue of the copies, or a message log, it waits and says why; then it goes on."""
         self.run_to_end(self.shadows.stop())
@@ -139,7 +189,7 @@ class ShadowTests(NodesTestCase):
 
 
 class CopiedFileTests(NodesTestCase):
-    """The file behind it."""
+    """The file of the copies."""
 
     def test_limit(self) -> None:
         """Beyond the limit the older half is removed; the position stays."""
@@ -148,12 +198,38 @@ class CopiedFileTests(NodesTestCase):
         file = CopiedFile(path, 5)
         for number in range(6, 206):
             file.add([(number, bytes([1]) * 20, bytes([number]) * 20)])
+            if file.is_full:
+                halved = file.halved()
+                self.assertEqual(halved.part(0, 20), file.part(len(file.part(0, 200)) - 50, 20))
+                file.close()
+                file = halved
         self.assertEqual(file.sequence, 205)
         kept = file.part(0, 1000)
         self.assertEqual([number for number, _, _ in kept], list(range(206 - len(kept), 206)))
         self.assertLess(len(kept), 101)
         file.close()
         self.assertEqual(CopiedFile(path, 0).part(0, 1000), kept)
+
+    def test_failed_write(self) -> None:
+        """What a full disk has left of a write is overwritten, so later records are where they belong."""
+        path = Path(self.mktemp()) / "x.copied"
+        file = CopiedFile(path, 5)
+        first, second = [[(number, bytes([number]) * 20, bytes([1]) * 20)] for number in (6, 7)]
+        file.add(first)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        # Python ignores the signal that the system sends for a file that is too large.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, hard))
+        try:
+            self.assertRaises(OSError, file.add, second)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        self.assertEqual(file.part(0, 10), first)
+        third = [(8, bytes([8]) * 20, bytes([1]) * 20)]
+        file.add(second)
+        file.add(third)
+        self.assertEqual(file.part(0, 10), [*first, *second, *third])
+        file.close()
+        self.assertEqual(CopiedFile(path, 0).part(0, 10), [*first, *second, *third])
 
 
 class TableTests(NodesTestCase):

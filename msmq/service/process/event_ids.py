@@ -150,6 +150,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the archive is late: it is complete up to {seconds} seconds ago": 5975,
     "the shadow of {queue} has failed": 5951,
     "the shadow of {queue} waits: {reason}": 5952,
+    (
+        "the shadow of {queue} begins again after message {last} of the message log, which is older than"
+        " message {copied}, which was copied: the store was replaced by an earlier one"
+    ): 5953,
     "the access control of {queue} was changed from {before} to {after}": 2069,
     "the list of {queue} was not written again: {error}": 2070,
     (
