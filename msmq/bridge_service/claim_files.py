@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -25,7 +26,7 @@ LARGEST: Final = 0x40000000
 class ClaimFiles:
     """A directory with one file for each body, whose name is its reference.
 
-    Several bridges may share it.
+    Several bridges may share it; each removes the bodies that are older than its lifetime.
 
     @param lifetime: seconds after which a body is removed, from its last publication.
     @param now: seconds since 1970-01-01 UTC.
@@ -60,14 +61,22 @@ class ClaimFiles:
         if self._swept is None or now - self._swept >= SWEEP:
             self._swept = now
             self._sweep(now)
-        if _is_there(path, claim.size):
-            os.utime(path, (now, now))
-            return
+        if self._is_stored(path, claim):
+            with suppress(FileNotFoundError):
+                os.utime(path, (now, now))
+                return
         # Another bridge may write the same body.
         beginning = path.with_name(f"{claim.reference}.{uuid4().hex}")
         write_durably(beginning, body)
         beginning.replace(path)
         sync(self.directory)
+
+    def _is_stored(self, path: Path, claim: BodyClaim) -> bool:
+        """Whether the body is there, and undamaged: a message that refers to a damaged one would be lost."""
+        try:
+            return _is_there(path, claim.size) and BodyClaim.of(path.read_bytes()) == claim
+        except FileNotFoundError:
+            return False
 
     def _read(self, claim: BodyClaim) -> bytes:
         path = self.directory / claim.reference
@@ -85,8 +94,10 @@ class ClaimFiles:
         for entry in os.scandir(self.directory):
             # Also what a killed process has left half written.
             is_body = len(entry.name.partition(".")[0]) == len(BodyClaim.of(b"").reference)
-            if is_body and entry.stat(follow_symlinks=False).st_mtime < now - self._lifetime:
-                os.unlink(entry.path)
+            # Another bridge that shares the directory may remove it, too.
+            with suppress(FileNotFoundError):
+                if is_body and entry.stat(follow_symlinks=False).st_mtime < now - self._lifetime:
+                    os.unlink(entry.path)
 
 
 def _is_there(path: Path, size: int) -> bool:

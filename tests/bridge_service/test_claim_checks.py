@@ -119,6 +119,32 @@ class ClaimFilesTests(TestCase):
         self.assertEqual(await self.files.read(claims[1]), b"used")
         self.assertTrue(other.exists())
 
+    async def test_a_damaged_body_is_written_again(self) -> None:
+        """A message whose body is in the directory, but damaged, stores it anew."""
+        claim = BodyClaim.of(b"secret")
+        await self.files.store(claim, b"secret")
+        (self.directory / "claims" / claim.reference).write_bytes(b"sacred")
+        await self.files.store(claim, b"secret")
+        self.assertEqual(await self.files.read(claim), b"secret")
+
+    async def test_bridges_that_share_the_directory(self) -> None:
+        """A body that another bridge removes in the same moment is no reason not to store one."""
+        old, new = BodyClaim.of(b"old"), BodyClaim.of(b"new")
+        await self.files.store(old, b"old")
+        path = self.directory / "claims" / old.reference
+        os.utime(path, (0, 0))
+        unlink = os.unlink
+
+        def raced(target: str) -> None:
+            unlink(target)
+            unlink(target)
+
+        self.patch(os, "unlink", raced)
+        self.clock.advance(SWEEP)
+        await self.files.store(new, b"new")
+        self.assertEqual(await self.files.read(new), b"new")
+        self.assertFalse(path.exists())
+
     async def test_other_files_are_no_bodies(self) -> None:
         """A symbolic link, or a file of another size, is not read."""
         claim = BodyClaim.of(b"secret")
