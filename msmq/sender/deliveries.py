@@ -12,6 +12,9 @@ from twisted.internet.defer import Deferred
 from msmq.errors import MsmqError
 from msmq.structures.identifiers import MessageIdentifier
 
+MOST_OUTSTANDING: Final = 100_000
+"""Limit on the messages that a sender may be sending at the same time."""
+
 _ORDINAL: Final = Struct("<I")
 
 
@@ -42,7 +45,8 @@ class Deliveries:
     """Fires a Deferred for each message when its result is known.
 
     A result may come before the identifier is known to the caller that sends the message, so results are
-    kept while a message is L{being sent<sending>}.
+    kept while a message is L{being sent<sending>}: as many as messages can be sent at the same time, since
+    those of messages that nothing waits for come too.
     """
 
     def __init__(self) -> None:
@@ -104,6 +108,8 @@ class Deliveries:
         if found is None:
             if self._sending:
                 self._early[identity] = result
+                if len(self._early) > MOST_OUTSTANDING:
+                    del self._early[next(iter(self._early))]
             return
         identifier, done = found
         if result is None:

@@ -28,7 +28,7 @@ from msmq.net.session import SessionProtocol
 from msmq.net.session_owner import SessionOwner
 from msmq.queues.arriving.message import Message
 from msmq.quoting import kind_of, quoted
-from msmq.sender.deliveries import Deliveries
+from msmq.sender.deliveries import MOST_OUTSTANDING, Deliveries
 from msmq.sender.watched_store import WatchedStore
 from msmq.service.configuration import Overrides, load
 from msmq.service.settings import Configuration, ListenSettings
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 OUTSTANDING: Final = 1_000
 """The default of the limit on messages whose results are not known."""
-MOST_OUTSTANDING: Final = 100_000
 
 _PROTOCOLS: Final = (DirectProtocol.OS, DirectProtocol.TCP)
 

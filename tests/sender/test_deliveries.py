@@ -19,6 +19,7 @@ from msmq.persistence.changes import (
     RemoveQueue,
 )
 from msmq.persistence.definition import QueueDefinition, QueueType
+from msmq.sender import deliveries
 from msmq.sender.deliveries import Deliveries, NotDelivered
 from msmq.sender.watched_store import WatchedStore
 from msmq.storage.identity import identity_of
@@ -116,6 +117,16 @@ class DeliveriesTests(SynchronousTestCase):
             self.deliveries.delivered(identity_of(packet(4)))
         with self.deliveries.sending():
             self.assertNoResult(self.deliveries.expect(identifier(4)))
+
+    def test_results_that_nothing_waits_for(self) -> None:
+        """While messages are always being sent, the results of those that timed out take bounded memory."""
+        self.patch(deliveries, "MOST_OUTSTANDING", 3)
+        with self.deliveries.sending():
+            for number in range(10, 20):
+                self.deliveries.delivered(identity_of(packet(number)))
+            self.assertNoResult(self.deliveries.expect(identifier(16)))
+            for number in (17, 18, 19):
+                self.successResultOf(self.deliveries.expect(identifier(number)))
 
     def test_cancelled(self) -> None:
         """A result that is no longer awaited is forgotten."""
