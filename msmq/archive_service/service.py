@@ -32,8 +32,8 @@ MOST_REQUESTS: Final = 16
 
 _SHORTEST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
-_PATIENCE: Final = 10.0
-"""Seconds for which a stop waits for the step that is being done."""
+_PATIENCE: Final = 3.0
+"""Seconds for which a stop waits for the step that is being done: a server stops within five."""
 
 Launch = Callable[[WorkerLink], object]
 """Starts the process with this protocol."""

@@ -43,6 +43,7 @@ class WorkerLink(ProcessProtocol):
         self._buffer = b""
         self._errors = b""
         self.is_alive = False
+        self._is_ending = False
 
     def connectionMade(self) -> None:
         """Tell the process what to archive; its arguments would show the password of a database."""
@@ -50,7 +51,9 @@ class WorkerLink(ProcessProtocol):
         self.send(self._settings)
 
     def send(self, record: Mapping[str, object]) -> None:
-        """Send a line."""
+        """Send a line; no effect after L{end}, which closed the input of the process."""
+        if self._is_ending:
+            return
         self.transport.writeToChild(0, json.dumps(record).encode() + b"\n")
 
     def outReceived(self, data: bytes) -> None:
@@ -73,7 +76,8 @@ class WorkerLink(ProcessProtocol):
 
     def end(self) -> None:
         """Ask the process to end after its present step."""
-        if self.is_alive:
+        if self.is_alive and not self._is_ending:
+            self._is_ending = True
             self.transport.closeChildFD(0)
 
     def kill(self) -> None:

@@ -26,13 +26,18 @@ class ScriptedProcess:
         self.link = link
         self.lines: list[dict[str, Any]] = []
         self.is_stubborn = False
+        self.is_input_closed = False
         link.makeConnection(self)
 
     def writeToChild(self, descriptor: int, data: bytes) -> None:
         assert descriptor == 0
+        if self.is_input_closed:
+            # As Twisted's process has it.
+            raise KeyError(descriptor)
         self.lines += [json.loads(line) for line in data.splitlines()]
 
     def closeChildFD(self, descriptor: int) -> None:
+        self.is_input_closed = True
         if not self.is_stubborn:
             self.link.processEnded(Failure(ProcessDone(0)))
 
@@ -142,6 +147,17 @@ class ArchiveServiceTests(NodesTestCase):
         self.assertIn("label: orders log: 2", reason)
         self.assertNotIn("Jane", reason)
 
+    def test_an_erasure_that_is_reported_during_a_stop(self) -> None:
+        """It is recorded; the process cannot hear that any more, and reports it again after the start."""
+        self.process.is_stubborn = True
+        stopping = Deferred.fromCoroutine(self.service.stop())
+        erasure = {"time": "2026-01-31T00:00:00+00:00", "columns": ["label"], "rows": {"orders log": 2}}
+        self.process.report(erasures=[erasure], end=80)
+        self.assertTrue(self.process.link.is_alive)
+        self.assertEqual(["archive_erased"], [event for event, _ in self.event_texts()])
+        self.process.signalProcess("KILL")
+        self.successResultOf(stopping)
+
     def test_missing_entries_are_an_event(self) -> None:
         """So that an operator learns of them where messages are explained."""
         self.process.report(state={"condition": "running", "gaps": ["orders: 3 to 4 were trimmed"]})
@@ -186,7 +202,7 @@ class ArchiveServiceTests(NodesTestCase):
         self.process.is_stubborn = True
         stopping = Deferred.fromCoroutine(self.service.stop())
         self.assertNoResult(stopping)
-        self.clock.advance(10)
+        self.clock.advance(3)
         self.successResultOf(stopping)
         self.clock.advance(100)
         self.assertEqual((1, "stopped"), (len(self.processes), self.service.summary().condition))
