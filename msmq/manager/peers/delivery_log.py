@@ -15,11 +15,13 @@ from twisted.python.failure import Failure
 
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.session import ISession
+from msmq.manager.performer import RETRY as LONGEST_RETRY
 from msmq.manager.performer import Performer
 from msmq.manager.securing.encryption import Encrypted
 from msmq.manager.states import as_changes
 from msmq.moment import Moment
 from msmq.persistence.changes import Change
+from msmq.persistence.state_records import StateChange
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition, Queue, different_positions
 from msmq.structures.identifiers import MessageIdentifier
@@ -321,12 +323,33 @@ class DeliveryLog:
     # Storing
 
     def changes(self) -> list[Change]:
-        """The changes to store with the next commit."""
+        """The changes to store with the next commit, which is not repeated if it fails."""
+        mine, others = self._take()
+        return as_changes([*mine, *others])
+
+    def _take(self) -> tuple[list[StateChange], list[StateChange]]:
+        """The changes of both tables to store."""
         self._is_due = False
-        changes = as_changes(self._mine.take())
-        if self._others.pending:
-            changes += as_changes(self._others.take())
-        return changes if self._performer.store.durable else []
+        mine = self._mine.take()
+        others = self._others.take() if self._others.pending else []
+        return (mine, others) if self._performer.store.durable else ([], [])
+
+    async def insist(self, changes: Sequence[Change], what: str, *, every: float = LONGEST_RETRY) -> bool:
+        """Store changes with the records so far in one commit, as L{Performer.insist} does.
+
+        Commits that succeed between two attempts may merge these records with others.
+        """
+        mine, others = self._take()
+
+        async def commit(attempt: int) -> None:
+            stored = self._performer.model.renewed(changes)
+            if attempt == 1:
+                stored += as_changes([*mine, *others])
+            else:
+                stored += as_changes([*self._mine.renewed(mine), *self._others.renewed(others)])
+            await self._performer.commit(stored)
+
+        return await self._performer.retry(commit, what, every=every)
 
     def _schedule(self, now: Moment) -> None:
         if self._mine.pending + self._others.pending >= STORED_AT_ONCE:

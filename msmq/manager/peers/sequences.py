@@ -486,8 +486,7 @@ class Sequences:
         @raise CancelledError: the queue manager stops; the receiver repeats acknowledgements that were not
             stored.
         """
-        stored = [*changes, *self._deliveries.changes()]
-        if not await self._performer.insist(stored, "the delivery of messages", every=RETRY):
+        if not await self._deliveries.insist(changes, "the delivery of messages", every=RETRY):
             raise CancelledError
 
     def _return_to_queue(self, key: Hashable, messages: Sequence[MessagePosition], now: Moment) -> None:

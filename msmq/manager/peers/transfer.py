@@ -284,8 +284,7 @@ class MessageTransfer:
     async def _remove(self, removal: Removal) -> None:
         """Remove acknowledged messages, with retries, so that none is sent twice."""
         performer = self._performer
-        changes = [*removal.changes, *self._deliveries.changes()]
-        if await performer.insist(changes, "the delivery of messages"):
+        if await self._deliveries.insist(removal.changes, "the delivery of messages"):
             performer.perform(performer.model.removed(removal, performer.clock.now()))
 
     def room_for_messages(self, session: ISession) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -142,6 +142,15 @@ class DeliveryTable:
                 self._merge(changes, level)
         self._trim(changes)
         return list(changes.items())
+
+    def renewed(self, changes: Iterable[StateChange]) -> list[StateChange]:
+        """Changes of an earlier L{take} that could not be stored, as they are to be stored now.
+
+        A value that was merged or dropped since then is removed: otherwise a restart would find its records
+        twice.
+        """
+        held = {value.name for value in self._values()}
+        return [(name, data if name in held else None) for name, data in changes]
 
     def find(self, source: bytes, message_id: int) -> Iterator[list[DeliveryRecord]]:
         """The records of one message, in portions that are found quickly, in no order.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msmq.interfaces.manager.received_messages import Explanation
+from msmq.persistence.changes import Change, PutState
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.identifiers import MessageIdentifier
@@ -12,6 +13,7 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.transfer.deliveries.records import DeliveryStep
 from tests.builders import ALPHA, BETA
+from tests.manager.support import BROKEN, FaultyStore
 from tests.nodes.support import Node, NodesTestCase
 
 THERE = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -25,7 +27,7 @@ class DeliveryTests(NodesTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.store = MemoryMessageStore(durable=True)
+        self.store = FaultyStore()
         self.restart()
         self.beta.deaf()
         self.beta.service.stopService()
@@ -123,6 +125,28 @@ class DeliveryTests(NodesTestCase):
             if self.steps(message):
                 break
             self.clock.advance(0.01)
+        self.restart()
+        self.assertEqual(self.steps(message), [DeliveryStep.HANDED_OVER])
+
+    def test_commit_that_is_retried_repeats_no_record(self) -> None:
+        """A hand-over whose commit succeeds after those of many others is stored once."""
+        failed: list[str] = []
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            names = [each.name for each in changes if isinstance(each, PutState)]
+            failed.extend(name for name in names if name.startswith("deliveries/") and not failed)
+            return any(name in failed for name in names)
+
+        self.store.error, self.store.is_hit = BROKEN, is_hit
+        [message] = self.post(Message(body=b"x", delivery=RECOVERABLE))
+        self.clock.advance(2)
+        for _ in range(70):
+            self.post(Message(body=b"y", delivery=RECOVERABLE))
+            self.clock.advance(2)
+        self.assertTrue(failed)
+        self.store.recover()
+        self.clock.advance(120)
+        self.assertEqual(self.steps(message), [DeliveryStep.HANDED_OVER])
         self.restart()
         self.assertEqual(self.steps(message), [DeliveryStep.HANDED_OVER])
 
