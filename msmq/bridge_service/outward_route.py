@@ -68,7 +68,8 @@ class OutwardRoute(BridgeRoute):
         self._messages: dict[int, QueuedMessage] = {}
         self._batch_of: dict[int, _Batch] = {}
         self._room: Deferred[None] | None = None
-        self._is_source_lost = False
+        self._removal_error: MQError | None = None
+        self._is_removing = True
 
     async def stop(self) -> None:
         """See L{BridgeRoute}."""
@@ -134,6 +135,9 @@ class OutwardRoute(BridgeRoute):
         while True:
             try:
                 await self._receive_next()
+                if not self._is_removing:
+                    # Nothing works before a removal has succeeded.
+                    continue
                 delay = self.settings.broker.retry
                 if is_missing and self._publisher is not None:
                     # The queue can be read again.
@@ -154,6 +158,10 @@ class OutwardRoute(BridgeRoute):
                 self._queues.rest()
             self._room = Deferred()
             await self._room
+        error, self._removal_error = self._removal_error, None
+        if error is not None:
+            # The same messages are received next, so the same may fail again.
+            raise error
         held = await self._queues.receive(self.settings.queue, min(BATCH, window - len(self._flight)))
         tokens = tuple(next(self._tokens) for _ in held.messages)
         batch = _Batch(held, tokens, set(tokens))
@@ -191,11 +199,14 @@ class OutwardRoute(BridgeRoute):
                 for later in steps.send[position:]:
                     self._flight.nacked(later)
                 break
+        # A removal that fails at once returns all messages to the queue, also those of later steps.
         for token in steps.remove:
-            self.counts.forwarded += 1
-            self._done(token)
+            if token in self._batch_of:
+                self.counts.forwarded += 1
+                self._done(token)
         for token, reason in steps.dead_letters:
-            self._run(self._bury(token, reason))
+            if token in self._batch_of:
+                self._run(self._bury(token, reason))
 
     def _publish(self, token: int) -> bool:
         """Publish a message, unless something has to be stored before."""
@@ -247,9 +258,19 @@ class OutwardRoute(BridgeRoute):
         try:
             await batch.held.confirm()
         except MQError as error:
+            if not any(token in self._batch_of for token in batch.tokens):
+                # All messages have returned to the queue since then, and those in flight are others.
+                return
             self._fails(f"queue {self.settings.queue}: {error}")
+            self._is_removing = False
+            self._removal_error = error
             self._lose_source()
+            self._make_room()
             return
+        if not self._is_removing:
+            self._is_removing = True
+            if self._publisher is not None:
+                self._works()
         gone = [self._messages[token].identifier for token in batch.tokens if token in self._messages]
         for token in batch.tokens:
             self._messages.pop(token, None)

@@ -1,0 +1,134 @@
+"""Routes from a queue to a broker in memory, whose results come when a test says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import implementer
+
+from msmq.bridge.rules import OutwardRules
+from msmq.bridge_service import route as route_module
+from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.manager_queues import ManagerQueues
+from msmq.bridge_service.outward_route import OutwardRoute
+from msmq.bridge_service.rabbitmq.settings import RabbitSettings
+from msmq.bridge_service.route_state import RouteCondition
+from msmq.bridge_service.settings import DEAD_LETTERS, OutwardSettings
+from msmq.persistence.changes import Change
+from tests.bridge_service.memory_broker import MemoryBroker
+from tests.manager.support import ManagerTestCase
+
+
+class OutwardRouteTests(ManagerTestCase):
+    """ALPHA has a queue with two batches of messages, all of which are in flight."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.broker = MemoryBroker()
+        self.patch(route_module, "open_broker", lambda settings, reactor: self.broker)
+        settings = OutwardSettings(
+            name="out",
+            broker=RabbitSettings(addresses=(BrokerAddress("127.0.0.1", 5672),)),
+            queue=self.orders,
+            dead_letters=DEAD_LETTERS,
+            rules=OutwardRules(route="out"),
+        )
+        self.route = OutwardRoute(
+            settings, ManagerQueues(self.service), self.clock.reactor, lambda: self.clock.now().wall
+        )
+        self.bodies_sent = [b"%d" % number for number in range(100)]
+        self.put(self.orders, *self.bodies_sent)
+        self.route.start()
+        self.addCleanup(lambda: Deferred.fromCoroutine(self.route.stop()))
+        self.clock.advance(1)
+        self.assertEqual(self.broker.published, self.bodies_sent)
+        self.assertEqual(self.route.in_flight, 100)
+
+    def test_removals_that_fail(self) -> None:
+        """If the store fails, confirmed messages of all batches stay, and are removed when it works again,
+        without being published twice.
+        """
+        self.store.break_down()
+        self.broker.confirm()
+        self.clock.advance(0.5)
+        self.assertIs(self.route.condition, RouteCondition.WAITING)
+        self.assertIn("the disk is on fire", self.route.reason)
+        self.store.recover()
+        self.clock.advance(10)
+        self.assertEqual(self.count(self.orders), 0)
+        self.put(self.orders, b"next")
+        self.clock.advance(1)
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.assertEqual(self.broker.published, [*self.bodies_sent, b"next"])
+        self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
+        self.assertIs(self.route.condition, RouteCondition.RUNNING)
+
+    def test_removals_that_fail_for_long(self) -> None:
+        """Removals are tried again after a back-off, as long as the store fails, without a line for each."""
+        lines = self.log_lines()
+        self.store.break_down()
+        attempts: list[Sequence[Change]] = []
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            attempts.append(changes)
+            return True
+
+        self.store.is_hit = is_hit
+        self.broker.confirm()
+        self.clock.advance(300)
+        self.assertLess(len(attempts), 40)
+        self.assertIs(self.route.condition, RouteCondition.WAITING)
+        self.assertEqual(sum("route out of the bridge" in line for line in lines), 1)
+        self.store.recover()
+        self.clock.advance(120)
+        self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
+        self.assertIs(self.route.condition, RouteCondition.RUNNING)
+        self.assertEqual(self.broker.published, self.bodies_sent)
+
+    def log_lines(self) -> list[str]:
+        lines: list[str] = []
+
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+        return lines
+
+    def test_full_window(self) -> None:
+        """A removal that fails while the window is full does not end the route."""
+        more = [b"more %d" % number for number in range(200)]
+        self.put(self.orders, *more)
+        self.clock.advance(1)
+        self.assertEqual(self.route.in_flight, 256)
+        self.store.break_down()
+        self.broker.confirm()
+        self.clock.advance(5)
+        self.store.recover()
+        for _ in range(3):
+            self.clock.advance(60)
+            self.broker.confirm()
+        self.clock.advance(1)
+        self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
+        self.assertEqual(self.broker.published, [*self.bodies_sent, *more])
+
+    def test_queue_is_deleted(self) -> None:
+        """If the queue was deleted, the route says so, and forwards messages of the next one of its name."""
+        self.run_to_end(self.service.delete_queue(self.orders))
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.assertIs(self.route.condition, RouteCondition.WAITING)
+        self.assertIn("MQ_ERROR_QUEUE", self.route.reason)
+        self.queue(self.alpha)
+        self.clock.advance(120)
+        self.put(self.orders, b"next")
+        self.clock.advance(120)
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.assertEqual(self.broker.published[100:], [b"next"])
+        self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
+        self.assertIs(self.route.condition, RouteCondition.RUNNING)
