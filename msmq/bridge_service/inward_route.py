@@ -220,8 +220,10 @@ class InwardRoute(BridgeRoute):
             except MappingError as error:
                 self._flight.failed(token, str(error))
                 continue
-            if not mapped.key and not self._queues.sends_all_or_none:
-                # The part of a batch that was sent before a refusal is not sent again.
+            may_be_sent_again = not self._queues.sends_all_or_none or is_request(message, self.settings.rules)
+            if not mapped.key and may_be_sent_again:
+                # The part of a batch that was sent before a refusal is not sent again, and neither are
+                # requests whose addresses could not be stored.
                 mapped = attrs.evolve(mapped, key=f"bridge-delivery:{self._run_name}:{token}")
             found[token] = mapped
         return {token: mapped for token, mapped in found.items() if token in self._deliveries}
