@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-from msmq.persistence.changes import PutQueue
+from msmq.persistence.changes import PutQueue, PutState
 from msmq.storage.log.checkpoint_files import NAMES, newest_header
-from msmq.storage.log.follower import Follower
+from msmq.storage.log.files import find_segments
+from msmq.storage.log.follower import Follower, SegmentGone
 from tests.storage.log.support import QUEUE, LogTestCase
 
 
@@ -74,6 +75,18 @@ class CurrentLogTests(LogTestCase):
         self.assertEqual(self.checkpoint(), 2)
         self.assertFalse(follower.is_current())
 
+    def test_older_copy_with_the_same_checkpoint(self) -> None:
+        """It is not where a copy has taken its place that lacks the last groups, such as a backup."""
+        copy = self.copied(self.store)
+        self.append_log(self.store, 20_001, 1, 100)
+        follower = self.follow()
+        self.assertEqual(follower.state.last_entry, 20_001)
+        self.assertTrue(follower.is_current())
+        self.done(self.store.close())
+        shutil.rmtree(self.home / "log")
+        shutil.copytree(copy / "log", self.home / "log")
+        self.assertFalse(follower.is_current())
+
     def test_nothing_is_there(self) -> None:
         """A directory without checkpoints has no log."""
         follower = self.follow()
@@ -81,3 +94,38 @@ class CurrentLogTests(LogTestCase):
         for name in NAMES:
             (self.home / "log" / name).unlink(missing_ok=True)
         self.assertFalse(follower.is_current())
+
+
+class RemovedSegmentTests(LogTestCase):
+    """A log with small segments, whose oldest ones are reused or deleted."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.store = self.opened(PutQueue(QUEUE))
+        self.follower = Follower(self.home / "log")
+        self.addCleanup(self.follower.close)
+        self.follower.follow()
+        self.assertTrue(self.follower.is_current())
+
+    def put(self, *numbers: int) -> None:
+        for number in numbers:
+            self.commit(self.store, PutState("large", bytes([number]) * 30_000))
+
+    def test_reused(self) -> None:
+        """A follower that comes too late finds neither the next group nor its last one."""
+        for number in range(20):
+            self.put(*[number] * 4)
+            self.let_be_quiet(self.store)
+        self.assertRaises(SegmentGone, self.follower.follow)
+        self.assertFalse(self.follower.is_current())
+        self.done(self.store.close())
+
+    def test_deleted(self) -> None:
+        """It reads the end of a segment that was deleted while it was open, and is not current then."""
+        self.put(1, 2, 3, 4, 5, 6)
+        self.done(self.store.close())
+        for segment in find_segments(self.home / "log"):
+            if segment.header is not None and segment.header.generation <= 2:
+                segment.path.unlink()
+        self.assertRaises(SegmentGone, self.follower.follow)
+        self.assertFalse(self.follower.is_current())
