@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from msmq.interfaces.storage import IMessageStore, StorageError
-from msmq.queues.arriving.message import Delivery, Message
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.service.composition import live_settings
 from msmq.service.configuration import load
 from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.names.format_name import parse_format_name
+from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import ALPHA, BETA
 from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node, NodesTestCase
@@ -165,6 +167,39 @@ class RemovalTests(IdleTestCase):
             self.send(self.alpha, name, body, transactional=True)
         self.wait(STEP)
         self.assertEqual(self.bodies(self.beta, ".\\private$\\paid"), [b"3", b"4"])
+
+
+class LimitTests(IdleTestCase):
+    """ALPHA has eight outgoing queues at most; BETA chooses names, which would need more."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 8)
+        self.inbox = self.queue(self.alpha, "inbox")
+
+    def choose(self, first: int, count: int) -> None:
+        """Messages of BETA that request acknowledgements, in other queues there."""
+        for number in range(first, first + count):
+            admin = parse_format_name(f"DIRECT=TCP:127.0.0.3\\private$\\admin{number}")
+            message = Message(b"x", acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue=admin)
+            self.run_to_end(self.beta.service.send("DIRECT=TCP:127.0.0.2\\private$\\inbox", [message]))
+            self.wait(STEP)
+
+    def test_final_acknowledgements(self) -> None:
+        """A queue that is empty, but waits for final acknowledgements, is not dropped for another."""
+        self.queue(self.beta, "paid", transactional=True)
+        name = TO_BETA.replace("orders", "paid")
+        self.send(self.alpha, name, b"1", transactional=True, journal=True)
+        self.wait(STEP)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(name).messages, 0)
+        self.choose(0, 20)
+        self.assertIn(name, self.names())
+        self.assertLessEqual(len(self.names()), 8)
+        self.assertEqual(len(self.bodies(self.alpha, self.inbox)), 20)
+        self.assertEqual(self.bodies(self.beta, ".\\private$\\paid"), [b"1"])
+        self.wait(STEP)
+        self.choose(20, 20)
+        self.assertNotIn(name, self.names())
 
 
 class SessionTests(IdleTestCase):
