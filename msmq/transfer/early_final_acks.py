@@ -52,6 +52,9 @@ class EarlyFinalAcks:
             if len(self) >= self._limit:
                 return False
             self._waiting[key] = message_id, message_class
+        elif self._waiting[key][0] == message_id:
+            # The first one counts, as for a message that was read, and a restart has to find it again.
+            message_class = self._waiting[key][1]
         # A repeated one is acknowledged only when it is stored, too.
         writer = Writer()
         writer.u8(_VERSION, "Version")

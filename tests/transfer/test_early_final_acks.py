@@ -66,6 +66,18 @@ class EarlyFinalAckTests(SynchronousTestCase):
         self.assertTrue(self.early.add(SEQUENCE, 1, 100, RECEIVED))
         self.assertEqual((self.store(), len(self.early)), (1, 1))
 
+    def test_another_class(self) -> None:
+        """The first result of a message counts, with and without a restart before its message is read."""
+        for restarts in (False, True):
+            for message_class in (RECEIVED, 0xC402):
+                self.assertTrue(self.early.add(SEQUENCE, 1, 100, message_class))
+                self.store()
+            if restarts:
+                self.restart()
+            self.assertEqual(self.early.take(SEQUENCE, 1, 100, "message"), RECEIVED)
+            self.early.removed("message")
+            self.store()
+
     def test_what_matches_no_message_goes(self) -> None:
         """When all messages have been read, but for those whose results are not stored."""
         self.early.add(SEQUENCE, 1, 100, RECEIVED)
