@@ -101,7 +101,8 @@ class FlowControl:
         try:
             await store.commit((PutState(_NAME, bytes(PROBE_BYTES)),))
             await store.commit((RemoveState(_NAME),))
-        except StorageError:
+        except Exception:
+            # Also another error than the interface has, by mistake: no message would ever be accepted again.
             if not self._is_stopped:
                 self._wait()
             return

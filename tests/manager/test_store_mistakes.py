@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from msmq.queues.arriving.message import Delivery
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
-from tests.manager.support import FaultyStore
+from tests.manager.support import FULL, FaultyStore
 from tests.nodes.support import Node, NodesTestCase
 
 AT_BETA = "DIRECT=OS:BETA\\private$\\orders"
@@ -56,6 +56,21 @@ class MistakenStoreTests(NodesTestCase):
         self.stores["ALPHA"].recover()
         self.clock.advance(120)
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2"])
+
+    def test_full_store(self) -> None:
+        """A full store that fails so when it is probed for space is probed again."""
+        orders = self.queue(self.alpha)
+        self.stores["ALPHA"].break_down(FULL)
+        message = Message(b"1", delivery=Delivery.RECOVERABLE)
+        self.failureResultOf(self.deferred(self.alpha.service.send(orders, [message])), MQError)
+        self.assertTrue(self.alpha.service.inspection.status().throttled)
+        self.stores["ALPHA"].break_down(MISTAKE)
+        self.clock.advance(30)
+        self.stores["ALPHA"].recover()
+        self.clock.advance(30)
+        self.assertFalse(self.alpha.service.inspection.status().throttled)
+        self.send(self.alpha, orders, b"1", delivery=Delivery.RECOVERABLE)
+        self.assertEqual(self.bodies(self.alpha, orders), [b"1"])
 
     def test_senders(self) -> None:
         """A sender gets the error of a store, with the text of the mistake."""
