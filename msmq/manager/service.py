@@ -35,6 +35,7 @@ from msmq.manager.applications.subscriptions import Subscriptions
 from msmq.manager.applications.targets import outgoing_queue, own_queue
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.manager.assembly import Parts
+from msmq.manager.atomic_steps import undivided
 from msmq.manager.lifecycle import ManagerLifecycle
 from msmq.manager.live_settings import LiveSettings
 from msmq.manager.manager_settings import EnterpriseSettings, ManagerRuntime, ManagerSecurity, TransferPolicy
@@ -414,15 +415,15 @@ class QueueManagerService(Service):
 
     def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """Pause Queue: see L{OutgoingHolds.pause}. [MS-MQDMPR] 3.1.7.2.3."""
-        return Deferred.fromCoroutine(self._work.outgoing_holds.pause(name))
+        return undivided(self._work.outgoing_holds.pause(name))
 
     def resume_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """Resume Queue: see L{OutgoingHolds.resume}. [MS-MQDMPR] 3.1.7.2.4."""
-        return Deferred.fromCoroutine(self._work.outgoing_holds.resume(name))
+        return undivided(self._work.outgoing_holds.resume(name))
 
     def redirect_outgoing(self, name: str, to: str | None) -> Deferred[OutgoingQueueSummary]:
         """See L{IAdministration.redirect_outgoing} and L{OutgoingRedirects.redirect}."""
-        return Deferred.fromCoroutine(self._redirect(name, to))
+        return undivided(self._redirect(name, to))
 
     async def _redirect(self, name: str, to: str | None) -> OutgoingQueueSummary:
         redirects = self._work.outgoing_redirects
@@ -440,19 +441,19 @@ class QueueManagerService(Service):
 
     def pause_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.pause_all_outgoing}."""
-        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_all(True))
+        return undivided(self._work.outgoing_holds.hold_all(True))
 
     def resume_all_outgoing(self) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.resume_all_outgoing}."""
-        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_all(False))
+        return undivided(self._work.outgoing_holds.hold_all(False))
 
     def pause_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.pause_next_hop}; messages use other gates if possible."""
-        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_next_hop(host, True))
+        return undivided(self._work.outgoing_holds.hold_next_hop(host, True))
 
     def resume_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.resume_next_hop}."""
-        return Deferred.fromCoroutine(self._work.outgoing_holds.hold_next_hop(host, False))
+        return undivided(self._work.outgoing_holds.hold_next_hop(host, False))
 
     def note(
         self, event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None
