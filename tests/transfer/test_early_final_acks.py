@@ -52,6 +52,23 @@ class EarlyFinalAckTests(SynchronousTestCase):
         for sequence, number, message_id in ((SEQUENCE, 1, 100), (SEQUENCE, 2, 101), (SEQUENCE + 1, 1, 101)):
             self.assertIs(self.early.take(sequence, number, message_id, "message"), None)
 
+    def test_another_message_before_or_after(self) -> None:
+        """A forged one that names another MessageID hides no other one, with and without a restart."""
+        for order in ((101, 100), (100, 101), (101, 100, 102, 101)):
+            for restarts in (False, True):
+                for message_id in order:
+                    message_class = RECEIVED if message_id == 100 else 0xC402
+                    self.assertTrue(self.early.add(SEQUENCE, 1, message_id, message_class))
+                    self.store()
+                if restarts:
+                    self.restart()
+                self.assertEqual((len(self.early), len(self.state)), (len(set(order)),) * 2)
+                self.assertEqual(self.early.take(SEQUENCE, 1, 100, "message"), RECEIVED)
+                self.early.clear()
+                self.early.removed("message")
+                self.store()
+                self.assertEqual((len(self.early), self.state), (0, {}))
+
     def test_a_copy(self) -> None:
         """It is stored again, since the first may not be yet, but not while its result is being stored."""
         for _ in range(2):
