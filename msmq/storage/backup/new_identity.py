@@ -29,10 +29,15 @@ _FORGOTTEN: Final = (
     "tx/awaiting/",
     "source/",
     "deliveries/",
+    "drain.",
+    "drain-page.",
     "directory.",
     "public_encryption",
 )
-"""Prefixes of values that describe messages in transit, or objects of the original in a directory."""
+"""Prefixes of values that describe messages in transit, drains, or objects of the original in a directory.
+
+The original goes on to move the messages of a queue that is drained; a second drain would send them twice.
+"""
 
 _DEADLETTER: Final = "system$;deadletter"
 _DEADXACT: Final = "system$;deadxact"
@@ -46,7 +51,7 @@ class LeftOut:
 
     @ivar queues: outgoing queues, and the queues of messages in transit.
     @ivar messages: messages in transit: sent, and not proven to have arrived.
-    @ivar values: state of messages in transit, and of objects in a directory.
+    @ivar values: state of messages in transit, of drains, and of objects in a directory.
     """
 
     queues: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid5
@@ -13,6 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.manager.drains.drain_record import DrainRecord, stored_drains
 from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
@@ -34,6 +36,7 @@ from msmq.storage.readers.log import LogStoreReader
 from msmq.storage.readers.shape import MomentGone, RowPage
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA
 from tests.queues.builders import arriving
 
@@ -310,6 +313,35 @@ class DirectoryTests(BackupTestCase):
         reader.close()
         self.assertEqual(values["queue_manager"], BETA.bytes)
         self.assertEqual((values.get("tx/awaiting/1"), values["reserved"]), (None, b"7"))
+
+    async def test_drain_of_the_original(self) -> None:
+        """A queue manager with a new identifier does not go on with a drain: the original moves the messages,
+        and they would arrive twice.
+        """
+        drain = DrainRecord(
+            queue=ORDERS,
+            destination="DIRECT=OS:GAMMA\\private$\\orders",
+            owner=NULL_GUID,
+            in_clear=False,
+            acknowledge_to="",
+            began=1000.0,
+        )
+        await self.stopped(drain.created(), *drain.after([bytes(20)], 100)[1])
+        self.back_up()
+        await self.restored()
+        self.assertEqual([each.queue for each in stored_drains(self.values())], [ORDERS])
+        shutil.rmtree(self.target)
+        await self.restored(new_identity=True, make_identifier=lambda: BETA)
+        values = self.values()
+        self.assertEqual([name for name in values if name.startswith("drain")], [])
+        self.assertEqual(self.messages(self.target, ORDERS), self.messages(self.data, ORDERS))
+
+    def values(self) -> Mapping[str, bytes]:
+        reader = store_location_of(self.kind, self.target).make_reader()
+        try:
+            return reader.values()
+        finally:
+            reader.close()
 
     async def test_counts_of_a_new_identity(self) -> None:
         """The parts that a restore names are those of the new store; what is left out has its counts."""
