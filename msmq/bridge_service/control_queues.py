@@ -63,6 +63,10 @@ class ControlQueues:
         self._let_go()
         self._client.close()
 
+    def suspicion(self) -> str:
+        """See L{IBridgedQueues}; the configuration of this bridge names the queue manager."""
+        return ""
+
     async def receive(self, queue: str, count: int) -> HeldMessages:
         """See L{IBridgedQueues}; a batch has as many messages as the server sends at once."""
         self._is_resting = False

@@ -30,6 +30,10 @@ class ManagerQueues:
     def __init__(self, manager: IQueueManager) -> None:
         self._manager = manager
 
+    def suspicion(self) -> str:
+        """See L{IBridgedQueues}."""
+        return self._manager.inspection.status().clone_suspicion or ""
+
     async def receive(self, queue: str, count: int) -> HeldMessages:
         """See L{IBridgedQueues}."""
         held = await self._manager.reserve(queue, count=count)

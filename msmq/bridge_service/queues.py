@@ -33,6 +33,9 @@ class IBridgedQueues(Interface):
         "Whether no message of a send is sent if one is refused; otherwise those before it are."
     )
 
+    def suspicion() -> str:
+        """Why the queue manager may be a clone, which forwards nothing; empty if it is not."""
+
     def receive(queue: str, count: int) -> Awaitable[HeldMessages]:
         """Wait for messages, and lock at most C{count} of them; cancelling the wait loses none."""
 

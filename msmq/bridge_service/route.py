@@ -105,8 +105,18 @@ class BridgeRoute(ABC):
 
     # The service.
 
+    @property
+    def suspicion(self) -> str:
+        """Why the queue manager may be a clone; empty if it is not."""
+        return self._queues.suspicion()
+
+    def wait_for(self, reason: str) -> None:
+        """Show operators why it has not begun."""
+        self._fails(reason)
+
     def start(self) -> None:
         """Begin."""
+        self._problem = ""
         self._tasks = [Deferred.fromCoroutine(self._guarded(each)) for each in self._work()]
 
     async def stop(self) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
 from msmq.bridge_service.brokers import BrokerError
@@ -20,10 +20,16 @@ from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 from msmq.interfaces.bridges import BridgeRouteSummary, IBridges, no_such_route
 from msmq.structures.status import MQError, Status
 
+SUSPICION_CHECK: Final = 1.0
+"""Seconds between two checks whether a queue manager still may be a clone."""
+
 
 @implementer(IBridges)
 class BridgeService:
     """Creates the routes of a configuration, and starts and stops them together.
+
+    A route of a queue manager that may be a clone waits until an operator has decided: the queues of a clone
+    have copies of messages, which its original forwards, and the messages of a broker are for the original.
 
     @param queues: the queues of a route's queue manager.
     @param wall: seconds since 1970-01-01 UTC, with which the times of messages are compared.
@@ -40,6 +46,8 @@ class BridgeService:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._is_started = False
+        self._reactor = reactor
+        self._check: IDelayedCall | None = None
         settings = [_with_program(each) for each in settings]
         self.routes: dict[str, OutwardRoute | InwardRoute] = {}
         stores: dict[str, ReplyStore] = {}
@@ -58,13 +66,28 @@ class BridgeService:
     def start(self) -> None:
         """Start the routes."""
         self._is_started = True
-        for route in self.routes.values():
-            route.start()
+        self._start(list(self.routes.values()))
+
+    def _start(self, routes: Sequence[OutwardRoute | InwardRoute]) -> None:
+        waiting = []
+        for route in routes:
+            if suspicion := route.suspicion:
+                route.wait_for(
+                    f"this may be a clone: {suspicion}; decide with msmq identity keep (this is the original)"
+                    " or msmq identity renew"
+                )
+                waiting.append(route)
+            else:
+                route.start()
+        self._check = self._reactor.callLater(SUSPICION_CHECK, self._start, waiting) if waiting else None
 
     async def stop(self) -> None:
         """Stop the routes: messages in flight return to their sources."""
         if self._is_started:
             self._is_started = False
+            if self._check is not None:
+                self._check.cancel()
+                self._check = None
             for route in self.routes.values():
                 await route.stop()
 

@@ -389,6 +389,7 @@ class Parts:
             self.source_journal,
             kept,
             new_identifier,
+            lambda: self.outgoing_holds.suspicion,
         )
 
     def _note(self, event: str, reason: str, queue: str = "") -> None:

@@ -54,6 +54,11 @@ class MemoryBroker:
         self._results = results
         return self
 
+    @property
+    def is_consumed(self) -> bool:
+        """Whether there is a consumer."""
+        return self._delivered is not None
+
     async def open_consumer(
         self, source: str, prefetch: int, delivered: Callable[[int, AmqpMessage], None]
     ) -> IConsumer:

@@ -92,9 +92,11 @@ class QueueDrain:
         events: EventLog,
         arrivals: DrainedArrivals | None,
         new_identifier: Callable[[], UUID],
+        suspicion: Callable[[], str],
     ) -> None:
         """Create a drain; L{start} begins it.
 
+        @param suspicion: why this may be a clone, which moves nothing; empty if it is not.
         @param arrivals: the results of messages that are kept until their arrival is acknowledged; C{None} if
             the drain keeps none.
         """
@@ -112,6 +114,7 @@ class QueueDrain:
         self._events = events
         self._arrivals = arrivals
         self._new_identifier = new_identifier
+        self._suspicion = suspicion
         self._is_ending = False
         self._waiting: Deferred[object] | None = None
         self._ended: list[Deferred[None]] = []
@@ -189,6 +192,12 @@ class QueueDrain:
         """Wait for messages and for room, and move a batch; if that fails, wait before the next attempt."""
         try:
             await self._wait_for(self._has_messages())
+            if suspicion := self._suspicion():
+                raise MQError(
+                    Status.MQ_ERROR_ILLEGAL_OPERATION,
+                    f"this may be a clone: {suspicion}; decide with msmq identity keep (this is the original)"
+                    " or msmq identity renew",
+                )
             arrivals = self._arrivals
             is_probe = arrivals is not None and not arrivals.is_proven
             if arrivals is not None and (refusal := arrivals.take_refusal()):

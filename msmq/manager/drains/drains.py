@@ -59,6 +59,7 @@ class QueueDrains:
         source_journal: SourceJournal,
         kept: KeptArrivals,
         new_identifier: Callable[[], UUID],
+        suspicion: Callable[[], str],
     ) -> None:
         self._performer = performer
         self._outbox = outbox
@@ -69,6 +70,7 @@ class QueueDrains:
         self._source_journal = source_journal
         self._kept = kept
         self._new_identifier = new_identifier
+        self._suspicion = suspicion
         self._drains: dict[UUID, QueueDrain] = {}
         self._loaded: list[DrainRecord] = []
         # One begins or ends at a time: a queue never has two, and none that ends is the answer to a begin.
@@ -269,6 +271,7 @@ class QueueDrains:
             self._events,
             arrivals,
             self._new_identifier,
+            self._suspicion,
         )
         self._drains[record.queue] = drain
         drain.start()

@@ -46,12 +46,12 @@ class DrainTestCase(NodesTestCase):
         store = self.stores.setdefault(name, FaultyStore())
         return super().node(name, identifier, store=store, **kwargs)
 
-    def restart(self) -> None:
+    def restart(self, **kwargs: Any) -> None:
         """Stop ALPHA, and start it again on its store."""
         self.successResultOf(self.alpha.service.stopService())
         self.alpha.deaf()
         self.lives.append(self.alpha)
-        self.alpha = self.node("ALPHA", ALPHA)
+        self.alpha = self.node("ALPHA", ALPHA, **kwargs)
         self.alpha.start()
 
     def kill(self) -> None:

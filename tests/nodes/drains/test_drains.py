@@ -8,6 +8,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.drains import DrainSummary
+from msmq.manager.manager_settings import CloneCheck
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -195,6 +196,24 @@ class DrainTests(DrainTestCase):
         self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 3)
         self.assert_proven()
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
+
+    def test_clone(self) -> None:
+        """What may be a clone moves nothing: its original does; once it is known to be the original, it goes
+        on.
+        """
+        self.both()
+        self.begin()
+        self.restart(options={"clone": CloneCheck("the data directory was copied", lambda: None)})
+        self.flushLoggedErrors()
+        self.stored(b"1", b"2", delivery=RECOVERABLE)
+        self.clock.advance(60)
+        summary = self.alpha.service.drains.summary(ORDERS)
+        self.assertEqual((summary.remaining, summary.moved, summary.in_transit), (2, 0, 0))
+        self.assertIn("may be a clone: the data directory was copied", summary.reason)
+        self.alpha.service.keep_identity()
+        self.clock.advance(60)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2"])
+        self.assertEqual(self.alpha.service.drains.summary(ORDERS).reason, "")
 
     def test_end(self) -> None:
         """After the end of a drain messages stay, also after a restart."""
