@@ -52,6 +52,11 @@ class EventLog:
             self._is_storing = True
             Deferred.fromCoroutine(self._store())
 
+    def stop(self) -> None:
+        """Commit all events that wait in one batch, since the queue manager stops."""
+        pending, self._pending = list(self._pending), deque()
+        self._performer.commit_later(self._bounded(pending), "events")
+
     def trim(self, changes: Sequence[Change]) -> list[Change]:
         """These changes, with a trim of the log if one is due."""
         for change in changes:

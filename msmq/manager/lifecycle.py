@@ -122,6 +122,7 @@ class ManagerLifecycle:
         parts.decryption.stop()
         parts.flow.stop()
         parts.transfer.stop()
+        parts.events.stop()
         parts.performer.stop()
         parts.securing.stop()
         closed: Deferred[Any] = succeed(None) if parts.router is None else parts.router.close()

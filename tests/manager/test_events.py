@@ -50,6 +50,18 @@ class EventTests(EventTestCase):
         self.assertEqual(event.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
         self.assertTrue(10 <= event.time - sent < 11, event.time - sent)
 
+    def test_stop(self) -> None:
+        """Events that wait for the commit of others when the queue manager stops are stored."""
+        self.store.is_slow = True
+        for word in ("first", "second", "third"):
+            self.service.note(word, "an administrator did that")
+        stopped = self.service.stopService()
+        self.store.catch_up()
+        self.successResultOf(stopped)
+        self.alpha.deaf()
+        self.begin()
+        self.assertEqual([event.event for event in self.events()], ["first", "second", "third"])
+
     def test_received(self) -> None:
         """A received message leaves no event."""
         [identifier] = self.put(self.orders, b"1")
