@@ -48,7 +48,7 @@ class BridgeService:
         self._is_started = False
         self._reactor = reactor
         self._check: IDelayedCall | None = None
-        settings = [_with_program(each) for each in settings]
+        settings = _with_common_lifetimes([_with_program(each) for each in settings])
         self.routes: dict[str, OutwardRoute | InwardRoute] = {}
         stores: dict[str, ReplyStore] = {}
         for each in settings:
@@ -146,3 +146,21 @@ def _with_program(settings: OutwardSettings | InwardSettings) -> OutwardSettings
     if isinstance(settings, InwardSettings):
         return attrs.evolve(settings, rules=attrs.evolve(settings.rules, program=program))
     return attrs.evolve(settings, rules=attrs.evolve(settings.rules, program=program))
+
+
+def _with_common_lifetimes(
+    settings: Sequence[OutwardSettings | InwardSettings],
+) -> Sequence[OutwardSettings | InwardSettings]:
+    """The settings of routes, of which those that share a directory of bodies keep them equally long.
+
+    Each route removes the bodies whose time is over, also those of others.
+    """
+    longest: dict[Path, float] = {}
+    for each in settings:
+        if each.claims is not None:
+            directory = each.claims.resolve()
+            longest[directory] = max(each.claim_lifetime, longest.get(directory, 0.0))
+    return [
+        each if each.claims is None else attrs.evolve(each, claim_lifetime=longest[each.claims.resolve()])
+        for each in settings
+    ]
