@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from msmq.bridge_program.machine_check import bridge_machine_problems
 from msmq.bridge_program.settings import DATA, BridgeConfiguration
 from msmq.bridge_service.route_table import RouteTables
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
@@ -70,12 +71,18 @@ class BridgeOverrides:
 
 
 def check_bridge(path: str | Path) -> list[ConfigurationProblem]:
-    """All problems of a configuration file; an empty list if it is valid."""
+    """All problems of a configuration file; an empty list if it is valid.
+
+    If there is no other problem, the files that it names are read: tokens, certificates, the data directory.
+    """
+    reading = _BridgeReading(str(path))
     try:
-        load_bridge(path)
+        configuration = _read(reading, Path(path), BridgeOverrides())
     except ConfigurationError as error:
         return list(error.problems)
-    return []
+    for key, problem in bridge_machine_problems(configuration):
+        reading.refuse(key, problem)
+    return reading.sorted_problems()
 
 
 def load_bridge(path: str | Path, overrides: BridgeOverrides | None = None) -> BridgeConfiguration:
@@ -83,15 +90,18 @@ def load_bridge(path: str | Path, overrides: BridgeOverrides | None = None) -> B
 
     @raise ConfigurationError: it is invalid; lists every problem.
     """
-    reading = _BridgeReading(str(path))
+    return _read(_BridgeReading(str(path)), Path(path), BridgeOverrides() if overrides is None else overrides)
+
+
+def _read(reading: _BridgeReading, path: Path, overrides: BridgeOverrides) -> BridgeConfiguration:
     try:
-        document = read_document(Path(path))
+        document = read_document(path)
     except DocumentError as error:
         raise ConfigurationError([ConfigurationProblem(str(path), error.line, "", error.problem)]) from error
     reading.lines = document.lines
-    found = reading.configure(document.values, BridgeOverrides() if overrides is None else overrides)
+    found = reading.configure(document.values, overrides)
     if reading.problems:
-        raise ConfigurationError(sorted(reading.problems, key=lambda each: each.line or 0))
+        raise ConfigurationError(reading.sorted_problems())
     return found
 
 
@@ -114,7 +124,7 @@ class _BridgeReading:
             or f"{socket.gethostname().partition('.')[0]}-bridge"
         )
         if _NAME.fullmatch(name) is None:
-            self._refuse(
+            self.refuse(
                 ("program", "name"), f"is {quoted(name)}; set it to letters, digits, '.', '-' and '_'"
             )
         servers = self._servers(document.get(_SERVERS, {}))
@@ -122,7 +132,7 @@ class _BridgeReading:
         token_file = security.get("control_token_file")
         web = self._endpoint("web", data, parse_remote_control_endpoint)
         if web is not None and not web.is_loopback and token_file is None:
-            self._refuse(
+            self.refuse(
                 ("listen", "web"),
                 "is reached from other hosts, and needs the file of a token, [security] control_token_file",
             )
@@ -144,14 +154,14 @@ class _BridgeReading:
         known = KEYS.get(table)
         if known is None:
             names = (*KEYS, _SERVERS, _ROUTES)
-            self._refuse((table,), f"is not a table of the configuration of a bridge{nearest(table, names)}")
+            self.refuse((table,), f"is not a table of the configuration of a bridge{nearest(table, names)}")
         elif not isinstance(entries, dict):
-            self._refuse((table,), f"must be a table, not {type_name(entries)}")
+            self.refuse((table,), f"must be a table, not {type_name(entries)}")
         else:
             values = self._values.setdefault(table, {})
             for key, value in entries.items():
                 if key not in known:
-                    self._refuse((table, key), f"is not a key of [{table}]{nearest(key, known)}")
+                    self.refuse((table, key), f"is not a key of [{table}]{nearest(key, known)}")
                     continue
                 read = self._try((table, key), known[key].kind.read, value)
                 if read is not None:
@@ -160,21 +170,21 @@ class _BridgeReading:
     def _servers(self, entries: object) -> dict[str, str]:
         found: dict[str, str] = {}
         if not isinstance(entries, dict):
-            self._refuse((_SERVERS,), f"must be a table, not {type_name(entries)}")
+            self.refuse((_SERVERS,), f"must be a table, not {type_name(entries)}")
             return found
         if len(entries) > LARGEST_NUMBER:
-            self._refuse((_SERVERS,), f"has {len(entries)} queue managers; the limit is {LARGEST_NUMBER}")
+            self.refuse((_SERVERS,), f"has {len(entries)} queue managers; the limit is {LARGEST_NUMBER}")
             return found
         for name, text in entries.items():
             path = (_SERVERS, name)
             if not isinstance(text, str):
                 hint = "; a name with dots needs quotes" if isinstance(text, dict) else ""
-                self._refuse(path, f"must be text, not {type_name(text)}{hint}")
+                self.refuse(path, f"must be text, not {type_name(text)}{hint}")
                 continue
             self._try(path, computer_name, name)
             location = self._try(path, _location, text)
             if any(other.casefold() == name.casefold() for other in found):
-                self._refuse(path, "is the same queue manager as another entry")
+                self.refuse(path, "is the same queue manager as another entry")
             if location is not None:
                 found[name] = location
         return found
@@ -183,9 +193,9 @@ class _BridgeReading:
         self, name: str, entries: object, servers: Mapping[str, str]
     ) -> tuple[OutwardSettings | InwardSettings, ...]:
         if not entries:
-            self._refuse((_ROUTES,), "is missing: a bridge has at least one table [[bridge]]")
+            self.refuse((_ROUTES,), "is missing: a bridge has at least one table [[bridge]]")
             return ()
-        routes = RouteTables(name, self._refuse).read(entries)
+        routes = RouteTables(name, self.refuse).read(entries)
         if not isinstance(entries, list):
             return routes
         found = []
@@ -195,7 +205,7 @@ class _BridgeReading:
             try:
                 server, queue = _queue_manager(route.queue, servers)
             except ValueError as error:
-                self._refuse((_ROUTES, index, key), str(error))
+                self.refuse((_ROUTES, index, key), str(error))
                 continue
             found.append(attrs.evolve(route, queue_manager=server, queue=queue))
         return tuple(found)
@@ -211,10 +221,15 @@ class _BridgeReading:
         try:
             return read(*values)
         except ValueError as error:
-            self._refuse(path, str(error))
+            self.refuse(path, str(error))
             return None
 
-    def _refuse(self, path: KeyPath, problem: str) -> None:
+    def sorted_problems(self) -> list[ConfigurationProblem]:
+        """All problems, in the order of their lines."""
+        return sorted(self.problems, key=lambda each: each.line or 0)
+
+    def refuse(self, path: KeyPath, problem: str) -> None:
+        """Note a problem of a key."""
         line = self.lines.get(path, self.lines.get(path[:2], self.lines.get(path[:1])))
         key = "".join(
             f"[{part}]" if isinstance(part, int) else f".{part}" if number else part

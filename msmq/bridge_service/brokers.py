@@ -20,11 +20,13 @@ class BrokerError(MsmqError):
     """The broker cannot be used at present.
 
     @ivar is_message_to_blame: one of the messages that were published last has caused it.
+    @ivar is_of_queue: it is the queue manager that cannot be used, and the reason names the queue.
     """
 
-    def __init__(self, reason: str, is_message_to_blame: bool = False) -> None:
+    def __init__(self, reason: str, is_message_to_blame: bool = False, is_of_queue: bool = False) -> None:
         super().__init__(shown(" ".join(reason.split()), LONGEST_REASON))
         self.is_message_to_blame = is_message_to_blame
+        self.is_of_queue = is_of_queue
 
 
 @attrs.frozen(kw_only=True)

@@ -93,7 +93,7 @@ class InwardRoute(BridgeRoute):
         @raise BrokerError: the broker cannot be used.
         """
         settings = self.settings
-        connection = await self._broker.connect(self._broker.nodes[0])
+        connection = await self._connect_to_test()
         try:
             messages = await connection.peek(settings.broker_queue, count)
         finally:
@@ -237,7 +237,7 @@ class InwardRoute(BridgeRoute):
             return
         if not is_message_to_blame:
             self.counts.retries += 1
-            self._fails(f"{self.settings.queue}: {error}")
+            self._fails(f"queue {self.settings.queue_end}: {error}")
             self._pause = deferLater(self._reactor, self.settings.broker.retry)
             await self._pause
         self._flight.destination_ready()

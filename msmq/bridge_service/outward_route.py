@@ -99,7 +99,7 @@ class OutwardRoute(BridgeRoute):
         @raise BrokerError: the broker cannot be used.
         @raise MQError: the queue cannot be read.
         """
-        connection = await self._broker.connect(self._broker.nodes[0])
+        connection = await self._connect_to_test()
         try:
             await connection.check(self._destination)
         finally:
@@ -145,7 +145,7 @@ class OutwardRoute(BridgeRoute):
                 is_missing = False
             except MQError as error:
                 is_missing = True
-                self._fails(f"queue {self.settings.queue}: {error}")
+                self._fails(f"queue {self.settings.queue_end}: {error}")
                 self._lose_source()
                 await deferLater(self._reactor, delay)
                 delay = min(2 * delay, self.settings.broker.retry_maximum)
@@ -261,7 +261,7 @@ class OutwardRoute(BridgeRoute):
             if not any(token in self._batch_of for token in batch.tokens):
                 # All messages have returned to the queue since then, and those in flight are others.
                 return
-            self._fails(f"queue {self.settings.queue}: {error}")
+            self._fails(f"queue {self.settings.queue_end}: {error}")
             self._is_removing = False
             self._removal_error = error
             self._lose_source()
@@ -339,14 +339,14 @@ class OutwardRoute(BridgeRoute):
             try:
                 publisher.keep(await self._queues.holding(self.settings.queue, publisher.recognised))
             except MQError as error:
-                raise BrokerError(f"queue {self.settings.queue}: {error}") from error
+                raise BrokerError(f"queue {self.settings.queue_end}: {error}", is_of_queue=True) from error
 
-    def _disconnected(self, error: BrokerError, delay: float) -> None:
+    def _disconnected(self, node: str, error: BrokerError, delay: float) -> None:
         if error.is_message_to_blame:
             # The broker works; the message is found by sending one at a time.
             self.node = None
             return
-        super()._disconnected(error, delay)
+        super()._disconnected(node, error, delay)
 
     def _confirmed(self, token: int) -> None:
         if self._connection is not None:

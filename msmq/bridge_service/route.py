@@ -26,6 +26,11 @@ REFUSED_AGAIN: Final = 1.0
 """Seconds until a message is sent again that was refused for now, or a dead letter that was not stored."""
 
 
+def broker_reason(node: str, error: BrokerError) -> str:
+    """The reason of a broker, with the node: a route has two ends, and either may refuse a connection."""
+    return f"broker {node}: {error}"
+
+
 class BridgeRoute(ABC):
     """One route of a bridge.
 
@@ -187,16 +192,31 @@ class BridgeRoute(ABC):
                 address=self.node,
             )
 
-    def _disconnected(self, error: BrokerError, delay: float) -> None:
+    def _disconnected(self, node: str, error: BrokerError, delay: float) -> None:
         self.node = None
         self.counts.attempts += 1
-        self._fails(str(error))
+        # Several nodes with the same reason are one line of the log.
+        self._fails(str(error) if error.is_of_queue else broker_reason(node, error), str(error))
 
-    def _fails(self, reason: str) -> None:
-        """The route waits for something: log it, if that is new."""
+    async def _connect_to_test(self) -> IBrokerConnection:
+        """Connect to the first node.
+
+        @raise BrokerError: it cannot be reached; the reason names it.
+        """
+        node = self._broker.nodes[0]
+        try:
+            return await self._broker.connect(node)
+        except BrokerError as error:
+            raise BrokerError(broker_reason(node, error)) from error
+
+    def _fails(self, reason: str, kind: str = "") -> None:
+        """The route waits for something: log it, if that is new.
+
+        @param kind: what reasons have in common that are logged once; by default each is logged.
+        """
         self._problem = reason
-        if self._logged != reason:
-            self._logged = reason
+        if self._logged != (kind or reason):
+            self._logged = kind or reason
             self.log.warn("route {route} of the bridge waits: {reason}", route=self.name, reason=reason)
 
     def _dead_lettered(self, queue: str, identifier: str, reason: str) -> None:

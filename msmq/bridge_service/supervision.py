@@ -20,12 +20,13 @@ class ConnectionReports:
     """What a supervised connection reports.
 
     @ivar connected: a node accepted the connection.
-    @ivar failed: an attempt failed, or the connection is lost; the next attempt follows in some seconds.
+    @ivar failed: an attempt at a node failed, or the connection is lost; the next attempt follows in some
+        seconds.
     @ivar is_stopped: whether there shall be no further attempt; not every endpoint can be cancelled.
     """
 
     connected: Callable[[str], None]
-    failed: Callable[[BrokerError, float], None]
+    failed: Callable[[str, BrokerError, float], None]
     is_stopped: Callable[[], bool]
 
 
@@ -60,7 +61,7 @@ async def supervise(
             return
         if connection is not None and connection.is_working:
             delay = settings.retry
-        reports.failed(error, delay)
+        reports.failed(node, error, delay)
         await deferLater(reactor, delay)
         delay = min(2 * delay, settings.retry_maximum)
 

@@ -15,44 +15,53 @@ from msmq.net.endpoints import StreamEndpoint, named_arguments
 from msmq.security.tls import PinnedTls
 from msmq.service.control_socket import group_number
 from msmq.service.settings import Configuration
+from msmq.toml.lines import Path as KeyPath
 
-MachineProblem: TypeAlias = tuple[tuple[str, str], str]
+MachineProblem: TypeAlias = tuple[KeyPath, str]
 """The key, with its table, and what is wrong, in words that finish "the value ..."."""
 
 
 def machine_problems(configuration: Configuration) -> Iterator[MachineProblem]:
     """All obstacles to a start that can be detected without opening a port or a store."""
     yield from _data_problems(configuration)
-    yield from _group_problems(configuration)
+    yield from group_problems(configuration.security.control_group, configuration.listen.control)
     listen, security = configuration.listen, configuration.security
     token_file = security.control_token_file
     if token_file is not None and (listen.remote_control is not None or listen.web is not None):
-        yield from _attempt(("security", "control_token_file"), lambda: read_tokens(Path(token_file)))
+        yield from attempt(("security", "control_token_file"), lambda: read_tokens(Path(token_file)))
     member_token = configuration.web.member_token_file
     if member_token is not None and listen.web is not None:
-        yield from _attempt(("web", "member_token_file"), lambda: read_tokens(Path(member_token)))
+        yield from attempt(("web", "member_token_file"), lambda: read_tokens(Path(member_token)))
     for key, endpoint in (
         ("session", listen.session),
         ("remote_control", listen.remote_control),
         ("web", listen.web),
     ):
         if endpoint is not None:
-            yield from _attempt(("listen", key), partial(_read_certificate, endpoint))
+            yield from attempt(("listen", key), partial(read_certificate, endpoint))
+    if configuration.bridges:
+        # A server without routes does not import the bridge.
+        from msmq.bridge_service.client_endpoints import certificate_problems
+
+        for index, route in enumerate(configuration.bridges):
+            for key, problem in certificate_problems(route.broker):
+                yield ("bridge", index, key), f"cannot be used: {problem}"
 
 
 def _data_problems(configuration: Configuration) -> Iterator[MachineProblem]:
     """The data directory and the archive, which a start creates if they are missing."""
     data = configuration.queue_manager.data
-    yield from _directory_problems(("queue_manager", "data"), data)
+    yield from directory_problems(("queue_manager", "data"), data)
     archive = configuration.archive.directory
     if archive is not None and data not in archive.parents:
-        yield from _directory_problems(("archive", "directory"), archive)
+        yield from directory_problems(("archive", "directory"), archive)
     control = configuration.listen.control
     if control is not None and control.parent != data and not control.parent.is_dir():
         yield ("listen", "control"), f"names a socket in {control.parent}, which is not a directory"
 
 
-def _directory_problems(key: tuple[str, str], directory: Path) -> Iterator[MachineProblem]:
+def directory_problems(key: KeyPath, directory: Path) -> Iterator[MachineProblem]:
+    """Whether this user can write a directory, or create it."""
     existing = directory
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
@@ -63,8 +72,8 @@ def _directory_problems(key: tuple[str, str], directory: Path) -> Iterator[Machi
         yield key, f"cannot be {what} by this user"
 
 
-def _group_problems(configuration: Configuration) -> Iterator[MachineProblem]:
-    group, control = configuration.security.control_group, configuration.listen.control
+def group_problems(group: str | None, control: Path | None) -> Iterator[MachineProblem]:
+    """Whether this user can give a control socket to a group."""
     if group is None or control is None:
         return
     key = ("security", "control_group")
@@ -77,7 +86,11 @@ def _group_problems(configuration: Configuration) -> Iterator[MachineProblem]:
         yield key, f"names the group {group}, of which this user is not a member"
 
 
-def _attempt(key: tuple[str, str], read: Callable[[], object]) -> Iterator[MachineProblem]:
+def attempt(key: KeyPath, read: Callable[[], object]) -> Iterator[MachineProblem]:
+    """Whether a file of a key can be used.
+
+    @param read: reads it; its error names the file.
+    """
     try:
         read()
     except OSError as error:
@@ -87,7 +100,11 @@ def _attempt(key: tuple[str, str], read: Callable[[], object]) -> Iterator[Machi
         yield key, f"cannot be used: {error}"
 
 
-def _read_certificate(endpoint: StreamEndpoint) -> None:
+def read_certificate(endpoint: StreamEndpoint) -> None:
+    """Read the certificates of an endpoint, if it has TLS.
+
+    @raise Exception: they cannot be used; OpenSSL's errors are among these.
+    """
     kind, arguments = named_arguments(endpoint.description)
     if kind == "tls":
         PinnedTls().server(tls.check_server(arguments), frozenset())

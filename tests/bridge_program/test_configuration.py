@@ -11,6 +11,7 @@ from msmq.bridge_program.settings import BridgeConfiguration
 from msmq.bridge_program.tap import Options, makeService
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 from tests.cli.support import CommandTestCase
+from tests.servers.certificates import make_credentials
 
 PROJECT = Path(__file__).resolve().parents[2]
 SERVERS = (
@@ -118,6 +119,55 @@ class BridgeConfigurationTests(CommandTestCase):
         path.write_text("[log]\nlevl = 1\n" + SERVERS + OUT)
         done = self.msmq("bridge", "check", "--json", str(path))
         self.assertEqual(([line["line"] for line in done.objects], done.status), ([2, 8], 1))
+
+    def test_files_of_routes_and_queue_managers(self) -> None:
+        """The check reads the files of tokens and certificates; each that cannot be used has a line."""
+        directory = Path(self.mktemp()).absolute()
+        directory.mkdir()
+        credentials = make_credentials()
+        (directory / "ca.pem").write_bytes(credentials.authority)
+        (directory / "pair.pem").write_bytes(credentials.certificate + credentials.key)
+        (directory / "no.pem").write_text("not a certificate\n")
+        (directory / "half.pem").write_bytes(credentials.authority.replace(b"M", b"*", 9))
+        token = directory / "token"
+        token.write_text("t" * 40)
+        token.chmod(0o600)
+        route = OUT.replace("amqp:", "amqps:").replace('".\\\\', '"BETA:.\\\\')
+        text = (
+            '[control_servers]\nALPHA = "a"\nBETA = "ssl:b:1:tokenFile=D/token:caFile=D/ca.pem"\n'
+            + route
+            + 'ca_file = "D/ca.pem"\ncertificate_file = "D/pair.pem"\n'
+        )
+        path = self.write(text.replace("D/", f"{directory}/"))
+        self.assertEqual(check_bridge(path), [])
+        token.chmod(0o644)
+        for old, new in (
+            ("caFile=D/ca.pem", "caFile=D/no.pem"),
+            ('"D/ca.pem"', '"D/half.pem"'),
+            ("pair.pem", "missing.pem"),
+        ):
+            text = text.replace(old, new)
+        path.write_text(text.replace("D/", f"{directory}/"))
+        wrong = "cannot be used: "
+        self.assertEqual(
+            [str(each).removeprefix(f"{path}:") for each in check_bridge(path)],
+            [
+                f"3: control_servers.BETA: {wrong}token file {token}: it is readable by every user of"
+                " this computer; run chmod 600",
+                f"3: control_servers.BETA: {wrong}caFile {directory}/no.pem: it holds no certificates",
+                f"8: bridge[0].ca_file: {wrong}{directory}/half.pem: certificate 1 is damaged or not PEM",
+                f"9: bridge[0].certificate_file: {wrong}{directory}/missing.pem cannot be read: No such file"
+                " or directory",
+            ],
+        )
+        # A queue manager that cannot be used is no reason not to start the other routes.
+        self.assertEqual(len(load_bridge(path).routes), 1)
+        text = text.replace("half.pem", "no.pem").replace("missing.pem", "ca.pem")
+        path.write_text(text.replace("D/", f"{directory}/"))
+        done = self.msmq("bridge", "check", str(path))
+        self.assertEqual(done.status, 1)
+        self.assertIn(f"{directory}/no.pem: has no certificate in PEM", done.output)
+        self.assertIn(f"{directory}/ca.pem: has no certificate with its private key", done.output)
 
     def test_every_key_is_documented(self) -> None:
         """The guide has a row for each key of each table."""

@@ -121,7 +121,8 @@ class BridgeServerTests(BridgeTestCase):
         self.manager = self.gamma.parts.manager  # type: ignore[union-attr]
         await self.send(b"two", b"three")
         route = server.bridge.routes["in"]
-        await self.until(lambda: "no queue manager answers" in route.reason)
+        await self.until(lambda: route.reason.startswith(f"queue DELTA:{BACK}: "))
+        self.assertIn("no queue manager answers", route.reason)
         self.assertEqual(route.condition.value, "waiting")
         # A store keeps what it has when its server stops.
         delta = await self.start("DELTA", store)

@@ -10,6 +10,7 @@ import pika
 from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge.expressions import MessageExpression
 from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import DEAD_LETTERS
@@ -33,7 +34,18 @@ class ConnectionTests(BridgeTestCase):
         await self.send(b"one")
         route = self.route(self.outward(broker=self.broker_settings(addresses=(away,))))
         await self.assert_waits(route, "Connection refused")
+        self.assertTrue(route.reason.startswith(f"broker {away}: "), route.reason)
         self.assertEqual(self.count(), 1)
+        with self.assertRaisesRegex(BrokerError, f"^broker {away}: .*Connection refused"):
+            await route.test(1)
+
+    async def test_all_nodes_are_away(self) -> None:
+        """The reason names the node that was tried last; the log has one line for all nodes."""
+        nodes = tuple(BrokerAddress(ADDRESS, free_port()) for _ in range(2))
+        route = self.route(self.outward(broker=self.broker_settings(addresses=nodes)))
+        for node in nodes:
+            await self.until(lambda node=node: route.reason.startswith(f"broker {node}: "))  # type: ignore[misc]
+        await self.assert_waits(route, "Connection refused")
 
     async def test_another_node_is_tried(self) -> None:
         """With several nodes the next one is tried."""

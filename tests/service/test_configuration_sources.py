@@ -141,6 +141,11 @@ class MachineTests(SynchronousTestCase):
                 '[listen]\nsession = "tls:1:interface=127.0.0.1:privateKey=/no/k:certificate=/no/c"\n',
                 "listen.session: cannot be used: ",
             ),
+            (
+                '[[bridge]]\nname = "b"\nfrom = ".\\\\private$\\\\q"\nto = "amqps://127.0.0.1?queue=q"\n'
+                'ca_file = "/no/ca.pem"\n',
+                "bridge[0].ca_file: cannot be used: /no/ca.pem cannot be read: No such file",
+            ),
         ):
             [problem] = self.problems(text)
             self.assertIn(words, problem)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
 from msmq.bridge_service.brokers import BrokerError
+from msmq.bridge_service.client_endpoints import certificate_problems
 from msmq.bridge_service.kafka.settings import KafkaSettings
 
 LARGEST_MESSAGE: Final = 1_000_000_000
@@ -25,7 +25,7 @@ def client_configuration(settings: KafkaSettings, failed: Callable[[KafkaError],
     """What every client of a route has.
 
     @param failed: called in the thread of the client with its errors.
-    @raise BrokerError: a file of the settings cannot be read.
+    @raise BrokerError: a file of the settings cannot be used.
     """
     found: dict[str, Any] = {
         "bootstrap.servers": settings.bootstrap,
@@ -55,10 +55,6 @@ def client_configuration(settings: KafkaSettings, failed: Callable[[KafkaError],
 
 
 def _check(settings: KafkaSettings) -> None:
-    """Name a file that cannot be read, which librdkafka does not."""
-    for path in (settings.ca_file, settings.certificate_file):
-        if path is not None:
-            try:
-                Path(path).read_bytes()
-            except OSError as error:
-                raise BrokerError(f"{path} cannot be read: {error.strerror}") from error
+    """Name a file that cannot be used, which librdkafka does not."""
+    for _, problem in certificate_problems(settings):
+        raise BrokerError(problem)

@@ -35,7 +35,7 @@ def bridge() -> None:
 def bridge_check(settings: Settings, file: str) -> int:
     """List all faults of FILE, the configuration of twistd msmq-bridge, each with its line.
 
-    Status 1 if there is a fault.
+    The files of tokens and certificates that it names are read too. Status 1 if there is a fault.
     """
     settings.refuse_on()
     from msmq.bridge_program.configuration import check_bridge

@@ -16,14 +16,14 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 import attrs
 
-from msmq.control.authentication.tokens import read_tokens
+from msmq.control.authentication.tokens import TokenError, read_tokens
 from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
 
@@ -187,6 +187,18 @@ class RemoteLocation:
                 raise OSError(error.errno, f"caFile {self.ca_file}: {reason}") from error
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         return context
+
+
+def location_problems(location: Location) -> Iterator[str]:
+    """What is wrong with the files that a connection needs, each with the name of the file.
+
+    Connects to nothing.
+    """
+    for read in (location.headers, location.connection):
+        try:
+            read()
+        except (OSError, TokenError) as error:
+            yield error.args[-1]
 
 
 def parse_location(text: str, *, token_file: str | Path | None = None) -> Location:
