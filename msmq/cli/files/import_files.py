@@ -37,15 +37,15 @@ def import_(
 ) -> int:
     """Send copies of the messages in exported files or directories, and print their number.
 
-    Without --into each goes to the queue from which it was exported.  An interrupted import resumes when it
-    is started again.
+    Without --into each goes to the queue from which it was exported; dead letters and messages of outgoing
+    queues are left out then.  An interrupted import resumes when it is started again.
     """
     from msmq.pipeline.files.errors import FilesError
     from msmq.pipeline.files.importer import PROGRESS_NAME, Importer, ImportProgress, Row, files_in
 
     problems = 0
 
-    def skip(row: Row, reason: str) -> None:
+    def skip(row: Row | str, reason: str) -> None:
         nonlocal problems
         problems += 1
         if problems <= _SHOWN:

@@ -9,8 +9,8 @@ it ended, without duplicates.
 from __future__ import annotations
 
 import json
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +24,10 @@ from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
 from msmq.pipeline.archive.manifest import FRESH
+from msmq.pipeline.files.destinations import Destinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
-from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
+from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.pipeline.writing.queue_kinds import QueueKinds
 from msmq.structures.packet.message_class import class_name
@@ -143,6 +144,23 @@ def rows_of(file: Path, *, after: int = 0) -> Iterator[Row]:
                         )
     except (OSError, ValueError) as error:
         raise FilesError(f"{file}: {error}") from error
+
+
+def topics_of(file: Path) -> Mapping[str, int]:
+    """The queues from which the rows of a file were exported, each with the number of its rows.
+
+    @raise FilesError: it cannot be read, or has no packets.
+    """
+    found: Counter[str] = Counter()
+    try:
+        with parquet().ParquetFile(file) as opened:
+            _check(file, opened.schema_arrow)
+            for batch in opened.iter_batches(batch_size=_READ_ROWS, columns=["topic"]):
+                for counted in batch.column(0).value_counts():
+                    found[counted["values"].as_py() or ""] += counted["counts"].as_py()
+    except (OSError, ValueError) as error:
+        raise FilesError(f"{file}: {error}") from error
+    return found
 
 
 def _check(file: Path, schema: Any) -> None:
@@ -275,7 +293,9 @@ class Importer:
     @param keep_express: copies of express messages are express too, so that a restart of the server loses
         them; otherwise every copy is recoverable.
     @param outstanding: limit on sent messages that are not yet accepted.
-    @param on_skipped: called with a row that cannot be sent, and the reason.
+    @param on_skipped: called with a row that cannot be sent, and the reason; before all rows with the name of
+        a queue to which messages cannot be sent, such as a dead-letter queue, and a reason with the number of
+        its rows.
     @param on_rows: called with the number of further rows that were read.
     """
 
@@ -289,7 +309,7 @@ class Importer:
         key: str = "",
         keep_express: bool = False,
         outstanding: int = _OUTSTANDING,
-        on_skipped: Callable[[Row, str], None] = lambda row, reason: None,
+        on_skipped: Callable[[Row | str, str], None] = lambda row, reason: None,
         on_rows: Callable[[int], None] = lambda rows: None,
     ) -> None:
         self._client = client
@@ -303,6 +323,7 @@ class Importer:
         self._keep_express = keep_express
         self._kinds = QueueKinds(client)
         self._imported = Imported()
+        self._destinations = Destinations({}, {})
 
     @property
     def task(self) -> str:
@@ -326,9 +347,10 @@ class Importer:
     def rehearse(self) -> Imported:
         """Dry run: check the rows and that the destinations exist.
 
-        @raise FilesError: a file cannot be read.
+        @raise FilesError: a file cannot be read, or no message has a queue to go to.
         @raise MQError: a queue does not exist, or the server cannot be reached.
         """
+        self._find_destinations(None)
         for _, record in self._records(None):
             self._count(record)
         return self._imported
@@ -336,9 +358,13 @@ class Importer:
     def run(self, progress: ImportProgress) -> Imported:
         """Send all rows that are not accepted yet.
 
-        @raise FilesError: a file cannot be read.
-        @raise MQError: a message is refused, or the connection is lost; the progress is stored.
+        Files and destinations are checked before anything is sent.
+
+        @raise FilesError: a file cannot be read, or no message has a queue to go to.
+        @raise MQError: a queue does not exist, a message is refused, or the connection is lost; the progress
+            is stored.
         """
+        self._find_destinations(progress)
         waiting: deque[tuple[Row, StreamRecord]] = deque()
 
         def records() -> Iterator[StreamRecord]:
@@ -368,6 +394,24 @@ class Importer:
         progress.remove()
         return self._imported
 
+    def _find_destinations(self, progress: ImportProgress | None) -> None:
+        """Check all files, find the destinations, and report the queues that have none.
+
+        @raise FilesError: a file cannot be read, or no message has a queue to go to.
+        @raise MQError: a destination does not exist.
+        """
+        found: Counter[str] = Counter()
+        for file in self._files:
+            if progress is None or str(file) not in progress.done:
+                found.update(topics_of(file))
+        self._destinations = Destinations.find(found, self._into, self._topic)
+        self._destinations.require(self._kinds)
+        for topic, rows in self._destinations.left_out.items():
+            self._imported.skipped += rows
+            number = "1 message" if rows == 1 else f"{rows} messages"
+            reason = f"left out {number}, which cannot be sent there; send them with --topic and --into"
+            self._on_skipped(queue_name(topic), reason)
+
     def _count(self, record: StreamRecord) -> None:
         destination = record.header["destination"]
         self._imported.messages[destination] = self._imported.messages.get(destination, 0) + 1
@@ -375,9 +419,10 @@ class Importer:
     def _records(self, progress: ImportProgress | None) -> Iterator[tuple[Row, StreamRecord]]:
         for row in self._rows(progress):
             self._on_rows(1)
-            if self._topic and not is_called(row.topic, self._topic):
+            destination = self._destinations.of.get(row.topic)
+            if destination is None:
+                # It is from another queue than --topic, or was reported before.
                 continue
-            destination = self._into or _home(row)
             key = self._key_of(row)
             try:
                 record = record_of(
@@ -404,14 +449,3 @@ class Importer:
         digest = blake2b(json.dumps(said).encode("utf-8", "surrogatepass"), digest_size=16)
         digest.update(row.packet)
         return f"import {digest.hexdigest()}"
-
-
-def _home(row: Row) -> str:
-    """The queue that a row was read from, or whose journal it was read from.
-
-    @raise FilesError: messages cannot be sent there.
-    """
-    path, _, suffix = row.topic.partition(";")
-    if not path.startswith(".\\") or path.lower() == ".\\system$" or suffix not in ("", "journal"):
-        raise FilesError(f"{row}: messages cannot be sent to {row.topic}; choose a queue with --into")
-    return path

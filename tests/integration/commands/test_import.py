@@ -229,6 +229,46 @@ class ThereAndBackTests(ImportTestCase):
         self.assertEqual((ended.status, ended.errors), (0, ""))
         self.assertEqual(await self.everything(LOGGED), [b"late"])
 
+    async def test_dead_letters_among_messages(self) -> None:
+        """Without a destination, messages of dead-letter and outgoing queues are left out, and counted."""
+        self.write("a.parquet", *self.numbered(1, 2))
+        self.write("b.parquet", *self.numbered(3, 4), topic=".\\system$;deadletter")
+        self.write("c.parquet", *self.numbered(5), topic="DIRECT=OS:BETA\\q")
+        self.write("d.parquet", *self.numbered(6), topic=ORDERS)
+        for dry_run in (True, False):
+            ended = await self.msmq("import", str(self.files), "--json", *["--dry-run"][: int(dry_run)])
+            self.assertEqual(ended.status, 1)
+            self.assertEqual(
+                [(each["destination"], each["messages"]) for each in ended.objects],
+                [(LOGGED, 2), (ORDERS, 1)],
+            )
+            lines = ended.errors.splitlines()
+            self.assertEqual(len(lines), 2, lines)
+            self.assertIn(".\\system$;deadletter: left out 2 messages, which cannot be sent there", lines[0])
+            self.assertIn("DIRECT=OS:BETA\\q: left out 1 message, ", lines[1])
+        self.assertEqual(await self.everything(LOGGED), [b"1", b"2"])
+        ended = await self.msmq(
+            "import", str(self.files), "--topic", ".\\system$;deadletter", "--into", ORDERS
+        )
+        self.assertEqual((ended.status, ended.errors), (0, ""))
+        self.assertEqual(await self.everything(), [b"6", b"3", b"4"])
+
+    async def test_missing_queues_are_found_first(self) -> None:
+        """Queues that do not exist, and files that cannot be read, are found before anything is sent."""
+        self.write("a.parquet", *self.numbered(1))
+        self.write("b.parquet", *self.numbered(2), topic=".\\private$\\gone")
+        self.write("c.parquet", *self.numbered(3), topic=".\\private$\\lost;journal")
+        ended = await self.msmq("import", str(self.files))
+        self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1))
+        self.assertIn("no such queues: .\\private$\\gone, .\\private$\\lost; nothing was sent", ended.errors)
+        self.assertEqual(await self.everything(LOGGED), [])
+        self.assertEqual([each.name for each in self.files.iterdir() if each.suffix != ".parquet"], [])
+        pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), self.files / "d.parquet")
+        ended = await self.msmq("import", str(self.files), "--into", LOGGED)
+        self.assertEqual((ended.status, ended.errors.count("\n")), (2, 1))
+        self.assertIn("rows without packet, topic, offset", ended.errors)
+        self.assertEqual(await self.everything(LOGGED), [])
+
     async def test_refusals(self) -> None:
         """An error is one line, and no message is sent."""
         good = self.write("good.parquet", *self.numbered(1))
