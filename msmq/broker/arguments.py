@@ -11,7 +11,7 @@ from zope.interface import Invalid
 from zope.interface.verify import verifyObject
 
 from msmq.errors import LocalProtocolError
-from msmq.interfaces.manager.queue_properties import DEFAULTS, QueueProperties
+from msmq.interfaces.manager.queue_properties import DEFAULTS, QueueProperties, check_types
 from msmq.interfaces.storage import IMessageStore
 from msmq.quoting import kind_of, quoted
 from msmq.structures.names.name_text import QueueSuffix
@@ -125,6 +125,10 @@ def _declared(owner: str, name: object, properties: object) -> DeclaredQueue:
             f"{owner}: queues[{quoted(name)}] has the unknown property {quoted(str(unknown[0]))}; a queue has"
             f" {', '.join(DEFAULTS)}"
         )
+    try:
+        check_types(properties)
+    except LocalProtocolError as error:
+        raise LocalProtocolError(f"{owner}: queues[{quoted(name)}]: {error}") from None
     return DeclaredQueue(str(path), cast(QueueProperties, dict(properties)))
 
 

@@ -26,7 +26,8 @@ from msmq.interfaces.sessions import ISessions
 from msmq.interfaces.storage import IMessageStore
 from msmq.manager.administration.inspection import ManagerInspection
 from msmq.manager.administration.open_sessions import open_session
-from msmq.manager.applications.arguments import check_message_identifier, check_transaction
+from msmq.manager.applications.arguments import check_transaction
+from msmq.manager.applications.checked_calls import checked
 from msmq.manager.applications.message_log import LogPart
 from msmq.manager.applications.open_queue import OpenQueue
 from msmq.manager.applications.reservation import Reservation
@@ -272,6 +273,7 @@ class QueueManagerService(Service):
 
     # Open queues
 
+    @checked
     async def format_name(self, destination: str) -> str:
         """The format names of a destination of L{send}, separated by commas.
 
@@ -305,22 +307,24 @@ class QueueManagerService(Service):
         """Create Transaction: an internal one. [MS-MQDMPR] 3.1.7.1.8."""
         return self._work.transactions.begin(self._new_identifier())
 
+    @checked
     def enlist(self, identifier: uuid.UUID) -> TransactionHandle:
         """Enlist in a transaction of a coordinator: always MQ_ERROR_DTC_CONNECT, since DTC is not
         supported.
         """
         return self._work.transactions.enlist(identifier)
 
+    @checked
     async def move(
         self, message: MessageIdentifier, target: str, *, transaction: ITransaction | None = None
     ) -> None:
         """Move Message; see L{IMessaging.move} and L{Search.move}. [MS-MQDMPR] 3.1.7.1.16."""
-        check_message_identifier(message)
         check_transaction(transaction)
         await self._work.search.move(message, target, transaction)
 
     # IAdministration
 
+    @checked
     async def create_queue(self, path: str, **properties: Unpack[QueueProperties]) -> QueueSummary:
         """Create Queue; returns the same as L{queue}. [MS-MQDMPR] 3.1.7.1.3.
 
@@ -328,6 +332,7 @@ class QueueManagerService(Service):
         """
         return await self._work.administration.create(path, **properties)
 
+    @checked
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
         """Change the properties of a queue; returns the same as L{queue}. [MS-MQDMPR] 3.1.1.2.
 
@@ -335,6 +340,7 @@ class QueueManagerService(Service):
         """
         return await self._work.administration.set(path, properties)
 
+    @checked
     async def purge_queue(self, path: str) -> int:
         """Purge Queue: remove the messages in it now, and return their number. [MS-MQDMPR] 3.1.7.1.7.
 
@@ -342,14 +348,17 @@ class QueueManagerService(Service):
         """
         return await self._work.administration.purge(path)
 
+    @checked
     async def pause_queue(self, path: str) -> QueueSummary:
         """See L{IAdministration.pause_queue} and L{Administration.set_paused}."""
         return await self._work.administration.set_paused(path, True)
 
+    @checked
     async def resume_queue(self, path: str) -> QueueSummary:
         """See L{IAdministration.resume_queue} and L{Administration.set_paused}."""
         return await self._work.administration.set_paused(path, False)
 
+    @checked
     async def delete_queue(self, path: str) -> None:
         """Delete Queue, with all that is in it; its waiting readers fail. [MS-MQDMPR] 3.1.7.1.4.
 
@@ -357,6 +366,7 @@ class QueueManagerService(Service):
         """
         await self._work.administration.delete(path)
 
+    @checked
     async def abort_transaction(self, identifier: UUID) -> None:
         """See L{IAdministration.abort_transaction}. [MS-MQDMPR] 3.1.4.5.
 
@@ -365,6 +375,7 @@ class QueueManagerService(Service):
         transactions = self._work.transactions
         await transactions.abort(transactions.find(identifier))
 
+    @checked
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """See L{IAdministration.requeue}.
 
@@ -372,6 +383,7 @@ class QueueManagerService(Service):
         """
         return await self._work.search.requeue(message)
 
+    @checked
     async def replay(
         self,
         path: str,
@@ -391,6 +403,7 @@ class QueueManagerService(Service):
         queue = own_queue(self.model, path)
         return await logs.replay(queue, into, LogPart(first, last, since, until), in_clear)
 
+    @checked
     async def purge_outgoing(self, name: str) -> int:
         """See L{IAdministration.purge_outgoing}.
 
@@ -399,6 +412,7 @@ class QueueManagerService(Service):
         parts = self._work
         return await parts.administration.purge_messages(outgoing_queue(self.model, name))
 
+    @checked
     def retry_outgoing(self, name: str) -> OutgoingQueueSummary:
         """See L{IAdministration.retry_outgoing}."""
         return self._work.outgoing_holds.retry_now(name)
@@ -407,20 +421,24 @@ class QueueManagerService(Service):
         """See L{IAdministration.retry_all_outgoing}."""
         return self._work.outgoing_holds.retry_all_now()
 
+    @checked
     def close_session(self, identifier: UUID) -> SessionSummary:
         """See L{IAdministration.close_session}."""
         summary = self.inspection.session(identifier)
         open_session(self._parts.sessions, identifier).close(CloseReason.OPERATOR)
         return summary
 
+    @checked
     def pause_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """Pause Queue: see L{OutgoingHolds.pause}. [MS-MQDMPR] 3.1.7.2.3."""
         return undivided(self._work.outgoing_holds.pause(name))
 
+    @checked
     def resume_outgoing(self, name: str) -> Deferred[OutgoingQueueSummary]:
         """Resume Queue: see L{OutgoingHolds.resume}. [MS-MQDMPR] 3.1.7.2.4."""
         return undivided(self._work.outgoing_holds.resume(name))
 
+    @checked
     def redirect_outgoing(self, name: str, to: str | None) -> Deferred[OutgoingQueueSummary]:
         """See L{IAdministration.redirect_outgoing} and L{OutgoingRedirects.redirect}."""
         return undivided(self._redirect(name, to))
@@ -435,6 +453,7 @@ class QueueManagerService(Service):
         self._work.outgoing_holds.keep_identity()
         return self.inspection.status()
 
+    @checked
     async def set_quotas(self, changes: Mapping[QuotaKind, int | None]) -> QuotaSummary:
         """See L{IAdministration.set_quotas}."""
         return await self._work.administration.set_quotas(changes)
@@ -447,14 +466,17 @@ class QueueManagerService(Service):
         """See L{IAdministration.resume_all_outgoing}."""
         return undivided(self._work.outgoing_holds.hold_all(False))
 
+    @checked
     def pause_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.pause_next_hop}; messages use other gates if possible."""
         return undivided(self._work.outgoing_holds.hold_next_hop(host, True))
 
+    @checked
     def resume_next_hop(self, host: str) -> Deferred[list[OutgoingQueueSummary]]:
         """See L{IAdministration.resume_next_hop}."""
         return undivided(self._work.outgoing_holds.hold_next_hop(host, False))
 
+    @checked
     def note(
         self, event: str, reason: str, *, queue: str = "", message: MessageIdentifier | None = None
     ) -> None:
@@ -463,6 +485,7 @@ class QueueManagerService(Service):
         now = self._clock.now().wall
         self._parts.events.record(AppendEvent(now, identity, event, reason, queue=queue))
 
+    @checked
     async def acting_as(self, principal: str) -> RestrictedQueueManager:
         """The queue manager restricted to the rights of one principal.
 

@@ -49,6 +49,7 @@ class RefusedTests(SynchronousTestCase):
                 {"queues": {"a": {"jurnal": True}}},
                 "queues['a'] has the unknown property 'jurnal'",
             ),
+            ({"queues": {"a": {"journal": "no"}}}, "queues['a']: journal is a str; it has to be a bool"),
             ({"queues": {"a": True}}, "queues['a'] is a bool; it has to be a dict of queue properties"),
             ({"store": 5}, "Orders: store is an int; it has to be the path of a data directory, or provide"),
             ({"store": ""}, "Orders: store is an empty path"),

@@ -155,6 +155,7 @@ class RemoveTests(ChangeTestCase):
             ({"lookup_ids": "7"}, "array"),
             ({"lookup_ids": [-1]}, "lookup_ids"),
             ({"everything": True}, "everything"),
+            ({"body": "\ud800"}, "body has lone surrogates"),
         ):
             answer = self.refused("remove", **wanted)
             self.assertEqual(answer.status, 400)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-FOUNDATION = ("errors", "line_limit", "moment", "quoting", "token_bucket", "settings")
+FOUNDATION = ("argument_types", "errors", "line_limit", "moment", "quoting", "token_bucket", "settings")
 VALUES = (*FOUNDATION, "wire", "structures", "windows", "persistence")
 MACHINES = (*VALUES, "machines")
 BASICS = ("errors", "moment", "quoting", "wire", "structures")
@@ -33,6 +33,7 @@ class Room:
 
 ROOMS = {
     "alarm_limits": Room(0, (), pure=True),
+    "argument_types": Room(0, ("errors", "quoting"), pure=True),
     "errors": Room(0, (), pure=True),
     "direct_write": Room(0, ()),
     "durable": Room(0, ()),

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, TypedDict, get_type_hints
 from uuid import UUID
+
+from msmq.argument_types import check_type
 
 
 class QueueProperties(TypedDict, total=False):
@@ -53,6 +57,21 @@ DEFAULTS: Final = QueueProperties(
     application_type=None,
 )
 """The defaults of all properties."""
+
+
+def check_types(properties: Mapping[str, object]) -> None:
+    """Check the types of properties; names that no queue has are left out.
+
+    @raise LocalProtocolError: one has another type; names it, its type and the expected one.
+    """
+    for name, value in properties.items():
+        if name in DEFAULTS:
+            check_type(name, value, _hints()[name])
+
+
+@cache
+def _hints() -> Mapping[str, Any]:
+    return get_type_hints(QueueProperties)
 
 
 def with_defaults(properties: QueueProperties) -> QueueProperties:

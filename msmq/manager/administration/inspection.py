@@ -47,6 +47,7 @@ from msmq.manager.administration.summaries import (
     summarize_session,
     uncommitted_messages,
 )
+from msmq.manager.applications.checked_calls import checked
 from msmq.manager.applications.targets import any_queue, outgoing_queue, own_queue
 from msmq.manager.assembly import Parts
 from msmq.manager.states import ServiceState
@@ -217,6 +218,7 @@ class ManagerInspection:
             if not queue.is_deleted:
                 yield summarize_queue(model, queue, uncommitted)
 
+    @checked
     def queue(self, path: str) -> QueueSummary:
         """See L{IInspection.queue}.
 
@@ -229,6 +231,7 @@ class ManagerInspection:
         model = self._model
         return [summarize_queue(model, queue) for queue in model.names.system_queues()]
 
+    @checked
     async def log_extent(self, path: str) -> LogExtent:
         """See L{IInspection.log_extent}.
 
@@ -236,6 +239,7 @@ class ManagerInspection:
         """
         return await self._parts.logs.extent(own_queue(self._model, path))
 
+    @checked
     async def logged(self, path: str, after: int = 0, count: int = MOST_LOGGED) -> list[LoggedMessage]:
         """See L{IInspection.logged}."""
         queue = own_queue(self._model, path)
@@ -246,6 +250,7 @@ class ManagerInspection:
             )
         return await self._parts.logs.page(queue, after, min(count, MOST_LOGGED))
 
+    @checked
     async def public_queues(
         self, *, label: str | None = None, application_type: UUID | None = None, path: str | None = None
     ) -> list[PublicQueueSummary]:
@@ -267,6 +272,7 @@ class ManagerInspection:
         """See L{IInspection.each_outgoing}."""
         return self._parts.outgoing_holds.each_summary(self._model.outgoing_queues())
 
+    @checked
     def outgoing_queue(self, name: str) -> OutgoingQueueSummary:
         """See L{IInspection.outgoing_queue}.
 
@@ -283,6 +289,7 @@ class ManagerInspection:
         for connection in list(self._parts.sessions.connections):
             yield self._session_summary(connection)
 
+    @checked
     def session(self, identifier: UUID) -> SessionSummary:
         """See L{IInspection.session}."""
         return self._session_summary(open_session(self._parts.sessions, identifier))
@@ -296,6 +303,7 @@ class ManagerInspection:
         self._parts.performer.check_running()
         return self._parts.transactions.summaries()
 
+    @checked
     def transaction(self, identifier: UUID) -> TransactionDetails:
         """See L{IInspection.transaction}.
 
@@ -304,6 +312,7 @@ class ManagerInspection:
         self._parts.performer.check_running()
         return self._parts.transactions.details(identifier)
 
+    @checked
     async def browse(self, queue: str, *, after: int = -1, count: int = 100) -> MessagePage:
         """See L{IInspection.browse}."""
         found = any_queue(self._model, queue, self._parts.clock.now())
@@ -312,6 +321,7 @@ class ManagerInspection:
         self._parts.performer.forget_empty((found,))
         return page
 
+    @checked
     async def read_message(self, queue: str, lookup_id: int) -> ReceivedMessage:
         """See L{IInspection.read_message}."""
         found = any_queue(self._model, queue, self._parts.clock.now())
@@ -320,16 +330,19 @@ class ManagerInspection:
         finally:
             self._parts.performer.forget_empty((found,))
 
+    @checked
     async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
         """See L{IInspection.dead_letters}."""
         self._parts.performer.check_running()
         return await self._parts.search.dead_letters(limit)
 
+    @checked
     def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[MessageLocation]:
         """See L{IInspection.each_dead_letter}."""
         self._parts.performer.check_running()
         return self._parts.search.each_dead_letter(limit)
 
+    @checked
     async def events(self, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """See L{IInspection.events}.
 
@@ -341,11 +354,13 @@ class ManagerInspection:
         except StorageError as error:
             raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
 
+    @checked
     async def explain(self, message: MessageIdentifier) -> Explanation:
         """See L{IInspection.explain}."""
         self._parts.performer.check_running()
         return await self._history.explain(message)
 
+    @checked
     async def route(self, source: str, destination: str, down: Sequence[str] = ()) -> ExplainedRoute:
         """See L{IInspection.route}. [MS-MQBR] 3.1.5.
 

@@ -11,7 +11,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from msmq.interfaces.manager.queue_properties import QueueProperties, with_defaults
+from msmq.errors import LocalProtocolError
+from msmq.interfaces.manager.queue_properties import QueueProperties, check_types, with_defaults
 from msmq.interfaces.manager.summaries import QueueSummary, QuotaSummary
 from msmq.manager.administration.local_queues import LocalQueues
 from msmq.manager.administration.summaries import queue_path, summarize_queue, summarize_quotas
@@ -82,6 +83,7 @@ class Administration:
         """
         name = parse_path_name(path)
         wanted = with_defaults(chosen)
+        _check_types(wanted)
         security = wanted["security"]
         properties: dict[str, Any] = {
             "label": wanted["label"],
@@ -140,14 +142,10 @@ class Administration:
             if read is None:
                 raise MQError(
                     Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-                    f"{name} of a queue cannot be changed; {', '.join(_SETTABLE)} can",
+                    f"{shown(str(name))} of a queue cannot be changed; {', '.join(_SETTABLE)} can",
                 )
-            try:
-                values[name] = read(value)
-            except (TypeError, ValueError):
-                raise MQError(
-                    Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, f"{name} {quoted(value)} is of the wrong type"
-                ) from None
+            _check_types({name: value})
+            values[name] = read(value)
         if self._needs_directory(queue):
             await self._directory_of(queue).alter(queue, values)
         else:
@@ -268,6 +266,17 @@ class Administration:
             await self._directory_of(queue).delete(queue)
         else:
             await self._local.remove(queue)
+
+
+def _check_types(properties: Mapping[str, object]) -> None:
+    """Check the types of properties.
+
+    @raise MQError: MQ_ERROR_ILLEGAL_PROPERTY_VALUE; names the property, its type and the expected one.
+    """
+    try:
+        check_types(properties)
+    except LocalProtocolError as error:
+        raise MQError(Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE, str(error)) from None
 
 
 def _kilobytes(quota: int | None) -> int:

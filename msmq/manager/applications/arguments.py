@@ -11,7 +11,6 @@ from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.send_run import SendRun
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
 from msmq.quoting import kind_of
-from msmq.structures.identifiers import MessageIdentifier
 
 
 def check_messages(messages: object, keys: object) -> None:
@@ -52,15 +51,6 @@ def check_transaction(transaction: object) -> None:
         raise LocalProtocolError(
             f"transaction is {kind_of(transaction)}; it has to be what begin() returns, or None"
         )
-
-
-def check_message_identifier(message: object) -> None:
-    """Check which message is meant.
-
-    @raise LocalProtocolError: it is not a L{MessageIdentifier}.
-    """
-    if not isinstance(message, MessageIdentifier):
-        raise LocalProtocolError(f"message is {kind_of(message)}; it has to be a MessageIdentifier")
 
 
 def check_opening(access: object, share_mode: object) -> None:

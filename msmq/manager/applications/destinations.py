@@ -33,7 +33,7 @@ from msmq.structures.names.format_name import (
     PublicFormatName,
     parse_format_names,
 )
-from msmq.structures.names.name_text import is_format_name
+from msmq.structures.names.name_text import check_name, is_format_name
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 
@@ -90,6 +90,7 @@ class Destinations:
         @raise UnknownPublicQueue: a public queue of another queue manager, or the members of a distribution
         list, have to be looked up first.
         """
+        check_name(text)
         if (known := self._known(text)) is not None:
             return [known]
         targets = self.all(self._expanded(_parse_destinations(text)))

@@ -12,6 +12,7 @@ from zope.interface import implementer
 from msmq.interfaces.manager.message_administration import IMessageAdministration, MessageChange
 from msmq.manager.administration.summaries import queue_path
 from msmq.manager.administration.unread_removals import UnreadRemovals
+from msmq.manager.applications.checked_calls import checked
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.message_copies import CopySender, copy_of
 from msmq.manager.applications.search import Search
@@ -66,6 +67,7 @@ class MessageOperations:
         """See L{IMessageAdministration.last_sequential}."""
         return self._performer.model.last_sequential
 
+    @checked
     async def remove(self, queue: str, lookup_ids: Sequence[int]) -> list[MessageChange]:
         """See L{IMessageAdministration.remove}."""
         performer = self._performer
@@ -94,6 +96,7 @@ class MessageOperations:
             performer.perform(performer.model.cancel_departure(departure, performer.clock.now()))
             raise
 
+    @checked
     async def move(self, queue: str, lookup_ids: Sequence[int], target: str) -> list[MessageChange]:
         """See L{IMessageAdministration.move}."""
         performer, model = self._performer, self._performer.model
@@ -124,6 +127,7 @@ class MessageOperations:
             into.users -= 1
             performer.forget_empty((into,))
 
+    @checked
     async def copy(
         self,
         queue: str,
@@ -155,6 +159,7 @@ class MessageOperations:
             self._events.record(self._event(COPIED, position, view, f"sent to {destination} as {new}{how}"))
         return _changes(positions, views, sent)
 
+    @checked
     async def requeue(
         self,
         queue: str,

@@ -19,7 +19,7 @@ from msmq.structures.names.format_name import (
     PublicFormatName,
     parse_format_name,
 )
-from msmq.structures.names.name_text import QueueSuffix, is_format_name
+from msmq.structures.names.name_text import QueueSuffix, check_name, is_format_name
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.status import MQError, Status
 
@@ -128,6 +128,12 @@ def readable_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
     return own_queue(model, text)
 
 
-@lru_cache(maxsize=1024)
 def _parse(text: str) -> FormatName | PathName:
+    # The cache needs a hash, which not every wrong argument has.
+    check_name(text)
+    return _parse_text(text)
+
+
+@lru_cache(maxsize=1024)
+def _parse_text(text: str) -> FormatName | PathName:
     return parse_format_name(text) if is_format_name(text) else parse_path_name(text)

@@ -12,6 +12,7 @@ from zope.interface import implementer
 
 from msmq.interfaces.drains import DrainSummary, IDrains
 from msmq.manager.administration.summaries import queue_path
+from msmq.manager.applications.checked_calls import checked
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.queue_opener import QueueOpener
 from msmq.manager.applications.targets import name_of_outgoing, own_queue
@@ -106,6 +107,7 @@ class QueueDrains:
             return True
         return any(queue.message_count for queue in self._performer.model.outgoing_queues())
 
+    @checked
     async def begin(
         self, queue: str, destination: str, *, in_clear: bool = False, acknowledge_to: str | None = None
     ) -> DrainSummary:
@@ -160,6 +162,7 @@ class QueueDrains:
             self._kept.used()
         return _summary(self._start(record, source, name))
 
+    @checked
     async def end(self, queue: str) -> DrainSummary:
         """See L{IDrains.end}."""
         summary: DrainSummary = await undivided(self._in_turn(self._end, queue))
@@ -184,10 +187,12 @@ class QueueDrains:
         self._forget_deleted()
         return [_summary(drain) for drain in self._drains.values()]
 
+    @checked
     def summary(self, queue: str) -> DrainSummary:
         """See L{IDrains.summary}."""
         return _summary(self._find(queue))
 
+    @checked
     def identifiers(self, queue: str, after: int = 0, count: int = MOST_IDENTIFIERS) -> Sequence[str]:
         """See L{IDrains.identifiers}."""
         found = self._find(queue).record.part(after, min(count, MOST_IDENTIFIERS))

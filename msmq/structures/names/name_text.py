@@ -120,6 +120,15 @@ def optional_lower(text: str | None) -> str | None:
 _KIND: Final = re.compile(r"(direct|public|private|dl|machine|connector|multicast)=", re.IGNORECASE)
 
 
+def check_name(text: object) -> None:
+    """Check that the name of a queue is a text.
+
+    @raise LocalProtocolError: it is not.
+    """
+    if not isinstance(text, str):
+        raise LocalProtocolError(f"the name of a queue is {kind_of(text)}; it has to be a str")
+
+
 def is_format_name(text: str) -> bool:
     r"""Whether a text is a format name rather than a path name.
 
@@ -128,9 +137,7 @@ def is_format_name(text: str) -> bool:
 
     @raise LocalProtocolError: it is not a text.
     """
-    given: object = text
-    if not isinstance(given, str):
-        raise LocalProtocolError(f"the name of a queue is {kind_of(given)}; it has to be a str")
+    check_name(text)
     return "=" in text.partition("\\")[0]
 
 

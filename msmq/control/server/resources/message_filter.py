@@ -42,7 +42,7 @@ class MessageFilter:
     @param keys: the keys that an expression may use.
     @param what: the object that has the keys, for error texts.
     @raise MQError: MQ_ERROR_INVALID_PARAMETER for an expression that is malformed, names a key that no
-        message has, or builds more values than a filter needs.
+        message has, or builds more values than a filter needs; or for a text with lone surrogates.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class MessageFilter:
         whole = self._expression is not None and not named
         self.wants_decoded = whole or not named.isdisjoint(("decoded", "decode_error"))
         self.wants_body = whole or not named.isdisjoint(("body", "body_base64", "report"))
-        self._texts = () if text is None else tuple({text.encode(code) for code in ("utf-8", "utf-16-le")})
+        self._texts = () if text is None else _encodings(text)
         self.failed = 0
         self.failure = ""
 
@@ -88,6 +88,13 @@ class MessageFilter:
             self.failure = self.failure or _one_line(error) + hint
             return False
         return not (value is None or value is False or value == "" or value == [] or value == {})
+
+
+def _encodings(text: str) -> tuple[bytes, ...]:
+    try:
+        return tuple({text.encode(code) for code in ("utf-8", "utf-16-le")})
+    except UnicodeEncodeError:
+        raise invalid("body has lone surrogates, which no text in a body has") from None
 
 
 def _parse(where: str) -> Any:
