@@ -12,8 +12,8 @@ import attrs
 import click
 
 from msmq.cli.output import Output
-from msmq.cli.suggestions import closest
 from msmq.quoting import quoted
+from msmq.spelling import closest
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:

@@ -1,35 +1,10 @@
-"""Suggestions for misspelt options, verbs and names of queues."""
+"""Suggestions for misspelt options and verbs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
-
 import click
 
-_MOST: Final = 3
-"""Limit on the typing errors in a word for which there is a suggestion."""
-
-_LETTERS: Final = 4
-"""Characters of a word for each typing error."""
-
-
-def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that differs least, without case; C{None} if each differs by too much.
-
-    One typing error (a character that is missing, added, different or exchanged with the next) is accepted in
-    a word of up to seven characters, another for each further four, three at most.
-    """
-    wanted = word.casefold()
-    limit = min(_MOST, max(1, len(wanted.lstrip("-")) // _LETTERS))
-    best: tuple[int, str] | None = None
-    for each in known:
-        other = each.casefold()
-        if abs(len(other) - len(wanted)) <= limit:
-            errors = _distance(wanted, other)
-            if errors <= limit and (best is None or errors < best[0]):
-                best = errors, each
-    return None if best is None else best[1]
+from msmq.spelling import closest
 
 
 def usage_error(error: click.ClickException) -> str:
@@ -48,17 +23,3 @@ def usage_error(error: click.ClickException) -> str:
         return error.format_message()
     meant = closest(word, known)
     return error.message if meant is None else f"{error.message.rstrip('.')}; did you mean {meant}?"
-
-
-def _distance(one: str, other: str) -> int:
-    """The number of typing errors between two words."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, left in enumerate(one, 1):
-        older, before, row = before, row, [i]
-        for j, right in enumerate(other, 1):
-            errors = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (left != right))
-            if i > 1 and j > 1 and left == other[j - 2] and one[i - 2] == right:
-                errors = min(errors, older[j - 2] + 1)
-            row.append(errors)
-    return row[-1]

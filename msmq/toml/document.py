@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ import attrs
 
 from msmq.errors import MsmqError
 from msmq.quoting import quoted
+from msmq.spelling import closest
 from msmq.toml.lines import Path as KeyPath
 from msmq.toml.lines import locate
 
@@ -105,6 +105,6 @@ def parse_document(text: str) -> Document:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Suggestion for a misspelled name, to follow "is not a key"; empty without a similar name."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {quoted(close[0])}?" if close else ""
+    """Suggestion for a misspelt name, to follow "is not a key"; empty without a similar name (L{closest})."""
+    meant = closest(name, known)
+    return "" if meant is None else f"; did you mean {quoted(meant)}?"

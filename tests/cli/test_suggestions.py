@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msmq.cli.suggestions import closest
+from msmq.spelling import closest
 from tests.cli.served import ServedCommandTestCase
 from tests.cli.support import CommandTestCase
 
@@ -22,6 +22,8 @@ class ClosestTests(CommandTestCase):
             ("abcdefghijklmnopqrst", ["abcdefghijklmnop"], None),
             ("", ["a"], "a"),
             ("x", [], None),
+            ("a" * 500, ["a" * 499], "a" * 499),
+            ("a" * 501, ["a" * 500], None),
         ):
             with self.subTest(word=word):
                 self.assertEqual(closest(word, known), found)

@@ -241,7 +241,13 @@ class ProblemTests(EnterpriseFileTests):
             self.changed('gates = ["beta", "GAMMA"]', 'gates = ["beta",\n"DELTA"]'),
             17,
             "link[1].gates[2]",
-            "'DELTA' is not a queue manager of this file; did you mean 'beta'?",
+            "'DELTA' is not a queue manager of this file",
+        )
+        self.assert_told(
+            self.changed('gates = ["beta", "GAMMA"]', 'gates = ["beta",\n"GAMA"]'),
+            17,
+            "link[1].gates[2]",
+            "'GAMA' is not a queue manager of this file; did you mean 'gamma'?",
         )
 
     def test_unknown_identifiers(self) -> None:

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import attrs
 
-FOUNDATION = ("argument_types", "errors", "line_limit", "moment", "quoting", "token_bucket", "settings")
+FOUNDATION = (
+    "argument_types",
+    "errors",
+    "line_limit",
+    "moment",
+    "quoting",
+    "spelling",
+    "token_bucket",
+    "settings",
+)
 VALUES = (*FOUNDATION, "wire", "structures", "windows", "persistence")
 MACHINES = (*VALUES, "machines")
 BASICS = ("errors", "moment", "quoting", "wire", "structures")
@@ -44,6 +53,7 @@ ROOMS = {
     "quoting": Room(0, (), pure=True),
     "version": Room(0, ()),
     "settings": Room(0, (), pure=True),
+    "spelling": Room(0, (), pure=True),
     "token_bucket": Room(0, ("moment",), pure=True),
     "wire": Room(0, ("errors", "moment", "quoting"), pure=True),
     "structures": Room(1, (*FOUNDATION, "wire"), pure=True),
@@ -204,6 +214,8 @@ SAME_LEVEL = {
     ("wire", "errors"),
     ("wire", "moment"),
     ("wire", "quoting"),
+    ("argument_types", "errors"),
+    ("argument_types", "quoting"),
     ("token_bucket", "moment"),
     ("line_limit", "moment"),
     ("line_limit", "token_bucket"),

@@ -12,7 +12,7 @@ from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.message import print_message
 from msmq.cli.messages.selection import ChangeReport, change, literal, locate_message, read_document
 from msmq.cli.options import Settings, common_options, pass_settings
-from msmq.cli.suggestions import closest
+from msmq.spelling import closest
 from msmq.structures.status import MQError, Status
 
 _C = TypeVar("_C", bound=Callable[..., object])

@@ -1,4 +1,4 @@
-"""Destinations of imported messages, by the queues from which they were exported."""
+"""ImportDestinations of imported messages, by the queues from which they were exported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED: Final = 20
 
 
 @attrs.frozen
-class Destinations:
+class ImportDestinations:
     """Where the messages of each queue go.
 
     @ivar of: the destination of each queue whose messages are sent, by its name in the files.
@@ -30,7 +30,7 @@ class Destinations:
     left_out: Mapping[str, int]
 
     @classmethod
-    def find(cls, rows: Mapping[str, int], into: str | None, only: str) -> Destinations:
+    def find(cls, rows: Mapping[str, int], into: str | None, only: str) -> ImportDestinations:
         """Decide for all queues of the files.
 
         @param rows: the number of rows of each queue.

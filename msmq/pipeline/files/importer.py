@@ -24,7 +24,7 @@ from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
 from msmq.pipeline.archive.manifest import FRESH
-from msmq.pipeline.files.destinations import Destinations, queue_name
+from msmq.pipeline.files.destinations import ImportDestinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.reading.streams import is_sendable, names_queue
@@ -323,7 +323,7 @@ class Importer:
         self._keep_express = keep_express
         self._kinds = QueueKinds(client)
         self._imported = Imported()
-        self._destinations = Destinations({}, {})
+        self._destinations = ImportDestinations({}, {})
 
     @property
     def task(self) -> str:
@@ -404,7 +404,7 @@ class Importer:
         for file in self._files:
             if progress is None or str(file) not in progress.done:
                 found.update(topics_of(file))
-        self._destinations = Destinations.find(found, self._into, self._topic)
+        self._destinations = ImportDestinations.find(found, self._into, self._topic)
         self._destinations.require(self._kinds)
         for topic, rows in self._destinations.left_out.items():
             self._imported.skipped += rows

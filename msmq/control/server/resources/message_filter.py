@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, Final
@@ -13,6 +12,7 @@ from jmespath.functions import Functions
 
 from msmq.control.protocol.refusals import invalid
 from msmq.quoting import quoted
+from msmq.spelling import closest
 
 _LONGEST: Final = 2_000
 """Maximum length of an expression in characters, which bounds the cost of its evaluation."""
@@ -55,8 +55,8 @@ class MessageFilter:
         self._expression = None if where is None else _parse(where)
         named = frozenset() if self._expression is None else frozenset(_root_keys(self._expression.parsed))
         for key in sorted(named - keys):
-            close = difflib.get_close_matches(key, keys, n=1)
-            meant = f"; did you mean {close[0]}?" if close else f"; it has {', '.join(sorted(keys))}"
+            close = closest(key, sorted(keys))
+            meant = f"; it has {', '.join(sorted(keys))}" if close is None else f"; did you mean {close}?"
             raise invalid(f"where: {what} has no key {quoted(key)}{meant}")
         # An expression may use the whole message, as contains(values(@), 'x') does.
         whole = self._expression is not None and not named

@@ -6,7 +6,6 @@ import json
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from msmq.pipeline.spark.jobs.estate import JOURNAL, QUEUE
 from msmq.pipeline.spark.jobs.quota import HOUR, QUOTAS, forecast, growth, refusals
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
 from msmq.quoting import quoted
+from msmq.spelling import closest
 
 _DRAWN = 6
 _KILOBYTE = 1024
@@ -136,8 +136,8 @@ def _check_paths(setting: JobContext, known: Iterable[Quota]) -> None:
     there = {str(row["queue"]).lower() for row in seen} | {quota[1].lower() for quota in known}
     for path, _ in setting.options.quota:
         if path.partition(";journal")[0].lower() not in there:
-            close = get_close_matches(path.lower(), there, 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            close = closest(path, sorted(there))
+            hint = "" if close is None else f"; did you mean {close}?"
             raise ReadingError(f"--quota {path}: no input has that queue{hint}")
 
 
