@@ -48,6 +48,18 @@ class NamedByPatternTests(ServedCommandTestCase):
         found = self.msmq("queue", "list", "a*", "a?", "--json").objects
         self.assertEqual({queue["path"] for queue in found}, {star, other})
 
+    def test_other_forms_of_a_name(self) -> None:
+        """So does its format name, and its path without a computer."""
+        star, other = self.make_queue("a*"), self.make_queue("ab")
+        direct = f"DIRECT=OS:ALPHA\\{star.removeprefix('.' + chr(92))}"
+        self.assertEqual(self.service.inspection.queue(direct).path, star)
+        for name in (direct, star.upper()):
+            for command in ("pause", "resume"):
+                ended = self.msmq("queue", command, name, "--json")
+                self.assertEqual([queue["path"] for queue in ended.objects], [star], ended.errors)
+        ended = self.msmq("queue", "pause", "a*", "--json")
+        self.assertEqual({queue["path"] for queue in ended.objects}, {star, other})
+
     def test_outgoing(self) -> None:
         """So does the format name of an outgoing queue."""
         star, other = (f"DIRECT=OS:BETA\\private$\\{name}" for name in ("*", "b"))

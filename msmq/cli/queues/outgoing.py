@@ -207,15 +207,25 @@ def outgoing_purge(settings: Settings, name: str, yes: bool, dry_run: bool) -> i
 @click.option("--all", "everything", is_flag=True, help="All outgoing queues that wait for a retry.")
 @common_options
 @pass_settings
-def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -> None:
+def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -> int:
     """Connect to the next hop of the format name NAME now, without waiting for the next retry.
 
+    NAME may have the wildcards * and ?, as in outgoing list; a queue that is refused is named, and the others
+    follow.
     This applies to all outgoing queues with the same next hop; their retry intervals start again with the
     shortest. A paused queue is not retried: resume it.
     """
     if (name is not None) == everything:
         raise click.UsageError("name one of NAME and --all")
-    if name is not None:
+    status = DONE
+    if name is not None and is_pattern(name):
+        retried: list[dict[str, Any]] = []
+        status = for_each(
+            [queue["format_name"] for queue in outgoing_queues(settings, name)],
+            lambda each: retried.append(settings.client.retry_outgoing(each)),
+        )
+        settings.output.many(retried, _OUTGOING)
+    elif name is not None:
         settings.output.one(settings.client.retry_outgoing(name))
     else:
         settings.output.many(settings.client.retry_all_outgoing(), _OUTGOING)
@@ -226,6 +236,7 @@ def outgoing_retry_now(settings: Settings, name: str | None, everything: bool) -
                 "msmq outgoing retry-now",
             )
     settings.output.flush()
+    return status
 
 
 @outgoing.command("redirect")

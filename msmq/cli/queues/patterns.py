@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings
@@ -11,6 +11,16 @@ from msmq.cli.output import complain
 from msmq.cli.wildcards import is_pattern, matches
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
+
+_NO_NAME: Final = frozenset(
+    {
+        Status.MQ_ERROR_QUEUE_NOT_FOUND,
+        Status.MQ_ERROR_ILLEGAL_QUEUE_PATHNAME,
+        Status.MQ_ERROR_ILLEGAL_FORMATNAME,
+        Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
+    }
+)
+"""Refusals of a text that is no queue's name."""
 
 
 def selected(
@@ -47,12 +57,26 @@ def local_queues(settings: Settings, patterns: Sequence[str]) -> list[dict[str, 
                 queue = settings.client.queue(pattern)
             found[queue["path"]] = queue
             continue
+        if (exact := _exact(settings, pattern)) is not None:
+            found[exact["path"]] = exact
+            continue
         every = settings.client.queues() if every is None else every
         some = selected(every, [pattern])
         if not some:
             raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"no queue matches {quoted(pattern)}")
         found |= {queue["path"]: queue for queue in some}
     return list(found.values())
+
+
+def _exact(settings: Settings, name: str) -> dict[str, Any] | None:
+    """The queue whose name, in any of its forms, is this pattern; C{None} without one."""
+    try:
+        found: dict[str, Any] = settings.client.queue(name)
+    except MQError as error:
+        if error.status in _NO_NAME:
+            return None
+        raise
+    return found
 
 
 def outgoing_queues(settings: Settings, pattern: str) -> list[dict[str, Any]]:

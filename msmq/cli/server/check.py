@@ -64,6 +64,14 @@ _FULL: Final = Thresholds(None, 100.0)
 """Of a quota: no message is accepted."""
 
 
+def _of_quota(chosen: Thresholds) -> Thresholds:
+    """The thresholds of a quota; a full one is critical, unless another critical threshold is chosen."""
+    if chosen.critical is not None:
+        return chosen
+    assert chosen.warning is not None
+    return attrs.evolve(chosen, critical=max(100.0, chosen.warning))
+
+
 @attrs.define
 class _Findings:
     """The findings of a check, the worst first, and its figures."""
@@ -94,7 +102,7 @@ class _Findings:
     type=_OPTION,
     default=",100",
     show_default=True,
-    help="Used percent of the quota of one queue.",
+    help="Used percent of the quota of one queue; without a C, 100 is critical.",
 )
 @click.option("--outgoing", metavar="W,C", type=_OPTION, help="Pending messages for one destination.")
 @click.option(
@@ -119,6 +127,7 @@ def check(
     so is a full quota of all queues, journals or one queue.  A token needs the role reader.
     """
     found = _Findings()
+    quota = _of_quota(quota)
     try:
         client = settings.client
         status = client.status()
