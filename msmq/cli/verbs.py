@@ -101,7 +101,7 @@ VERBS: Final = {
     ),
     "identity": VerbEntry(
         "msmq.cli.server.backup",
-        "Show the identifier of the queue manager, keep it, or give a clone one of its own.",
+        "Show the identifier of the queue manager, keep it, or give a clone a new one.",
     ),
     "import": VerbEntry(
         "msmq.cli.files.import_files",

@@ -88,7 +88,7 @@ def restore(settings: Settings, directory: str, new_identity: bool, storage: str
 @click.group
 @common_options
 def identity() -> None:
-    """Show the identifier of the queue manager, keep it, or give a clone one of its own."""
+    """Show the identifier of the queue manager, keep it, or give a clone a new one."""
 
 
 @identity.command("show")
@@ -122,7 +122,7 @@ def _of_status(status: Mapping[str, Any]) -> dict[str, Any]:
 @common_options
 @pass_settings
 def identity_renew(settings: Settings, description: str | None, yes: bool) -> None:
-    """Give the queue manager of a cloned computer or data directory an identifier of its own.
+    """Give the queue manager of a cloned computer or data directory a new identifier.
 
     The server must be stopped. Messages of its queues stay; those to other queue managers become dead
     letters, since the original sends them. The former data directory is kept under the printed name.
