@@ -24,6 +24,7 @@ from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import InwardSettings
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.bridge_messages import AmqpMessage, MappingError, MessageForQueue
 from msmq.structures.status import MQError, Status
 
@@ -195,6 +196,10 @@ class InwardRoute(BridgeRoute):
                 await self._queues.send(self.settings.queue, list(mapped.values()))
         except (MQError, OSError) as error:
             await self._refused(error)
+            return
+        except (LocalProtocolError, TypeError, ValueError) as error:
+            # What a program has mapped need not be a message that can be sent.
+            await self._refused(MQError(Status.MQ_ERROR_PROPERTY, f"it cannot be sent: {error}"))
             return
         if self._problem and self._connection is not None:
             self._works()

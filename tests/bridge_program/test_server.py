@@ -172,6 +172,22 @@ class BridgeServerTests(BridgeTestCase):
         self.assertEqual([each.body for each in await self.receive(3, BACK)], [b"one", b"two", b"three"])
         self.assertEqual(self.count(BACK), 0)
 
+    async def test_program_that_maps_to_no_message(self) -> None:
+        """What cannot be sent is a dead letter, and the route goes on."""
+        delta = await self.start("DELTA")
+        assert delta.parts is not None
+        await delta.parts.manager.create_queue(BACK)
+        queue = await self.queue()
+        await self.publish(queue, b"one", b"property", b"value", b"two")
+        await self.run_bridge(
+            self.back(queue, 'mapping = "tests.bridge_service.test_inward_route:WrongMapping"')
+        )
+        self.manager = delta.parts.manager
+        self.assertEqual([each.body for each in await self.receive(2, BACK)], [b"one", b"two"])
+        await self.until_there(f"{queue}.dead-letters")
+        found = bodies(await self.get(f"{queue}.dead-letters", 2))
+        self.assertEqual(sorted(found), [b"property", b"value"])
+
     async def get_dead(self, queue: str) -> list[tuple[Any, bytes]]:
         """The first dead letter of the broker."""
         await self.until_there(queue)
