@@ -63,6 +63,7 @@ class ClaimFiles:
             self._sweep(now)
         if self._is_stored(path, claim):
             with suppress(FileNotFoundError):
+                # Another bridge may remove it at this moment, since its time was over.
                 os.utime(path, (now, now))
                 return
         # Another bridge may write the same body.
@@ -94,10 +95,24 @@ class ClaimFiles:
         for entry in os.scandir(self.directory):
             # Also what a killed process has left half written.
             is_body = len(entry.name.partition(".")[0]) == len(BodyClaim.of(b"").reference)
-            # Another bridge that shares the directory may remove it, too.
+            # Another bridge may remove the same ones.
             with suppress(FileNotFoundError):
                 if is_body and entry.stat(follow_symlinks=False).st_mtime < now - self._lifetime:
-                    os.unlink(entry.path)
+                    _remove(Path(entry.path), now - self._lifetime)
+
+
+def _remove(path: Path, oldest: float) -> None:
+    """Remove a body whose time was over, unless another bridge has published it again meanwhile.
+
+    @param oldest: seconds since 1970-01-01 UTC; one that was published later stays.
+    """
+    # Under its own name it could be published between a look at its time and its removal.
+    aside = path.with_name(f"{path.name.partition('.')[0]}.{uuid4().hex}")
+    path.rename(aside)
+    if aside.lstat().st_mtime < oldest:
+        aside.unlink()
+    else:
+        aside.rename(path)
 
 
 def _is_there(path: Path, size: int) -> bool:

@@ -127,23 +127,44 @@ class ClaimFilesTests(TestCase):
         await self.files.store(claim, b"secret")
         self.assertEqual(await self.files.read(claim), b"secret")
 
-    async def test_bridges_that_share_the_directory(self) -> None:
-        """A body that another bridge removes in the same moment is no reason not to store one."""
-        old, new = BodyClaim.of(b"old"), BodyClaim.of(b"new")
-        await self.files.store(old, b"old")
-        path = self.directory / "claims" / old.reference
-        os.utime(path, (0, 0))
-        unlink = os.unlink
+    async def test_published_again_while_it_is_removed(self) -> None:
+        """A body whose time was over, and that another bridge publishes again at the moment in which it would
+        be removed, stays; one that another bridge removes first is no failure.
+        """
+        claim, gone = BodyClaim.of(b"again"), BodyClaim.of(b"gone")
+        other = ClaimFiles(self.files.directory, 1e9, self.clock.seconds)
+        await other.store(claim, b"again")
+        await other.store(gone, b"gone")
+        for each in (claim, gone):
+            os.utime(self.files.directory / each.reference, (1_000_000, 1_000_000))
+        self.clock.advance(7201)
+        interrupted = {
+            claim.reference: lambda: other._store(claim, b"again"),
+            gone.reference: (self.files.directory / gone.reference).unlink,
+        }
+        scan = os.scandir
 
-        def raced(target: str) -> None:
-            unlink(target)
-            unlink(target)
+        class Entry:
+            """An entry of the directory; something happens after a look at its time."""
 
-        self.patch(os, "unlink", raced)
-        self.clock.advance(SWEEP)
+            def __init__(self, entry: os.DirEntry[str]) -> None:
+                self.name, self.path = entry.name, entry.path
+                self._entry = entry
+
+            def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+                found = self._entry.stat(follow_symlinks=follow_symlinks)
+                interrupted.pop(self.name, lambda: None)()
+                return found
+
+        self.patch(os, "scandir", lambda path: [Entry(each) for each in scan(path)])
+        new = BodyClaim.of(b"new")
         await self.files.store(new, b"new")
-        self.assertEqual(await self.files.read(new), b"new")
-        self.assertFalse(path.exists())
+        self.assertEqual(interrupted, {})
+        self.assertEqual(await self.files.read(claim), b"again")
+        await self.assert_refused(lambda: self.files.read(gone), "has no body")
+        self.assertEqual(
+            {each.name for each in self.files.directory.iterdir()}, {claim.reference, new.reference}
+        )
 
     async def test_other_files_are_no_bodies(self) -> None:
         """A symbolic link, or a file of another size, is not read."""
