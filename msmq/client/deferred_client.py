@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
 from twisted.python.failure import Failure
 
 from msmq.client.blocking import RECONNECT, Client
 from msmq.client.consumer import Consumer, ReceivedBatch
+from msmq.client.shutdown import RequestsAtShutdown
 from msmq.client.threads import CallThreads, SubmittedCall
 
 P = ParamSpec("P")
@@ -20,20 +22,28 @@ T = TypeVar("T")
 
 
 def _deferred(
-    method: Callable[Concatenate[Client, P], T],
+    method: Callable[Concatenate[Client, P], T], *, is_wait: bool = False
 ) -> Callable[Concatenate[DeferredClient, P], Deferred[T]]:
-    """The same method with a Deferred as its result."""
+    """The same method with a Deferred as its result.
+
+    @param is_wait: whether it may wait without a limit, and changes nothing.
+    """
 
     @functools.wraps(method)
     def call(self: DeferredClient, /, *args: P.args, **kwargs: P.kwargs) -> Deferred[T]:
         request = functools.partial(method, self.blocking, *args, **kwargs)
-        return _fired_by(self.threads.submit(request), self.reactor)
+        submitted = attrs.evolve(self.threads.submit(request), is_wait=is_wait)
+        self.at_shutdown.add(submitted)
+        return _fired_by(submitted, self.reactor, at_shutdown=self.at_shutdown)
 
     return call
 
 
 def _fired_by(
-    submitted: SubmittedCall[T], reactor: IReactorFromThreads, abort: Callable[[], None] | None = None
+    submitted: SubmittedCall[T],
+    reactor: IReactorFromThreads,
+    abort: Callable[[], None] | None = None,
+    at_shutdown: RequestsAtShutdown | None = None,
 ) -> Deferred[T]:
     future = submitted.future
 
@@ -45,6 +55,8 @@ def _fired_by(
     deferred: Deferred[T] = Deferred(cancel)
 
     def fire() -> None:
+        if at_shutdown is not None:
+            at_shutdown.discard(submitted)
         if deferred.called or future.cancelled():
             return
         error = future.exception()
@@ -61,7 +73,8 @@ class DeferredClient:
     """L{Client} whose methods return Deferreds; see there what each of them does.
 
     A request whose Deferred is cancelled is not made, or not repeated; one that was sent to the queue manager
-    may have taken effect.
+    may have taken effect. When the reactor ends, requests that wait for messages are withdrawn, and others
+    after five seconds.
 
     @ivar blocking: the client that makes the requests, in worker threads.
     """
@@ -85,6 +98,7 @@ class DeferredClient:
         self.blocking = Client(server, token_file=token_file, reconnect=reconnect)
         self.threads = CallThreads()
         self.reactor = reactor
+        self.at_shutdown = RequestsAtShutdown(reactor)
 
     def close(self) -> None:
         """End the worker threads when their requests are completed."""
@@ -95,7 +109,7 @@ class DeferredClient:
     create_queue = _deferred(Client.create_queue)
     send = _deferred(Client.send)
     send_all = _deferred(Client.send_all)
-    peek = _deferred(Client.peek)
+    peek = _deferred(Client.peek, is_wait=True)
     search = _deferred(Client.search)
 
     def consume(

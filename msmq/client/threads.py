@@ -22,10 +22,12 @@ class SubmittedCall(Generic[T]):
     """A call that is made in a thread, or waits for one.
 
     @ivar future: its result.
+    @ivar is_wait: whether it waits for something that may never come, and changes nothing.
     """
 
     future: Future[T]
     _withdrawal: Withdrawal
+    is_wait: bool = False
 
     def withdraw(self) -> None:
         """Make it no more, if it waits; otherwise repeat no request of it, and end its connection."""

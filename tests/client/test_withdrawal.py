@@ -31,6 +31,22 @@ ORDERS = r".\private$\orders"
 OFF = '[listen]\nsession = "off"\nping = "off"\ndiscovery = "off"\n'
 LONG = 60.0
 
+PEEKING = """
+import sys
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.task import react
+from msmq.client import DeferredClient
+
+async def main(reactor):
+    client = DeferredClient(sys.argv[1])
+    for _ in range(2):
+        client.peek(sys.argv[2], timeout=None).addErrback(lambda failure: None)
+    await DeferredClient(sys.argv[1]).status()
+    raise SystemExit(3)
+
+react(lambda reactor: ensureDeferred(main(reactor)))
+"""
+
 PROGRAM = """
 import sys
 from twisted.internet.defer import ensureDeferred
@@ -186,16 +202,17 @@ class ClientTests(TestCase):
         await self.check_ended(began)
 
     async def test_a_reactor_that_ends(self) -> None:
-        """A consumer that waits does not keep a program of Twisted from ending."""
-        program = self.data / "program.py"
-        program.write_text(PROGRAM)
-        ended = await deferToThread(self.run_program, program)
-        self.assertEqual(ended.returncode, 3, ended.stderr)
+        """A consumer, or a peek, that waits does not keep a program of Twisted from ending."""
+        for text in (PROGRAM, PEEKING):
+            program = self.data / "program.py"
+            program.write_text(text)
+            ended = await deferToThread(self.run_program, program)
+            self.assertEqual(ended.returncode, 3, ended.stderr)
 
     def run_program(self, program: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, program, self.data, ORDERS],
-            timeout=LONG,
+            timeout=LONG / 3,
             capture_output=True,
             text=True,
             check=False,
