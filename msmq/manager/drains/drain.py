@@ -126,8 +126,9 @@ class QueueDrain:
         return not self._is_running
 
     def start(self) -> None:
-        """Begin to move messages."""
+        """Begin to move messages, also after an end that was not stored."""
         self._is_running = True
+        self._is_ending = False
         Deferred.fromCoroutine(self._run()).addErrback(
             lambda failure: self.log.failure("the drain of {queue} has failed", failure, queue=self._path)
         ).addBoth(self._stopped)

@@ -145,6 +145,9 @@ class QueueDrains:
                     + (", with other options" if begun.destination == str(name) else "")
                     + "; end that first",
                 )
+            if drain.has_ended:
+                # Its end was not stored, so a restart would continue it too.
+                drain.start()
             return _summary(drain)
         if len(self._drains) >= MOST_DRAINS:
             raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, f"{MOST_DRAINS} queues are drained already")
@@ -171,7 +174,7 @@ class QueueDrains:
     async def _end(self, queue: str) -> DrainSummary:
         drain = self._find(queue)
         await drain.end()
-        summary = _summary(drain)
+        summary = _summary(drain, "")
         await self._performer.commit(drain.record.removed())
         self._drop(drain)
         return summary
@@ -283,13 +286,18 @@ class QueueDrains:
         return drain
 
 
-def _summary(drain: QueueDrain) -> DrainSummary:
+_STOPPED: Final = "it has stopped, and its end is not stored; end it again, or begin it to go on"
+"""The reason of a drain that moves nothing more and has not been dropped."""
+
+
+def _summary(drain: QueueDrain, stopped: str = _STOPPED) -> DrainSummary:
     record, figures = drain.record, drain.record.figures
+    reason = stopped if drain.has_ended else drain.reason
     return DrainSummary(
         queue=queue_path(drain.queue),
         destination=record.destination,
-        condition="waiting" if drain.reason else "running",
-        reason=drain.reason,
+        condition="waiting" if reason else "running",
+        reason=reason,
         began=record.began,
         remaining=drain.queue.message_count,
         in_transit=drain.in_transit,
