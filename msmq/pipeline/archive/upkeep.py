@@ -136,9 +136,12 @@ def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: boo
             count = _erase(archive, manifest, condition, now, dry_run)
             if count:
                 found[f"{manifest.topic} {manifest.stream}"] = count
-    if not dry_run and found:
+    if not dry_run:
         with archive.locked():
-            _note(archive, condition, now, found)
+            # An erasure that was killed has left a file with its rows, which no manifest names any more.
+            archive.tidy()
+            if found:
+                _note(archive, condition, now, found)
     return found
 
 
