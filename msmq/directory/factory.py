@@ -131,6 +131,14 @@ async def identifier_in_directory(
         raise _unsuitable(description, error) from error
 
 
+def is_probed(description: str) -> bool:
+    """Whether L{probe_directory} would ask something of the described directory.
+
+    @raise DirectoryDescriptionError: the name is unknown.
+    """
+    return description != NONE and IProbedDirectory(_factory(description)[0], None) is not None
+
+
 async def probe_directory(description: str, context: DirectoryContext) -> str:
     """Check whether the described directory can be used.
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msmq.directory.factory import NONE, DirectoryDescriptionError, probe_directory
+from msmq.directory.factory import DirectoryDescriptionError, is_probed, probe_directory
 from msmq.interfaces.plugins import DirectoryContext
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def try_directory(configuration: Configuration) -> str:
     @return: empty if the directory can be used; if it is unreachable, the reason.
     @raise DirectoryDescriptionError: it cannot be used.
     """
-    if configuration.directory == NONE:
+    if not is_probed(configuration.directory):
+        # A process takes a second, and would ask nothing: a directory in a file is read at the start.
         return ""
     asked = {
         "directory": configuration.directory,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 from uuid import UUID
@@ -78,6 +79,17 @@ async def known(manager: QueueManagerService, *, is_reached: bool) -> None:
         or not (await manager.inspection.topology()).queue_managers
     ):
         await deferLater(IReactorTime(reactor), 0)
+
+
+class CheckTests(SynchronousTestCase):
+    """The configuration of a server whose C{[directory]} names a file."""
+
+    def test_no_process(self) -> None:
+        """It is checked without a process, which only a directory on the network needs."""
+        path = Path(self.mktemp())
+        path.write_text(CLOSED + '[directory]\nbackend = "file:estate.toml"\n', encoding="utf-8")
+        self.patch(sys, "executable", "/no/python")
+        self.assertEqual(check(path), [])
 
 
 class EnterpriseServerTests(TestCase):
