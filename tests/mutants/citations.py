@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from typing import Final
 
 from tests.mutants.mutations import PROJECT
@@ -13,6 +14,7 @@ RULE: Final = re.compile(r"\b(MQQB|MQDMPR|MQSD|MQBR|MQMQ)-([0-9.]+)-\d+[a-z]?\b"
 _ADDRESS: Final = re.compile(r"\[MS-(\w+)\] ((?:\d+(?:\.\d+)+)(?:(?:, | and )\d+(?:\.\d+)+)*)")
 
 
+@cache
 def citing_tests() -> dict[str, list[str]]:
     """By rule, the tests whose docstring cites it, as C{module.Class.test}; of a class, all its tests."""
     found: dict[str, list[str]] = defaultdict(list)

@@ -97,7 +97,8 @@ class SimulatedSystem:
 
     def read(self, descriptor: int, size: int, offset: int) -> bytes:
         """See L{LogSystem.read}."""
-        return bytes(self._open[descriptor][1].content[offset : offset + size])
+        # A slice of the content itself would be another copy.
+        return bytes(memoryview(self._open[descriptor][1].content)[offset : offset + size])
 
     def write(self, descriptor: int, buffers: Sequence[bytes], offset: int, flags: int = 0) -> int:
         """See L{LogSystem.write}."""
