@@ -8,6 +8,7 @@ Options, output and exit status are those of trial: C{python -m tests.runner --j
 more: with C{--in-memory} the tests write to a file system in memory, if there is a large one.
 A third of the time of the suite is waiting for a disk to sync.
 What a test claims of a sync it observes in the calls of the system, or on L{tests.disk.directory}.
+The log of each worker is C{test.log} in its directory, C{_trial_temp/0} and so on.
 C{_trial_temp/groups.log} says of each group since when it ran, how long, the processor time of its worker and
 of the processes of that which have ended, and which worker it was.
 """
@@ -32,6 +33,7 @@ from twisted.trial._dist.disttrial import DistTrialRunner, WorkerPool
 # Modules of tests take their settings of hypothesis when they are imported.
 from tests import samples as samples
 from tests.servers.shared_files import SHARED as SHARED_FILES
+from tests.worker import LOG
 
 WORKER: Final = ["-m", "tests.worker"]
 """What a worker runs, of the interpreter's arguments."""
@@ -137,8 +139,12 @@ class Workers(WorkerPool):
     """Workers of trial, each of which runs L{tests.worker}."""
 
     def _launchWorkerProcesses(self, spawner: Any, protocols: Any, arguments: Any) -> None:
-        def spawn(protocol: Any, executable: str, args: list[str], **kwargs: Any) -> None:
-            spawner(protocol, executable, args=[executable, *WORKER, *args[2:]], **kwargs)
+        def spawn(
+            protocol: Any, executable: str, args: list[str], env: dict[str, str], **kwargs: Any
+        ) -> None:
+            # trial gives a worker its directory only after it has begun to log.
+            log = {LOG: protocol._logDirectory.child("test.log").path}
+            spawner(protocol, executable, args=[executable, *WORKER, *args[2:]], env={**env, **log}, **kwargs)
 
         super()._launchWorkerProcesses(spawn, protocols, arguments)
 

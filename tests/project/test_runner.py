@@ -194,8 +194,34 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(gone, [])
 
 
+LOGGING = """
+from twisted.logger import Logger
+from twisted.trial.unittest import SynchronousTestCase
+
+
+class LoggingTests(SynchronousTestCase):
+    def test_log(self) -> None:
+        Logger().info("a line of {what}", what="a \\ud800 test")
+"""
+
+
 class WorkerTests(SynchronousTestCase):
     """A worker between two tests."""
+
+    def test_log_of_a_worker(self) -> None:
+        """What a test logs is in the directory of its worker, and none of it goes through the runner."""
+        place, logs = Path(self.mktemp()).absolute(), Path(self.mktemp()).absolute()
+        place.mkdir()
+        (place / "test_logging.py").write_text(LOGGING)
+        command = [sys.executable, "-m", "tests.runner", "--jobs", "1", f"--temp-directory={logs}"]
+        paths = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (PROJECT, place)))}
+        done = subprocess.run(
+            [*command, "test_logging"], check=False, capture_output=True, text=True, env=paths, cwd=place
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        line = "a line of a \\ud800 test\n"
+        self.assertIn(line, (logs / "0" / "test.log").read_text())
+        self.assertNotIn("a line of", (logs / "test.log").read_text())
 
     def test_warnings_come_again(self) -> None:
         """A module that has warned warns again in the next test, as trial demands; others are left alone."""
