@@ -10,11 +10,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 import attrs
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DATA_BASES = ("Enum", "Flag", "Exception", "Error", "NamedTuple", "TypedDict", "tuple", "dict", "int")
+
+
+@cache
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Every node of a module, walked once for all tests."""
+    return tuple(ast.walk(tree))
 
 
 def _names(node: ast.AST | None) -> set[str]:
@@ -95,7 +102,7 @@ class Vocabulary:
         """The vocabulary of all these modules together."""
         self = cls()
         trees = list(modules)
-        classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+        classes = [node for tree in trees for node in nodes_of(tree) if isinstance(node, ast.ClassDef)]
         self.kinds |= {each.name for each in classes if _is_interface(each)}
         for tree in trees:
             for node in tree.body:
@@ -144,11 +151,11 @@ class Vocabulary:
         """The assignments of a module that give another object a collaborator, and slots with a default."""
         functions = {
             each.name
-            for each in ast.walk(tree)
+            for each in nodes_of(tree)
             if isinstance(each, (*_FUNCTIONS, ast.ClassDef))
             and not any("property" in ast.unparse(decorator) for decorator in each.decorator_list)
         }
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.Call) and _is_setattr(node):
                 if self._is_collaborator(node.args[2], functions):
                     yield Offence(node.lineno, ast.unparse(node), ast.unparse(node.args[2]))

@@ -11,7 +11,8 @@ from typing import Final
 import attrs
 
 from msmq.service.process.event_ids import EVENT_IDS, EVENT_WORDS, WHOLE_LINES, event_id
-from tests.test_architecture.sources import PROJECT, module_name, nodes_of, parsed_package, python_files
+from tests.test_architecture.sources import PROJECT, module_name, parsed_package, python_files
+from tests.wiring import nodes_of
 
 PAGE: Final = PROJECT / "docs" / "events.md"
 

@@ -17,7 +17,7 @@ from tests.test_architecture.rooms import (
     is_within,
     room_of,
 )
-from tests.test_architecture.sources import nodes_of
+from tests.wiring import nodes_of
 
 
 @attrs.frozen

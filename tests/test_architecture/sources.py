@@ -29,12 +29,6 @@ def parsed_package() -> dict[str, ast.Module]:
 
 
 @cache
-def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
-    """Every node of a module, walked once for all tests."""
-    return tuple(ast.walk(tree))
-
-
-@cache
 def vocabulary() -> Vocabulary:
     """The attributes that the classes of the package annotate."""
     return Vocabulary.of(parsed_package().values())

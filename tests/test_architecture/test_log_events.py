@@ -9,7 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.service.process.event_ids import EVENT_IDS, EVENT_WORDS
 from tests.test_architecture.event_table import PAGE, log_lines, page
-from tests.test_architecture.sources import nodes_of, parsed_package
+from tests.test_architecture.sources import parsed_package
+from tests.wiring import nodes_of
 
 _MISSING = (
     "add it to msmq/service/process/event_ids.py, and run python -m tests.test_architecture.event_table"

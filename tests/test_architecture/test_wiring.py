@@ -6,7 +6,8 @@ import ast
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.test_architecture.sources import PROJECT, parsed_package, vocabulary
+from tests.test_architecture.sources import parsed_package, vocabulary
+from tests.wiring import nodes_of
 
 SLOTS_OF_OTHERS = {
     # Expat takes its handlers only so.
@@ -84,14 +85,18 @@ class RetryTests(SynchronousTestCase):
         the reactor a turn.
         """
         loops: list[str] = []
-        for path in sorted((PROJECT / "msmq" / "manager").rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for module, tree in parsed_package().items():
+            if not module.startswith("msmq.manager."):
+                continue
+            for node in nodes_of(tree):
+                if not isinstance(node, ast.While):
+                    continue
                 called = {
                     call.func.attr
                     for call in ast.walk(node)
                     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
                     if [ast.unparse(argument) for argument in call.args] != ["0"]
                 }
-                if isinstance(node, ast.While) and "pause" in called and "load" not in called:
-                    loops.append(path.name)
-        self.assertEqual(loops, ["performer.py"])
+                if "pause" in called and "load" not in called:
+                    loops.append(module)
+        self.assertEqual(loops, ["msmq.manager.performer"])
