@@ -24,9 +24,7 @@ NETWORK = UUID("E6EABA62-D1C6-11DB-BAAC-0003FF4E2D22")
 SERVER_SITE = UUID("E6EABA60-D1C6-11DB-BAAC-0003FF4E2D22")
 REPLY_TO_NEIGHBOUR = TopologyServerReply(REQUEST, (NETWORK,))
 
-names = st.text(
-    st.characters(codec="utf-16-le", exclude_characters=",\0", exclude_categories=()), min_size=1, max_size=8
-)
+names = st.text(st.characters(exclude_characters=",\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
 servers = st.lists(st.builds(DirectoryServer, names, st.booleans(), st.booleans()), max_size=4).map(tuple)
 networks = st.lists(st.uuids(), min_size=1, max_size=32).map(tuple)
 

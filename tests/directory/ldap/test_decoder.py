@@ -46,7 +46,7 @@ class DecoderTests(SynchronousTestCase):
 
     @given(
         st.dictionaries(
-            st.text(st.characters(codec="ascii", categories=["Ll", "Nd"]), min_size=1),
+            st.text(st.characters(max_codepoint=0x7F, categories=["Ll", "Nd"]), min_size=1),
             st.lists(st.binary(max_size=300), min_size=1, max_size=4),
             max_size=4,
         )

@@ -21,7 +21,7 @@ from msmq.directory.ldap.names import (
     value_at,
 )
 
-values = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+values = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
 class DistinguishedNameTests(SynchronousTestCase):
@@ -65,7 +65,7 @@ class QueueNameTests(SynchronousTestCase):
         self.assertEqual((stored, rest), (f"{'q' * 55}-{name_hash(name)}", "and the rest"))
         self.assertEqual(len(stored), 64)
 
-    @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=124))
+    @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=124))
     def test_whole_again(self, name: str) -> None:
         """Both parts together are the name."""
         self.assertEqual(queue_name(*stored_queue_name(name)), name)
