@@ -90,7 +90,7 @@ class Performer:
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer = DeadlineTimer(reactor, clock, self._expire)
         self._deadline: float | None = None
-        self._pauses: set[Deferred[None]] = set()
+        self._pauses: dict[Deferred[None], None] = {}
         self._lines = LineBudget(LINES, LINES_OF_ALL)
         self.is_stopped = True
 
@@ -195,11 +195,11 @@ class Performer:
         """Wait for some seconds, or until L{stop} or L{retry_now}."""
         waiting: Deferred[None] = Deferred()
         call = self._reactor.callLater(seconds, waiting.callback, None)
-        self._pauses.add(waiting)
+        self._pauses[waiting] = None
         try:
             await waiting
         finally:
-            self._pauses.discard(waiting)
+            self._pauses.pop(waiting, None)
             if call.active():
                 call.cancel()
 

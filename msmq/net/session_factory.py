@@ -103,13 +103,13 @@ class SessionFactory(ServerFactory):
         self._connection_limits = ConnectionLimits(
             self.settings.sessions_per_second, self.settings.max_connections_per_host, allowed
         )
-        self._connections: set[SessionProtocol] = set()
+        self._connections: dict[SessionProtocol, None] = {}
         # The oldest comes first.
         self._handshaking: dict[SessionProtocol, None] = {}
-        self._accepted: set[SessionProtocol] = set()
+        self._accepted: dict[SessionProtocol, None] = {}
         self._shares = shares
         self._incoming = AcceptedConnections()
-        self._outgoing: set[SessionProtocol] = set()
+        self._outgoing: dict[SessionProtocol, None] = {}
         self._evicted = 0
 
     @staticmethod
@@ -285,7 +285,7 @@ class SessionFactory(ServerFactory):
         If the descriptors for accepted connections are used up, the idlest connection of the host that has
         most is closed: no host keeps out others by the number of its connections.
         """
-        self._connections.add(connection)
+        self._connections[connection] = None
         if connection.is_initiator:
             return
         if len(self._incoming) >= self._shares.incoming:
@@ -311,18 +311,18 @@ class SessionFactory(ServerFactory):
             if not idle:
                 return False
             self._evict(min(idle, key=last_activity))
-        self._outgoing.add(connection)
+        self._outgoing[connection] = None
         return True
 
     def release_descriptor(self, connection: SessionProtocol) -> None:
         """An attempt to dial has failed, or its connection has ended."""
-        self._outgoing.discard(connection)
+        self._outgoing.pop(connection, None)
 
     def _evict(self, connection: SessionProtocol) -> None:
         """Close a session for lack of a descriptor, without waiting for what is still to be written."""
         self._evicted += 1
         self._incoming.discard(connection)
-        self._outgoing.discard(connection)
+        self._outgoing.pop(connection, None)
         if (others := self.peer_line("evicted")) is not None:
             self.log.warn(
                 "the session with {host} is closed for another: {shares} descriptors for {direction} sessions"
@@ -339,15 +339,15 @@ class SessionFactory(ServerFactory):
         """A session is open."""
         if connection in self._handshaking:
             del self._handshaking[connection]
-            self._accepted.add(connection)
+            self._accepted[connection] = None
 
     def connection_lost(self, connection: SessionProtocol) -> None:
         """A session has lost its connection."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._handshaking.pop(connection, None)
-        self._accepted.discard(connection)
+        self._accepted.pop(connection, None)
         self._incoming.discard(connection)
-        self._outgoing.discard(connection)
+        self._outgoing.pop(connection, None)
 
     def close_all(self, reason: CloseReason = CloseReason.STOPPED) -> None:
         """End every session."""
