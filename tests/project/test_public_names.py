@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,6 +17,7 @@ import msmq.client
 import msmq.interfaces
 import msmq.testing
 import msmq.testing.contracts
+from tests.pipeline.stores import estate, write_log, write_sqlite
 
 MSMQ = [
     "Acknowledge",
@@ -326,6 +328,24 @@ class CostTests(SynchronousTestCase):
         self.assertIn("msmq.interfaces.storage", loaded)
         unused = ("msmq.control", "msmq.decoding.bodies", "msmq.membership", "msmq.session", "twisted.plugin")
         self.assertEqual({name for name in loaded if name.startswith(unused)}, set())
+
+    def test_reader_of_a_store_loads_no_writer(self) -> None:
+        """What a Spark worker opens loads the format of that kind of store, and nothing that writes one."""
+        for kind, name, others in (
+            ("log", "LogStoreReader", ("msmq.storage.sqlite", "sqlite3")),
+            ("sqlite", "SqliteStoreReader", ("msmq.storage.log",)),
+        ):
+            data = Path(self.mktemp()).absolute()
+            {"log": write_log, "sqlite": write_sqlite}[kind](data, estate())
+            loaded = self.loaded_by(
+                "from msmq.storage.readers import open_reader\n"
+                f"assert type(open_reader({str(data)!r})).__name__ == {name!r}"
+            )
+            unused = (
+                *("msmq.interfaces.plugins", "msmq.membership", "msmq.routing", "twisted.plugin", *others),
+                *(f"msmq.storage.{kind}.{module}" for module in ("store", "factory", "writer", "scrubber")),
+            )
+            self.assertEqual({name for name in loaded if name.startswith(unused)}, set(), kind)
 
     def test_plugin_loads_no_server(self) -> None:
         """The file that every C{twistd} imports names the server and does not load it."""

@@ -32,21 +32,31 @@ def open_reader(location: str) -> StoreReader:
         except ImportError as error:
             raise StorageError(f"PostgreSQL needs msmq[postgresql]: {error}") from None
         return PostgresqlStoreReader(location.partition(":")[2])
-    from msmq.storage.readers.log import LogStoreReader
-    from msmq.storage.readers.sqlite import SqliteStoreReader
-
     path = Path(location)
     if is_log(path):
-        return LogStoreReader(path)
+        return _open_log(path)
     if not path.is_dir():
-        return SqliteStoreReader(path)
+        return _open_sqlite(path)
     found = store_in_use(path)
     if found is None:
         raise StorageError(
             f"{path}: there is no store in this directory; one that is elsewhere is named by its file, its"
             " directory, or postgresql://..."
         )
-    return SqliteStoreReader(found) if found.name == STORE_FILE else LogStoreReader(found, is_looked_up=True)
+    return _open_sqlite(found) if found.name == STORE_FILE else _open_log(found, is_looked_up=True)
+
+
+# A worker of Spark opens one store, and starts often: only what reads that kind is imported.
+def _open_log(path: Path, *, is_looked_up: bool = False) -> StoreReader:
+    from msmq.storage.readers.log import LogStoreReader
+
+    return LogStoreReader(path, is_looked_up=is_looked_up)
+
+
+def _open_sqlite(path: Path) -> StoreReader:
+    from msmq.storage.readers.sqlite import SqliteStoreReader
+
+    return SqliteStoreReader(path)
 
 
 def store_in_use(directory: Path) -> Path | None:
@@ -91,12 +101,13 @@ def _is(text: str, store: Path) -> bool:
 
 
 def _mark_of(store: Path) -> MigrationMark | None:
-    from msmq.storage.readers.log import LogStoreReader
-    from msmq.storage.sqlite.peek import stored_value
-
     try:
         if store.name == STORE_FILE:
+            from msmq.storage.sqlite.peek import stored_value
+
             return read_mark(stored_value(store, MARK))
+        from msmq.storage.readers.log import LogStoreReader
+
         reader = LogStoreReader(store)
         try:
             return read_mark(reader.values().get(MARK))
