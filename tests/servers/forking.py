@@ -75,11 +75,14 @@ def _prepare_server() -> None:
 
 
 def _prepare_spark() -> None:
-    """Import what Spark's workers in Python need, and the data source; but not the modules that they run."""
+    """Import what Spark's workers in Python need, and the data source with its readers of stores; but not the
+    modules that they run.
+    """
     for needed in (
         *("pandas", "pyarrow.compute", "pyarrow.parquet", "pyspark.serializers", "pyspark.sql.datasource"),
         *("pyspark.sql.pandas.serializers", "pyspark.sql.streaming.query", "pyspark.worker"),
-        "msmq.pipeline.spark.source",
+        *("pyarrow.pandas_compat", "msmq.pipeline.spark.source", "msmq.pipeline.reading.placed_pages"),
+        *("msmq.pipeline.packet_page", "msmq.storage.readers.log", "msmq.storage.readers.sqlite"),
     ):
         import_module(needed)
     for worker in Path(str(import_module("pyspark.sql.worker").__file__)).parent.glob("[a-z]*.py"):
