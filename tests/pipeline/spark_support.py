@@ -35,6 +35,12 @@ def shared_session() -> SparkSession:
     return session
 
 
+def jobs_so_far() -> int:
+    """How many jobs Spark has started in the shared session."""
+    context: Any = shared_session().sparkContext
+    return int(context._jsc.sc().dagScheduler().numTotalJobs())
+
+
 class SparkTestCase(SynchronousTestCase):
     """Tests with the shared session.
 

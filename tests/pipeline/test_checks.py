@@ -21,7 +21,7 @@ from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
 from tests.builders import BETA, user_packet
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
-from tests.pipeline.spark_support import shared_session
+from tests.pipeline.spark_support import jobs_so_far, shared_session
 from tests.pipeline.stores import ARRIVED, ORDERS, event, lookup_id
 
 OPENLINEAGE = ("eventTime", "producer", "schemaURL", "run", "job", "eventType")
@@ -54,7 +54,9 @@ class ChecksTests(ArchiveTestCase):
         return status, out.getvalue(), err.getvalue()
 
     def test_planted(self) -> None:
-        """Each check has the planted rows, in Spark as in DuckDB; lineage names what was read and written."""
+        """Each check has the planted rows, in Spark as in DuckDB, with few queries; lineage names what was
+        read and written.
+        """
         shared_session()
         self.write(
             entry(101, ARRIVED + 40),
@@ -73,11 +75,15 @@ class ChecksTests(ArchiveTestCase):
         self.update()
         self.compact()
         output, lineage = self.directory.parent / "out", self.directory.parent / "lineage.jsonl"
+        before = jobs_so_far()
         status, out, err = self.run_job(
             *("checks", "--input", f"ALPHA={self.directory}", "--output", str(output)),
             *("--expect", "arrived_twice", "--lineage", str(lineage)),
         )
         self.assertEqual((status, err), (3, ""))
+        # The schemas of messages and of events, for the estate and for the views; all counts; each table.
+        tables = len(list(output.glob("check*/_SUCCESS")))
+        self.assertLessEqual(jobs_so_far() - before, 5 + tables)
         self.assertIn("arrived_twice 1", out)
         by_spark = {row["name"]: row["found"] for row in parquet.read_table(output / "checks").to_pylist()}
         database = duckdb.connect()

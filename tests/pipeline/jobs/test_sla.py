@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from typing import Any
 
 import duckdb
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,18 +12,12 @@ from msmq.pipeline.spark.jobs.loss import FATE_COLUMNS, fates
 from msmq.pipeline.spark.jobs.sla import Limit, judge, judged, trusted
 from msmq.pipeline.spark.running.sla import limit_of
 from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, event, events, message, messages
-from tests.pipeline.local_spark import spark
 from tests.pipeline.local_spark import table as local_table
+from tests.pipeline.spark_support import jobs_so_far
 
 BILLS = r".\private$\bills"
 NOW = SENT + 3600 * SECOND
 DELAYS = [100_000 * number for number in range(1, 101)]
-
-
-def jobs_so_far() -> int:
-    """How many jobs Spark has started."""
-    context: Any = spark().sparkContext
-    return int(context._jsc.sc().dagScheduler().numTotalJobs())
 
 
 class LimitTests(SynchronousTestCase):

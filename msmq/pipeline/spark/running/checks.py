@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from functools import reduce
 from pathlib import Path
+from typing import Final
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from msmq.pipeline.archive.erased import has_numbers, unnumbered
 from msmq.pipeline.archive.manifest import Archive
-from msmq.pipeline.checks import CHECKS, DIALECTS, SPARK, statements_of, views
+from msmq.pipeline.checks import CHECKS, DIALECTS, SPARK, Check, statements_of, views
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table
 from msmq.pipeline.reports.model import Cell
 from msmq.pipeline.spark.inputs import JobInput
 from msmq.pipeline.spark.running.job import EXCEEDED, Job, JobContext, JobOutcome
+
+_KEEPS_PLANS: Final = "spark.sql.legacy.storeAnalyzedPlanForView"
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -42,9 +47,8 @@ def _run(setting: JobContext) -> JobOutcome:
     has = {f"has_{kind}": _has_files(archive / kind) for kind in ("messages", "events")}
     has["has_erased"] = has_numbers(archive)
     scripts = {f"checks_{dialect}.sql": views(where, dialect, **has) for dialect in DIALECTS}
-    for statement in statements_of(scripts[f"checks_{SPARK}.sql"]):
-        setting.spark.sql(statement)
-    counts = {check: setting.spark.table(check.view).count() for check in CHECKS}
+    _create_views(setting.spark, scripts[f"checks_{SPARK}.sql"])
+    counts = _counts(setting.spark)
     expected = {*setting.options.expect}
     broken = [check for check in CHECKS if counts[check]]
     rows: list[list[Cell]] = [
@@ -95,6 +99,31 @@ def _run(setting: JobContext) -> JobOutcome:
     tables |= {check.view: setting.spark.table(check.view) for check in broken}
     status = EXCEEDED if any(check.name in expected for check in broken) else 0
     return JobOutcome(report, tables, files=scripts, status=status)
+
+
+def _create_views(spark: SparkSession, script: str) -> None:
+    """Create the views of a script, each of which is analysed once.
+
+    Spark keeps the text of a view of SQL by default, and analyses it in each query anew: that lists the files
+    of the archive and reads their schemas for each use of C{messages}, dozens of times.
+    """
+    before = spark.conf.get(_KEEPS_PLANS) or "false"
+    spark.conf.set(_KEEPS_PLANS, "true")
+    try:
+        for statement in statements_of(script):
+            spark.sql(statement)
+    finally:
+        spark.conf.set(_KEEPS_PLANS, before)
+
+
+def _counts(spark: SparkSession) -> dict[Check, int]:
+    """The number of rows of each check, in one query."""
+    counted = [
+        spark.table(check.view).agg(F.lit(check.name).alias("name"), F.count("*").alias("rows"))
+        for check in CHECKS
+    ]
+    found = {row["name"]: row["rows"] for row in reduce(DataFrame.unionAll, counted).collect()}
+    return {check: found[check.name] for check in CHECKS}
 
 
 def _erased(archive: Archive) -> tuple[str, list[list[Cell]]]:
