@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.spark import reason
+from msmq.pipeline.spark import make_session, reason
 from msmq.pipeline.spark.session import ALWAYS, OF_JOBS, SparkUnavailable, find_java, settings_for_little_data
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -110,6 +110,12 @@ class SessionTests(SparkTestCase):
         self.assertEqual(self.spark.conf.get("spark.ui.enabled"), "false")
         for name, value in ALWAYS.items():
             self.assertEqual(self.spark.conf.get(name), value)
+
+    def test_a_session_that_exists(self) -> None:
+        """It is returned, and no Java is looked for, which only a new one starts."""
+        self.patch(os, "environ", {**os.environ, "JAVA_HOME": "/nowhere"})
+        self.assertRaises(SparkUnavailable, find_java)
+        self.assertIs(make_session("another").sparkContext, self.spark.sparkContext)
 
     def test_lines_of_columns(self) -> None:
         """With the settings of jobs no error has the line of Python that made a column; they change no

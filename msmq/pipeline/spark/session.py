@@ -67,10 +67,13 @@ def make_session(
 
     @param master: overrides these settings, such as C{local[2]} or C{spark://HOST:7077}.
     @param settings: settings of Spark, which take precedence over the defaults.
-    @raise SparkUnavailable: pyspark is not installed, or there is no suitable Java.
+    @raise SparkUnavailable: pyspark is not installed, or there is no session and no suitable Java.
     """
     find_spark()
-    if "SPARK_REMOTE" not in os.environ:
+    from pyspark.sql import SparkSession
+
+    # A session that exists starts no Java.
+    if "SPARK_REMOTE" not in os.environ and SparkSession.getActiveSession() is None:
         find_java()
     if master is None and not _has_master():
         master = "local[*]"
@@ -81,8 +84,6 @@ def make_session(
             given |= LOCAL
             os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark.sql import SparkSession
-
     # Structured logs would print each error a second time, as JSON.
     for wordy in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(wordy).setLevel(logging.CRITICAL)
