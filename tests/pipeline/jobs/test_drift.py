@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.pipeline.spark.jobs.drift import changes, numbered, paths
+from msmq.pipeline.spark.jobs.drift import SETTLED, changes, numbered, paths
 from tests.pipeline.jobs.builders import QUEUE, SECOND, SENT, Row, message, messages, name_of
 from tests.pipeline.local_spark import rows
 
@@ -35,6 +35,16 @@ def body(number: int) -> tuple[str, Any]:
 class DriftTests(SynchronousTestCase):
     """Changes of two producers, of which one never changes."""
 
+    def changes(
+        self, held: list[Row], names: tuple[str, ...], settled: int = SETTLED
+    ) -> list[tuple[Any, ...]]:
+        """These columns of the changes; what they are computed from several times is kept."""
+        each = numbered(messages(*held)).cache()
+        self.addCleanup(each.unpersist)
+        their_paths = paths(each).cache()
+        self.addCleanup(their_paths.unpersist)
+        return rows(changes(each, their_paths, settled), names)
+
     def held(self) -> list[Row]:
         """The messages of both; some are in two places, as in a queue and its log."""
         found: list[Row] = []
@@ -56,9 +66,8 @@ class DriftTests(SynchronousTestCase):
     def test_changes(self) -> None:
         """Each change once, with the first message that has it; no optional field, and no steady producer."""
         held = self.held()
-        each = numbered(messages(*held))
         source = held[0]["source"]
-        found = rows(changes(each, paths(each)), NAMES)
+        found = self.changes(held, NAMES)
         expected = [
             (source, "added", "$.customer", "object", None, name_of(31)),
             (source, "removed", "$.legacy", None, "number", name_of(40)),
@@ -85,8 +94,7 @@ class DriftTests(SynchronousTestCase):
 
     def test_settled(self) -> None:
         """With a higher number of settled messages, changes near an end do not count."""
-        each = numbered(messages(*self.held()))
-        found = rows(changes(each, paths(each), 35), ("change", "path"))
+        found = self.changes(self.held(), ("change", "path"), 35)
         self.assertEqual(found, [("reformatted", "format"), ("retyped", "$.id")])
 
     def test_undecodable(self) -> None:
@@ -96,6 +104,5 @@ class DriftTests(SynchronousTestCase):
             message(number, "log", arrived=SENT + number, decoded=readable if number < 15 else None)
             for number in range(1, 18)
         ]
-        each = numbered(messages(*held))
-        found = rows(changes(each, paths(each)), ("queue", "change", "kind", "before", "turn", "messages"))
+        found = self.changes(held, ("queue", "change", "kind", "before", "turn", "messages"))
         self.assertEqual(found, [(QUEUE, "reformatted", "not decodable", "json", 15, 17)])

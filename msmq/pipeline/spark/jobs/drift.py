@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from msmq.pipeline.body_shapes import NULL, parent_of, paths_of
@@ -110,24 +110,15 @@ def changes(numbered: DataFrame, paths: DataFrame, settled: int = SETTLED) -> Da
     is_gone = (F.col("messages") - F.col("last") >= longest) & ~F.coalesce(
         F.col("last") == F.col("parent_last"), F.lit(False)
     )
-    added = placed.where(is_new).select(
-        *PRODUCER,
-        F.lit(ADDED).alias("change"),
-        "path",
-        F.col("kinds").alias("kind"),
-        F.lit(None).cast("string").alias("before"),
-        F.col("first").alias("turn"),
-        "messages",
+    # One table for both, which is a large query: a path that is new and gone again has two rows.
+    nothing = F.lit(None).cast("string")
+    both = F.array(
+        F.when(is_new, _change(ADDED, kind=F.col("kinds"), before=nothing, turn=F.col("first"))),
+        F.when(is_gone, _change(REMOVED, kind=nothing, before=F.col("kinds"), turn=F.col("last"))),
     )
-    removed = placed.where(is_gone).select(
-        *PRODUCER,
-        F.lit(REMOVED).alias("change"),
-        "path",
-        F.lit(None).cast("string").alias("kind"),
-        F.col("kinds").alias("before"),
-        F.col("last").alias("turn"),
-        "messages",
-    )
+    added_or_removed = placed.select(
+        *PRODUCER, "path", "messages", F.explode(F.array_compact(both)).alias("found")
+    ).select(*PRODUCER, "found.change", "path", "found.kind", "found.before", "found.turn", "messages")
     earlier = each.where(F.col("kind") != NULL).select(
         *PRODUCER, "path", F.col("kind").alias("other"), F.col("first").alias("other_first")
     )
@@ -148,7 +139,7 @@ def changes(numbered: DataFrame, paths: DataFrame, settled: int = SETTLED) -> Da
             "messages",
         )
     )
-    every = added.unionByName(removed).unionByName(retyped)
+    every = added_or_removed.unionByName(retyped)
     # A source may be null, so equality is not enough.
     named = numbered.select(
         *(F.col(name).alias(f"of_{name}") for name in PRODUCER),
@@ -161,4 +152,10 @@ def changes(numbered: DataFrame, paths: DataFrame, settled: int = SETTLED) -> Da
         same = same & F.col(name).eqNullSafe(F.col(f"of_{name}"))
     return every.join(named, same).select(
         *PRODUCER, "change", "path", "kind", "before", "turn", "id", "arrived", "messages"
+    )
+
+
+def _change(change: str, *, kind: Column, before: Column, turn: Column) -> Column:
+    return F.struct(
+        F.lit(change).alias("change"), kind.alias("kind"), before.alias("before"), turn.alias("turn")
     )
