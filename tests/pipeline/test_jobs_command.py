@@ -27,7 +27,7 @@ from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from tests.builders import ALPHA, user_packet
 from tests.pipeline import stores
-from tests.pipeline.spark_support import shared_session
+from tests.pipeline.spark_support import jobs_so_far, shared_session
 from tests.project.example_files import example
 
 ORDERS = r".\private$\orders"
@@ -134,8 +134,11 @@ class CommandTests(SynchronousTestCase):
         self.assertFalse(are_small(inputs))
 
     def test_every_job(self) -> None:
-        """Each job reads exported files of two queue managers, and writes its tables and its report."""
+        """Each job reads exported files of two queue managers with few queries, and writes its tables and
+        its report.
+        """
         inputs = self.write_estate()
+        queries = {}
         for job, table, count, texts in (
             (
                 *("loss", "fates", 12),
@@ -147,10 +150,14 @@ class CommandTests(SynchronousTestCase):
             ("quota", "forecast", 3, ("3 queues, journals and logs",)),
         ):
             output = self.directory / job
+            before = jobs_so_far()
             status, out, err = self.run_job(job, *inputs, "--output", str(output))
+            queries[job] = jobs_so_far() - before
             self.assertEqual((status, err), (0, ""))
             self.assertEqual(out, self.assert_report(output, *texts, "What was read", "2023-11-14 22:13:3"))
             self.assertEqual(parquet.read_table(output / table).num_rows, count, job)
+        most = {"loss": 10, "sequences": 12, "latency": 12, "deadletters": 10, "quota": 15}
+        self.assertEqual({job: number for job, number in queries.items() if number > most[job]}, {})
 
     def test_topology(self) -> None:
         """Tables of an enterprise file, and what a change would cost; routes without reports."""

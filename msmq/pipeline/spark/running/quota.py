@@ -6,6 +6,8 @@ import json
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
 from msmq.pipeline.spark.inputs import EVENTS_STREAM, Input, JobInput
 from msmq.pipeline.spark.jobs.estate import JOURNAL, QUEUE
-from msmq.pipeline.spark.jobs.quota import HOUR, QUOTAS, forecast, growth, refusals
+from msmq.pipeline.spark.jobs.quota import HOUR, PLACE, QUOTAS, forecast, growth, refusals
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, shown
 from msmq.quoting import quoted
 from msmq.spelling import closest
@@ -169,6 +171,21 @@ def headline(forecasts: DataFrame, refused: Row | None, total: int) -> str:
     return f"{verdict}; the fullest, {place}, holds {fullest['filled']:.1%} of its quota and {grows}"
 
 
+def _steps(grown: DataFrame, places: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
+    """The steps of each of these places in order, from one query."""
+    found: dict[tuple[str, str, str], list[Row]] = {
+        (row["store"], row["queue"], row["place"]): [] for row in places
+    }
+    if found:
+        is_drawn = F.lit(False)
+        for place in found:
+            same = [F.col(name) == value for name, value in zip(PLACE, place, strict=True)]
+            is_drawn = is_drawn | reduce(and_, same)
+        for step in grown.where(is_drawn).orderBy("since").collect():
+            found[step["store"], step["queue"], step["place"]].append(step)
+    return found
+
+
 def _run(setting: JobContext) -> JobOutcome:
     options = setting.options
     known = _known(setting.inputs)
@@ -180,21 +197,14 @@ def _run(setting: JobContext) -> JobOutcome:
     total = refused.agg(F.coalesce(F.sum("messages"), F.lit(0))).collect()[0][0]
     verdict = headline(forecasts, refused.orderBy(F.desc("messages"), "store", "queue").first(), total)
     largest = forecasts.orderBy(F.desc("bytes"), "store", "queue", "place")
-    curves = []
-    for row in largest.take(_DRAWN):
-        same = (
-            (F.col("store") == row["store"])
-            & (F.col("queue") == row["queue"])
-            & (F.col("place") == row["place"])
+    curves = [
+        Series(
+            " ".join(map(str, place)),
+            [step["since"] for step in steps],
+            [step["bytes_so_far"] / _KILOBYTE for step in steps],
         )
-        steps = grown.where(same).orderBy("since").collect()
-        curves.append(
-            Series(
-                f"{row['store']} {row['queue']} {row['place']}",
-                [step["since"] for step in steps],
-                [step["bytes_so_far"] / _KILOBYTE for step in steps],
-            )
-        )
+        for place, steps in _steps(grown, largest.take(_DRAWN)).items()
+    ]
     report = JobReport(
         "How queues fill",
         verdict,
