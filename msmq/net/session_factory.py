@@ -153,9 +153,9 @@ class SessionFactory(ServerFactory):
         self.is_offline = False
 
     @property
-    def connections(self) -> frozenset[SessionProtocol]:
-        """Every session that has a connection, in any state."""
-        return frozenset(self._connections)
+    def connections(self) -> tuple[SessionProtocol, ...]:
+        """Every session that has a connection, in any state; the oldest connection first."""
+        return tuple(self._connections)
 
     @property
     def is_full(self) -> bool:

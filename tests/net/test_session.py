@@ -252,7 +252,7 @@ class SessionProtocolTests(SynchronousTestCase):
         protocol.send([OutgoingPacket(user_packet(b"1"))])
         protocol.connectionLost(Failure(ConnectionDone()))
         self.assertEqual(protocol.events[-1], ("closed", CloseReason.CONNECTION_LOST, 1))
-        self.assertEqual(self.factory.connections, frozenset())
+        self.assertEqual(self.factory.connections, ())
 
     def test_leaves_no_timer_behind(self) -> None:
         """A closed session has no delayed call."""
