@@ -139,7 +139,7 @@ class SoakedServer:
     def report(self) -> tuple[float, float]:
         """The longest iteration of its reactor since the last report, and its objects."""
         self._report.unlink(missing_ok=True)
-        os.kill(self._process.pid, signal.SIGUSR1)
+        os.kill(self._process.pid, signal.SIGUSR2)
         while not self._report.exists():
             self.client.status()
         figures, *types = self._report.read_text(encoding="utf-8").splitlines()
