@@ -50,6 +50,14 @@ class Use:
     processor: int
 
 
+def _is_spare(file: Path) -> bool:
+    """Whether a file is a segment of the log that is not begun: they are made when the server is quiet."""
+    if not file.name.startswith("segment"):
+        return False
+    with file.open("rb") as segment:
+        return not any(segment.read(64))
+
+
 class AttackedServer:
     """C{twistd msmq} with the record log, its default limits, and a queue C{orders} that any peer may use.
 
@@ -174,7 +182,11 @@ class AttackedServer:
             log_bytes=sum(map(len, lines)),
             resident=pages * os.sysconf("SC_PAGE_SIZE"),
             descriptors=len(os.listdir(proc / "fd")),
-            disk=sum(each.stat().st_blocks * 512 for each in self.data.rglob("*") if each.is_file()),
+            disk=sum(
+                each.stat().st_blocks * 512
+                for each in self.data.rglob("*")
+                if each.is_file() and not _is_spare(each)
+            ),
             processor=processor,
         )
 
