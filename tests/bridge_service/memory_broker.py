@@ -25,7 +25,7 @@ class MemoryBroker:
 
     @ivar published: the bodies of all messages that were published.
     @ivar pending: tokens without a result.
-    @ivar letters: the dead letters that were stored.
+    @ivar buried: the dead letters that were stored.
     @ivar acknowledged: tags of the messages that the consumer has acknowledged.
     """
 
@@ -37,7 +37,7 @@ class MemoryBroker:
         self.published: list[bytes] = []
         self.pending: list[int] = []
         self.acknowledged: list[int] = []
-        self.letters: list[AmqpMessage] = []
+        self.buried: list[AmqpMessage] = []
         self._delivered: Callable[[int, AmqpMessage], None] | None = None
         self.closed: Deferred[BrokerError] = Deferred()
         self._results: PublishResults | None = None
@@ -83,7 +83,7 @@ class MemoryBroker:
 
     async def store(self, message: AmqpMessage) -> None:
         """See L{IDeadLetterPublisher}."""
-        self.letters.append(message)
+        self.buried.append(message)
 
     async def peek(self, source: str, count: int) -> Sequence[AmqpMessage]:
         """See L{IBrokerConnection}."""

@@ -108,5 +108,5 @@ class ProgramTests(ManagerTestCase):
         """Only these messages become dead letters at the broker."""
         broker = self.forward(ManagerQueues(self.service))
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])
-        self.assertEqual([letter.body for letter in broker.letters], [b"property", b"value"])
+        self.assertEqual([each.body for each in broker.buried], [b"property", b"value"])
         self.assertEqual(sorted(broker.acknowledged), [0, 1, 2, 3])

@@ -51,7 +51,7 @@ class ArgumentTests(ManagerTestCase):
             self.check(words, call)
 
     def test_calls_of_administration(self) -> None:
-        """Whatever an operation needs: names, properties, quotas, identifiers and numbers."""
+        """All that an operation needs: names, properties, quotas, identifiers and numbers."""
         manager: Any = self.service
         inspection, queue = manager.inspection, self.orders
         for words, call in (

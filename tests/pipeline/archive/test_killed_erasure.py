@@ -100,7 +100,7 @@ class KilledErasureTests(ArchiveTestCase):
         }
 
     def test_each_step(self) -> None:
-        """Whatever step it was killed at, an erasure that is repeated leaves what one that was not leaves."""
+        """At any step that it was killed, a repeated erasure leaves what one that was not killed leaves."""
         wanted = {"numbers": [*GONE], "erased": 3, "left": [], "unnumbered": 0}
         steps = 0
         while True:

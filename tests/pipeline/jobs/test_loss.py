@@ -282,7 +282,7 @@ class FateTests(SynchronousTestCase):
             )
         ]
         table = fates(messages(*held), event_table(*happened))
-        told = table.collect()
-        found = {(row["id"], row["destination"]): (row["fate"], row["reason"], row["copies"]) for row in told}
+        rows = table.collect()
+        found = {(row["id"], row["destination"]): (row["fate"], row["reason"], row["copies"]) for row in rows}
         self.assertEqual(found, naive(held, happened))
-        self.assertEqual(len(told), len(found))
+        self.assertEqual(len(rows), len(found))
