@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
         _, command = shrink(plan)
         sys.stdout.write(f"{command}\n")
         return 0
-    result = run_plan(plan)
+    result = run_plan(plan, with_digest=True)
     if options.digest:
         sys.stdout.write(f"{result.digest}\n")
         return bool(result.violations)
