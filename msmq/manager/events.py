@@ -53,9 +53,15 @@ class EventLog:
             Deferred.fromCoroutine(self._store())
 
     def stop(self) -> None:
-        """Commit all events that wait in one batch, since the queue manager stops."""
+        """Commit all events that wait in one batch, since the queue manager stops.
+
+        One whose store was never opened cannot store them; they are counted as dropped.
+        """
         pending, self._pending = list(self._pending), deque()
-        self._performer.commit_later(self._bounded(pending), "events")
+        if self._performer.is_stopped:
+            self.dropped += len(pending)
+        elif pending:
+            self._performer.commit_later(self._bounded(pending), "events")
 
     def trim(self, changes: Sequence[Change]) -> list[Change]:
         """These changes, with a trim of the log if one is due."""

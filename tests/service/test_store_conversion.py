@@ -12,6 +12,7 @@ from typing import Any, cast
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces import StorageError
@@ -115,6 +116,14 @@ class ConversionTests(ConversionTestCase):
         await filled(store_location_of("sqlite", self.data))
         self.assertEqual(await self.convert(storage="memory"), "")
         self.assertEqual(await self.convert(storage="sqlite"), "")
+
+    async def test_refused_start(self) -> None:
+        """A server that cannot start logs no error about events: it has a reason, and nothing else failed."""
+        await filled(store_location_of("sqlite", self.data))
+        await filled(store_location_of("log", self.data))
+        with capturedLogs() as lines:
+            self.assertIn("there are two stores", await self.refused())
+        self.assertEqual([formatEvent(line) for line in lines if line["log_level"] >= LogLevel.error], [])
 
     async def test_two_stores(self) -> None:
         """With two unrelated stores the server refuses to choose one."""
