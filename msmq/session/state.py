@@ -176,4 +176,6 @@ class SessionCore:
     @property
     def effective_window(self) -> int:
         """The smaller of both windows, at least 1 and at most what 16-bit counts can distinguish."""
-        return max(1, min(self.window_size, self.received_window_size, 32767))
+        window = min(self.window_size, self.received_window_size)
+        # Without a call: this is asked many times for each message.
+        return 1 if window < 1 else 32767 if window > 32767 else window

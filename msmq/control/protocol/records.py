@@ -26,6 +26,9 @@ WITH_RUNS: Final = f"{PROTOCOL}/2"
 LENGTHS: Final = Struct("<II")
 """Prefix of a record: the lengths of its header and of its body."""
 
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
+# json.dumps() makes an encoder for each value whose separators are not the usual ones.
+
 
 @attrs.frozen
 class RecordLimits:
@@ -63,7 +66,7 @@ class StreamRecord:
         @raise LocalProtocolError: the header is nothing that JSON can say.
         """
         try:
-            return json.dumps(self.header, separators=(",", ":")).encode("ascii")
+            return _ENCODE(self.header).encode("ascii")
         except (TypeError, ValueError) as error:
             raise LocalProtocolError(f"a record's header is not JSON: {error}") from error
 

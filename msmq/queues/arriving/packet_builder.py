@@ -13,7 +13,7 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.queues.arriving.message import Delivery, Message
-from msmq.queues.arriving.send_run import SendRun, with_body
+from msmq.queues.arriving.send_run import SendRun
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
@@ -121,11 +121,14 @@ class PacketBuilder:
         """One packet, as of L{view}."""
         return self.view(message, message_id, sent_time).packet
 
-    def view(self, message: Message, message_id: int, sent_time: int) -> UserMessageView:
+    def view(
+        self, message: Message, message_id: int, sent_time: int, body: bytes | None = None
+    ) -> UserMessageView:
         """One packet, as a view with known offsets.
 
         @param message_id: MessageID, unsigned 32 bits; no other message of the source has it.
         @param sent_time: SentTime, seconds since 1970-01-01 UTC.
+        @param body: C{None} for that of the message.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES if the packet would be larger than 4 MiB,
             MQ_ERROR_INSUFFICIENT_PROPERTIES if an acknowledgement is requested without an
                 administration queue, MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION if the name of the
@@ -160,7 +163,8 @@ class PacketBuilder:
         time_to_reach_queue = message.time_to_reach_queue
         if time_to_reach_queue is None:
             time_to_reach_queue = self.time_to_reach_queue
-        body = message.body
+        if body is None:
+            body = message.body
         extension = message.extension
         text = message.label
         label = (text + "\0").encode("utf-16-le", "surrogatepass") if text else b""
@@ -247,8 +251,7 @@ class PacketBuilder:
         shape: PacketShape | None = None
         for number, (message, body) in enumerate(zip(templates, bodies, strict=True), first):
             if message is not last or len(body) != size:
-                whole = message if message.body is body else with_body(message, body)
-                view = self.view(whole, number, sent_time)
+                view = self.view(message, number, sent_time, body)
                 last, size = message, len(body)
                 packet, shape = view.packet, view.shape
                 begin, middle = packet[: _MESSAGE_ID.start], packet[_MESSAGE_ID.stop : shape.body_start]

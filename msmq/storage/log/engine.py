@@ -157,7 +157,7 @@ class Engine:
                 return
             batch = self._waiting.popleft()
             planned += len(batch.changes)
-            mark = plan.mark()
+            mark = plan.mark() if self._group else plan.start
             if batch.is_large:
                 if self._has_space_for(batch):
                     self._soon(self._fill_slowly, batch, mark, pieces_of(batch.changes))

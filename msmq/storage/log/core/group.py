@@ -35,6 +35,7 @@ class GroupContent:
     @ivar added_express: the same for express packets.
     @ivar removed: removed queues, whose packets are garbage.
     @ivar settled: functions that free memory that a rollback would need.
+    @ivar start: the savepoint before the first change.
     """
 
     def __init__(self, state: State, base: int, express_base: int) -> None:
@@ -55,7 +56,7 @@ class GroupContent:
         self.settled: list[Callable[[], object]] = []
         self.undo: list[Undo] = []
         self._last: tuple[bytes | None, int, int] = None, 0, 0
-        self._start = self.mark()
+        self.start = self.mark()
 
     @property
     def is_empty(self) -> bool:
@@ -95,7 +96,7 @@ class GroupContent:
 
     def rollback(self, mark: Mark | None = None) -> None:
         """Roll back all changes after a mark; by default all."""
-        undo, table, packets, express, dead, removed, settled, *numbers = mark or self._start
+        undo, table, packets, express, dead, removed, settled, *numbers = mark or self.start
         for where, key, old in reversed(self.undo[undo:]):
             if not isinstance(where, dict):
                 where(key)
