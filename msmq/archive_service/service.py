@@ -30,6 +30,7 @@ INCOMPLETE_EVENT: Final = "archive_incomplete"
 MOST_REQUESTS: Final = 16
 """Limit on erasures and compactions that wait."""
 
+_LONGEST_REASON: Final = 2000
 _SHORTEST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _PATIENCE: Final = 3.0
@@ -246,7 +247,13 @@ def _unavailable(reason: str) -> MQError:
     return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, reason)
 
 
-def _erasure(record: Mapping[str, Any]) -> str:
-    """An erasure as the reason of an event; it has no values, since they may be those of a person."""
+def _erasure(record: Mapping[str, Any] | None) -> str:
+    """An erasure as the reason of an event; it has no values, since they may be those of a person.
+
+    @param record: C{None} for a line of the record that cannot be read.
+    """
+    if record is None:
+        return "an erasure whose line in _erasures.jsonl cannot be read: a power failure has cut it off"
     rows = "; ".join(f"{name}: {count}" for name, count in record["rows"].items())
-    return f"{record['time']}: rows were erased by {', '.join(record['columns'])}: {rows}"[:2000]
+    text = f"{record['time']}: rows were erased by {', '.join(record['columns'])}: {rows}"[:_LONGEST_REASON]
+    return f"{text}; the erasure was interrupted: erase again" if record.get("interrupted") else text

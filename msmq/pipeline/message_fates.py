@@ -25,6 +25,8 @@ ACKNOWLEDGED: Final = "acknowledged"
 """It is not in the input, but an acknowledgement reports its arrival."""
 EXPLAINED: Final = "explained"
 """It is not in the input, and an event says what was done with it."""
+ERASED: Final = "erased"
+"""It is not found, and a record of it was erased from an archive."""
 LOST: Final = "lost"
 """It is not found, although its queue has a journal or a message log with other messages."""
 MISSING: Final = "missing"
@@ -42,6 +44,7 @@ FATES: Final = (
     EXPIRED,
     ACKNOWLEDGED,
     EXPLAINED,
+    ERASED,
     LOST,
     MISSING,
     UNKNOWN,

@@ -147,6 +147,14 @@ class ArchiveServiceTests(NodesTestCase):
         self.assertIn("label: orders log: 2", reason)
         self.assertNotIn("Jane", reason)
 
+    def test_erasures_that_were_cut_off(self) -> None:
+        """An interrupted one says what to do, and a line that cannot be read is an event too."""
+        erasure = {"time": "2026-01-31T00:00:00+00:00", "columns": ["label"], "rows": {"orders log": 2}}
+        self.process.report(erasures=[{**erasure, "interrupted": True}, None], end=80)
+        [first, second] = [reason for _, reason in self.event_texts()]
+        self.assertIn("label: orders log: 2; the erasure was interrupted: erase again", first)
+        self.assertIn("_erasures.jsonl cannot be read", second)
+
     def test_an_erasure_that_is_reported_during_a_stop(self) -> None:
         """It is recorded; the process cannot hear that any more, and reports it again after the start."""
         self.process.is_stubborn = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
@@ -15,14 +16,17 @@ from msmq.persistence.changes import AppendLog
 from msmq.pipeline.archive.upkeep import erase, rows
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.checks import CHECKS, DUCKDB, SPARK, statements_of, views
+from msmq.pipeline.rows import message_batch
+from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.pipeline.spark.command import main
+from msmq.pipeline.stored_packets import StoredPacket
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
 from tests.builders import BETA, user_packet
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import jobs_so_far, shared_session
-from tests.pipeline.stores import ARRIVED, ORDERS, event, lookup_id
+from tests.pipeline.stores import ARRIVED, ORDERS, event, lookup_id, packet
 
 OPENLINEAGE = ("eventTime", "producer", "schemaURL", "run", "job", "eventType")
 
@@ -34,13 +38,13 @@ def entry(
 
     @param sequence: the number of the message in its sequence, and that of its predecessor.
     """
-    packet = user_packet(
+    content = user_packet(
         b"x", message_id=message_id or number, recoverable=True, sent_time=1_700_000_000, source=BETA
     )
     if sequence is not None:
         header = TransactionHeader(TxSequenceID(7, 0), *sequence)
-        packet = attrs.evolve(UserMessage.from_bytes(packet), transaction=header).to_bytes()
-    return AppendLog(ORDERS.identifier, lookup_id(number), packet, arrived)
+        content = attrs.evolve(UserMessage.from_bytes(content), transaction=header).to_bytes()
+    return AppendLog(ORDERS.identifier, lookup_id(number), content, arrived)
 
 
 class ChecksTests(ArchiveTestCase):
@@ -138,6 +142,43 @@ class ChecksTests(ArchiveTestCase):
         found = parquet.read_table(self.directory.parent / "audit" / "findings").to_pylist()
         gaps = [(row["number"], row["missing"]) for row in found if row["kind"] == "gap"]
         self.assertEqual(gaps, [(6, 1)])
+
+    def test_fates_of_erased_messages(self) -> None:
+        """A message whose entry in the log was erased is neither lost nor unknown; where no record says what
+        was erased, the report says that a lost message may be one of these.
+        """
+        shared_session()
+        self.update()
+        self.compact()
+        for number in (6, 7):
+            erase(self.archive, parse_condition(f"label = 'message {number}'"), self.now)
+        sent = self.directory.parent / "sent.parquet"
+        journal = [
+            StoredPacket(packet(n), r".\system$;journal", offset=n, aborts=0, moves=0) for n in (6, 8, 99)
+        ]
+        batch = message_batch(journal, names_of(EXPORTED_COLUMNS))
+        with parquet.ParquetWriter(sent, batch.schema) as writer:
+            writer.write_batch(batch)
+        arguments = (f"--input=ALPHA={self.directory}", f"--input=BETA={sent}", "--output")
+        output = self.directory.parent / "fates"
+        status, out, err = self.run_job("loss", *arguments, str(output))
+        self.assertEqual((status, err), (0, ""))
+        table = parquet.read_table(output / "fates").to_pylist()
+        found = {row["id"].rpartition("\\")[2]: (row["fate"], row["reason"]) for row in table}
+        erased = "erased", r"erased from log .\private$\orders"
+        self.assertEqual((found["6"], found["7"]), (erased, erased))
+        self.assertEqual((found["8"], found["99"]), (("delivered", None), ("lost", None)))
+        self.assertIn(f"{len(table)} messages, ", out)
+        self.assertIn("2 lost, ", out)
+        self.assertIn("2 erased from an archive\n", out)
+        # As an earlier version has left it.
+        record = self.directory / "_erasures.jsonl"
+        record.write_text(record.read_text().replace('"identifiers"', '"other"'))
+        shutil.rmtree(self.directory / "_erased_identifiers")
+        status, out, err = self.run_job("loss", *arguments, str(self.directory.parent / "before"))
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("3 lost, ", out)
+        self.assertIn("; 2 rows were erased from archives before msmq recorded the identifiers", out)
 
     def offset(self, number: int) -> int:
         """The offset of the entry with this number."""

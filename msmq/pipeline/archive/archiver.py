@@ -18,6 +18,8 @@ from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.changes import StreamChanges
+from msmq.pipeline.archive.erased import forget_identifiers
+from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
@@ -129,6 +131,7 @@ class Archiver:
         self._complete = 0.0
         self._kept: dict[str, KeptRows] = {}
         self._checked: set[str] = set()
+        self._forgotten: dict[str, str] = {}
         self._is_begun = False
         self._gaps: list[str] = []
 
@@ -154,6 +157,7 @@ class Archiver:
                 if not self._is_begun:
                     self._archive.tidy()
                     self._is_begun = True
+                ErasureRecord(self._archive).complete()
             log_end, definitions = self._store.log_end(), self._store.queues()
             for stream in STREAMS:
                 for topic in self._selection.topics(stream, definitions):
@@ -306,6 +310,9 @@ class Archiver:
                 is_own = kept is not None and (kept.serial, kept.erased) == (manifest.serial, manifest.erased)
                 if oldest and any(file.date < oldest for file in manifest.files):
                     expire(self._archive, changes, oldest)
+                if oldest and self._forgotten.get(name) != oldest:
+                    forget_identifiers(self._archive, name, oldest)
+                    self._forgotten[name] = oldest
                 changes.compact()
                 changes.forget()
                 if kept is not None and is_own:

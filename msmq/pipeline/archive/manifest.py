@@ -31,7 +31,10 @@ LOCK: Final = "_archive.lock"
 MANIFESTS: Final = "_streams"
 FRESH: Final = "_fresh"
 ERASED: Final = "_erased"
+ERASED_IDENTIFIERS: Final = "_erased_identifiers"
 ERASURES: Final = "_erasures.jsonl"
+ERASURE_LOCK: Final = "_erasures.lock"
+ERASING: Final = "_erasing.json"
 NOTED: Final = "_erasures.noted"
 """Names that readers of plain Parquet ignore, since they begin with _."""
 
@@ -267,7 +270,7 @@ class Archive:
             for path in (self.directory / folder).glob(pattern):
                 if path.relative_to(self.directory).as_posix() not in named:
                     path.unlink()
-        for folder in (MANIFESTS, ERASED, "."):
+        for folder in (MANIFESTS, ERASED, ERASED_IDENTIFIERS, "."):
             for path in (self.directory / folder).glob(f"*{_UNFINISHED}"):
                 path.unlink()
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
 from typing import Any
 
 import attrs
 
 from msmq.pipeline.archive.archiver import skip
 from msmq.pipeline.archive.changes import StreamChanges
-from msmq.pipeline.archive.erased import KEPT_KEY, LOG, record_numbers
+from msmq.pipeline.archive.erased import record_identifiers, record_numbers
+from msmq.pipeline.archive.erasures import LOG, ErasureRecord
 from msmq.pipeline.archive.errors import ArchiveError
-from msmq.pipeline.archive.manifest import ERASURES, Archive, ArchiveFile, StreamManifest
+from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.archive.where import RowCondition
 from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.format import EVENTS, checksum, read_file
@@ -116,8 +115,10 @@ def compact(archive: Archive, now: float) -> None:
 def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: bool = False) -> dict[str, int]:
     """Erase the rows that fulfil a condition, and return their number by topic and stream.
 
-    What was erased is noted in the archive without the values of the condition, and is not archived again.
-    Of the transactional messages of a log their numbers in their sequences are kept, for checks of gaps.
+    The record of erasures has no values of the condition. What was erased is not archived again.
+    The identifiers of the messages are kept, and of the transactional messages of a log their numbers in
+    their sequences, for reports of losses and gaps.
+    An erasure waits for another one to end. One that is killed is recorded by the next writer.
 
     @param dry_run: only count them.
     @raise FilesError: the condition names an unknown column, or the archive cannot be written.
@@ -127,21 +128,37 @@ def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: boo
         if name not in known:
             raise ArchiveError(f"there is no column {name}")
     archive.owner()
+    if dry_run:
+        return _erase_rows(archive, condition, now, dry_run=True)
+    record = ErasureRecord(archive)
+    with record.locked():
+        record.end(is_interrupted=True)
+        record.begin(condition.columns, now)
+        try:
+            found = _erase_rows(archive, condition, now, dry_run=False)
+            with archive.locked():
+                # An erasure that was killed has left a file with its rows, which no manifest names any more.
+                archive.tidy()
+        except (Exception, KeyboardInterrupt):
+            # If this fails too, the next writer records it.
+            with suppress(FilesError):
+                record.end(is_interrupted=True)
+            raise
+        record.end()
+    return found
+
+
+def _erase_rows(archive: Archive, condition: RowCondition, now: float, *, dry_run: bool) -> dict[str, int]:
     found: dict[str, int] = {}
     for name in [each.name for each in archive.streams()]:
         with archive.locked():
             manifest = archive.load(name)
             if manifest is None or not condition.fits(columns_of(manifest.stream)):
                 continue
-            count = _erase(archive, manifest, condition, now, dry_run)
-            if count:
-                found[f"{manifest.topic} {manifest.stream}"] = count
-    if not dry_run:
-        with archive.locked():
-            # An erasure that was killed has left a file with its rows, which no manifest names any more.
-            archive.tidy()
-            if found:
-                _note(archive, condition, now, found)
+            if count := _erase(archive, manifest, condition, now, dry_run):
+                # A queue that was created again has the path of the former.
+                place = f"{manifest.topic} {manifest.stream}"
+                found[place] = found.get(place, 0) + count
     return found
 
 
@@ -163,8 +180,11 @@ def _erase(
     ]
     found = [(file, chosen) for file, chosen in counts if chosen]
     total: int = sum(chosen for _, chosen in found)
-    if found and not dry_run and manifest.stream == LOG:
-        record_numbers(archive, manifest, [file for file, _ in found], mask, condition.columns)
+    if found and not dry_run:
+        files = [file for file, _ in found]
+        record_identifiers(archive, manifest, files, mask, condition.columns)
+        if manifest.stream == LOG:
+            record_numbers(archive, manifest, files, mask, condition.columns)
     for file, chosen in () if dry_run else found:
         if manifest.stream not in ("log", EVENTS):
             skip(archive, manifest, file.path, mask)
@@ -177,22 +197,6 @@ def _erase(
             if any(mask(batch).true_count for batch in batches):
                 changes.keep_retired(path, others)
     return total
-
-
-def _note(archive: Archive, condition: RowCondition, now: float, found: dict[str, int]) -> None:
-    record = {
-        "time": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
-        "columns": condition.columns,
-        "rows": found,
-        KEPT_KEY: True,
-    }
-    try:
-        with (archive.directory / ERASURES).open("ab") as file:
-            file.write(json.dumps(record).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise ArchiveError(f"{archive.directory / ERASURES}: {error.strerror or error}") from error
 
 
 def rows(archive: Archive, stream: str, columns: Sequence[str] | None = None) -> Iterator[Any]:

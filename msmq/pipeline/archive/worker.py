@@ -20,7 +20,8 @@ from typing import Any, Final
 from msmq.durable import write_durably
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver, ArchiveSelection
-from msmq.pipeline.archive.manifest import ERASURES, NOTED, Archive
+from msmq.pipeline.archive.erasures import ErasureRecord
+from msmq.pipeline.archive.manifest import NOTED, Archive
 from msmq.pipeline.archive.upkeep import compact, erase, summaries
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.errors import FilesError, FileUnwritable
@@ -207,17 +208,10 @@ class ArchiveWorker:
         begin = self._noted()
         if begin <= self._sent:
             return
-        path = self._archive.directory / ERASURES
-        try:
-            with path.open("rb") as file:
-                file.seek(begin)
-                lines, _, _ = file.read(_READ).rpartition(b"\n")
-        except FileNotFoundError:
-            return
-        if lines:
+        records, end = ErasureRecord(self._archive).after(begin)
+        if records:
             self._sent = begin
-            end = begin + len(lines) + 1
-            self._channel.send({"erasures": [json.loads(line) for line in lines.splitlines()], "end": end})
+            self._channel.send({"erasures": records, "end": end})
 
     def _noted(self) -> int:
         try:

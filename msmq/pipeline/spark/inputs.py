@@ -15,8 +15,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from msmq.pipeline.archive.erased import COLUMNS, has_numbers
-from msmq.pipeline.archive.manifest import ERASED, MANIFESTS, Archive
+from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS, has_identifiers, has_numbers
+from msmq.pipeline.archive.erasures import ErasureRecord, ErasuresSummary
+from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, Archive
 from msmq.pipeline.archive.plan import NO_STORE
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
@@ -214,6 +215,30 @@ def read_erased(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
             rows = spark.read.schema(columns).parquet(f"{Path(one.location).absolute()}/{ERASED}/*.parquet")
             found.append(rows.select(F.lit(one.name).alias("store"), *rows.columns))
     return _all(found)
+
+
+def read_erased_identifiers(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame | None:
+    """Which messages the rows were about that were erased from archives; C{None} without any.
+
+    The columns are C{store} and L{IDENTIFIER_COLUMNS<msmq.pipeline.archive.erased.IDENTIFIER_COLUMNS>}.
+    """
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in IDENTIFIER_COLUMNS)
+    found = []
+    for one in inputs:
+        if one.is_archive and has_identifiers(Path(one.location)):
+            path = f"{Path(one.location).absolute()}/{ERASED_IDENTIFIERS}/*.parquet"
+            rows = spark.read.schema(columns).parquet(path)
+            found.append(rows.select(F.lit(one.name).alias("store"), *rows.columns))
+    return reduce(DataFrame.unionAll, found) if found else None
+
+
+def erasures_of(inputs: Sequence[Input]) -> ErasuresSummary:
+    """What the archives among the inputs have recorded of erasures, in all.
+
+    @raise ArchiveError: a record cannot be read.
+    """
+    found = [ErasureRecord(Archive(Path(one.location))).summary() for one in inputs if one.is_archive]
+    return ErasuresSummary(*(sum(values) for values in zip(*map(attrs.astuple, found), strict=True)))
 
 
 def _note_owner(owners: dict[str, str], one: Input, owner: str) -> None:

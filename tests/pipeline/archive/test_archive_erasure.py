@@ -8,14 +8,15 @@ import attrs
 from pyarrow import parquet
 
 from msmq.persistence.changes import AppendLog
-from msmq.pipeline.archive.erased import COLUMNS, unnumbered
+from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS
+from msmq.pipeline.archive.erasures import ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
-from tests.builders import user_packet
+from tests.builders import BETA, user_packet
 from tests.pipeline import stores
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.stores import ARRIVED, DEAD, ORDERS
@@ -66,16 +67,75 @@ class ErasureTests(ArchiveTestCase):
         self.assertEqual([(row["sequence_number"], row["previous"]) for row in found], [(2, 1), (3, 2)])
         self.assertEqual(set(found[0]), {name for name, _ in COLUMNS})
         self.assertNotIn(b"tx 2", path.read_bytes())
-        self.assertEqual(0, unnumbered(self.archive))
-        # As an earlier version has recorded it.
-        with (self.directory / "_erasures.jsonl").open("a") as file:
-            file.write('{"time": "2023-11-14", "columns": ["label"], "rows": {"orders log": 3}}\n')
-        self.assertEqual(3, unnumbered(self.archive))
+        self.assertEqual(ErasuresSummary(3, 0, 0), self.summary())
         self.now += 3 * DAY
         self.write(*(self.transactional(number, 3 * DAY) for number in (5, 6)))
         self.update(keep_days=1)
         self.erase("label = 'tx 5'")
         self.assertEqual([row["sequence_number"] for row in parquet.read_table(path).to_pylist()], [5])
+
+    def summary(self) -> ErasuresSummary:
+        return ErasureRecord(self.archive).summary()
+
+    def test_records_of_earlier_versions(self) -> None:
+        """What they have not kept is counted as unknown, also where a power failure has cut off a line; the
+        next erasure adds a line that can be read.
+        """
+        self.update()
+        for number in range(3, 7):
+            self.erase(f"label = 'message {number}'")
+        path = self.directory / "_erasures.jsonl"
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        del records[0]["identifiers"], records[1]["identifiers"], records[1]["numbers"]
+        *lines, last = map(json.dumps, records)
+        path.write_text("\n".join(lines) + "\n" + last[:40])
+        self.assertEqual(ErasuresSummary(4, 2, 3), self.summary())
+        self.erase("label = 'message 7'")
+        self.assertEqual(ErasuresSummary(5, 2, 3), self.summary())
+        *_, torn, new = path.read_text().splitlines()
+        self.assertEqual((torn, json.loads(new)["rows"]), (last[:40], {".\\private$\\orders log": 1}))
+
+    def test_identifiers_of_erased_messages(self) -> None:
+        """Of each erased row the message that it is about remains, and the date, until rows of that date have
+        expired; of the rows themselves nothing.
+        """
+        content = UserMessage.from_bytes(stores.packet(40, message_class=0x4000))
+        about = attrs.evolve(content.properties, correlation_id=BETA.bytes_le + (99).to_bytes(4, "little"))
+        content = attrs.evolve(content, properties=about)
+        self.write(AppendLog(ORDERS.identifier, 40, content.to_bytes(), ARRIVED + 40))
+        self.update()
+        for condition in ("label = 'message 40'", "label = 'message 3'", "topic = 'events' and offset = 2"):
+            self.erase(condition)
+        self.erase("topic = '.\\system$;deadletter'")
+        direct = "DIRECT=OS:beta\\private$\\orders"
+        left = [
+            ("dead_letter", ".\\system$;deadletter", self.name_of(35), direct, "2023-11-14"),
+            ("events", "events", self.name_of(2), ".\\private$\\orders", "2023-11-14"),
+            ("log", ".\\private$\\orders", self.name_of(3), direct, "2023-11-14"),
+            ("log", ".\\private$\\orders", self.name_of(99), None, "2023-11-14"),
+        ]
+        self.assertEqual(left, self.identifiers())
+        for path in self.directory.glob("_erased_identifiers/*"):
+            self.assertNotIn(b"message", path.read_bytes())
+        self.now += 3 * DAY
+        self.update(keep_days=4)
+        self.assertEqual(left, self.identifiers())
+        self.update(keep_days=1)
+        self.assertEqual([], self.identifiers())
+
+    def name_of(self, number: int) -> str:
+        """The identifier of a message."""
+        return f"{{{str(BETA).upper()}}}\\{number}"
+
+    def identifiers(self) -> list[tuple[str, ...]]:
+        """What remains of erased rows."""
+        names = [name for name, _ in IDENTIFIER_COLUMNS]
+        found = []
+        for path in sorted(self.directory.glob("_erased_identifiers/*.parquet")):
+            table = parquet.read_table(path)
+            self.assertEqual(names, table.schema.names)
+            found += [tuple(row.values()) for row in table.to_pylist()]
+        return sorted(found, key=repr)
 
     def transactional(self, number: int, later: float = 0.0) -> AppendLog:
         """A transactional message in the log of orders."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -10,13 +12,13 @@ import attrs
 from pyarrow import parquet
 
 from msmq.persistence.changes import AppendLog
-from msmq.pipeline.archive.erased import unnumbered
+from msmq.pipeline.archive.erasures import ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
-from tests.builders import user_packet
+from tests.builders import ALPHA, user_packet
 from tests.pipeline.archive.archive_case import ArchiveTestCase
 from tests.pipeline.stores import ARRIVED, ORDERS
 
@@ -31,13 +33,21 @@ class Killed(BaseException):
 class KilledErasureTests(ArchiveTestCase):
     """Transactional messages of a log in several files, of which some are erased."""
 
-    def write_messages(self) -> None:
+    def setUp(self) -> None:
         """Two files of the log, one of them in Parquet."""
+        super().setUp()
         self.write(*(self.transactional(number) for number in range(1, 5)))
         self.update()
         self.compact()
         self.write(*(self.transactional(number) for number in range(5, 7)))
         self.update()
+        self.kept = self.directory.with_name("kept")
+        shutil.copytree(self.directory, self.kept)
+
+    def begin_again(self) -> None:
+        """Let the archive be as it was before any erasure."""
+        shutil.rmtree(self.directory)
+        shutil.copytree(self.kept, self.directory)
 
     def transactional(self, number: int) -> AppendLog:
         """A transactional message in the log of orders."""
@@ -65,9 +75,8 @@ class KilledErasureTests(ArchiveTestCase):
 
             return call
 
-        patches = [
-            self.patch(os, name, counted(getattr(os, name))) for name in ("fsync", "replace", "unlink")
-        ]
+        names = ("open", "fsync", "replace", "unlink")
+        patches = [self.patch(os, name, counted(getattr(os, name))) for name in names]
         try:
             self.erase()
         except Killed:
@@ -84,6 +93,11 @@ class KilledErasureTests(ArchiveTestCase):
             for path in self.directory.glob("_erased/*.parquet")
             for row in parquet.read_table(path).to_pylist()
         ]
+        identifiers = [
+            row["id"]
+            for path in self.directory.glob("_erased_identifiers/*.parquet")
+            for row in parquet.read_table(path).to_pylist()
+        ]
         log = next(each for each in self.archive.streams() if each.stream == "log" and each.erased)
         left = sorted(
             label
@@ -96,17 +110,32 @@ class KilledErasureTests(ArchiveTestCase):
             "numbers": numbers,
             "erased": log.erased,
             "left": [label for label in left if label in {f"tx {number}" for number in GONE}],
-            "unnumbered": unnumbered(self.archive),
+            "identifiers": identifiers,
+            "recorded": sum(sum(record["rows"].values()) for record in self.records()),
+            "summary": ErasureRecord(self.archive).summary(),
         }
 
+    def records(self) -> list[dict[str, Any]]:
+        """The record of erasures."""
+        lines = (self.directory / "_erasures.jsonl").read_bytes().splitlines()
+        return [json.loads(line) for line in lines]
+
     def test_each_step(self) -> None:
-        """At any step that it was killed, a repeated erasure leaves what one that was not killed leaves."""
-        wanted = {"numbers": [*GONE], "erased": 3, "left": [], "unnumbered": 0}
+        """At any step that it was killed, a repeated erasure leaves what one that was not killed leaves, and
+        each erased row is recorded once.
+        """
+        wanted = {
+            "numbers": [*GONE],
+            "identifiers": [rf"{{{str(ALPHA).upper()}}}\{200 + number}" for number in GONE],
+            "erased": 3,
+            "left": [],
+            "recorded": 3,
+            "summary": ErasuresSummary(3, 0, 0),
+        }
         steps = 0
         while True:
             with self.subTest(steps=steps):
-                self.setUp()
-                self.write_messages()
+                self.begin_again()
                 is_killed = self.killed_after(steps)
                 self.erase()
                 self.erase()
@@ -115,3 +144,25 @@ class KilledErasureTests(ArchiveTestCase):
                 break
             steps += 1
         self.assertGreater(steps, 5)
+
+    def test_the_record_without_a_repetition(self) -> None:
+        """At any step that an erasure was killed, the next pass of the archiver records the rows that it has
+        removed, as those of an interrupted one; another pass adds nothing.
+        """
+        steps, kinds = 0, set[bool]()
+        while True:
+            with self.subTest(steps=steps):
+                self.begin_again()
+                is_killed = self.killed_after(steps)
+                self.update()
+                self.update()
+                erased = sum(each.erased for each in self.archive.streams())
+                records = self.records() if (self.directory / "_erasures.jsonl").exists() else []
+                self.assertEqual(sum(sum(each["rows"].values()) for each in records), erased, steps)
+                self.assertFalse((self.directory / "_erasing.json").exists())
+                kinds.update(each.get("interrupted", False) for each in records)
+                self.assertEqual(ErasureRecord(self.archive).summary(), ErasuresSummary(erased, 0, 0))
+            if not is_killed:
+                break
+            steps += 1
+        self.assertEqual(kinds, {False, True})

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import DataFrame
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.pipeline.archive.erased import IDENTIFIER_COLUMNS
 from msmq.pipeline.message_fates import FATES
 from msmq.pipeline.spark.jobs.loss import fates, losses
 from msmq.pipeline.spark.running.loss import headline
 from tests.pipeline.jobs.builders import QUEUE, SENT, SOURCE, TARGET, Row, event, message, messages, name_of
 from tests.pipeline.jobs.builders import events as event_table
-from tests.pipeline.local_spark import FEW, rows
+from tests.pipeline.local_spark import FEW, rows, table
 
 DEAD = ("dead_letter", "dead_letter_transactional")
 
 
-def naive(held: list[Row], happened: list[Row]) -> dict[tuple[Any, Any], tuple[str, str | None, int]]:
+def naive(
+    held: list[Row], happened: list[Row], gone: Sequence[Row] = ()
+) -> dict[tuple[Any, Any], tuple[str, str | None, int]]:
     """ArrivalOutcome, reason and copies of each message, one by one."""
 
     def tells(row: Row) -> bool:
@@ -31,6 +35,13 @@ def naive(held: list[Row], happened: list[Row]) -> dict[tuple[Any, Any], tuple[s
     for row in held:
         if row["place"] in ("source_journal", *DEAD) or not tells(row):
             found.setdefault((row["id"], row["destination"]), []).append(row)
+    erased: dict[tuple[Any, Any], list[str]] = {}
+    for row in gone:
+        is_copy = row["destination_queue"] is not None and row["stream"] != "events"
+        where = erased.setdefault((row["id"], row["destination_queue"] if is_copy else ...), [])
+        where.append(f"erased from {row['stream']} {row['topic']}")
+        if is_copy:
+            found.setdefault((row["id"], row["destination_queue"]), [])
     copies: dict[tuple[Any, Any], int] = {}
     for key, same in found.items():
         copies[key] = 0
@@ -78,10 +89,12 @@ def naive(held: list[Row], happened: list[Row]) -> dict[tuple[Any, Any], tuple[s
             word, reason = "acknowledged", max(receipts)
         elif lines:
             word, reason = max(lines)[3], max(lines)[2]
+        elif where := erased.get(key if key[1] else ("", ""), erased.get((key[0], ...), [])):
+            word, reason = "erased", min(where)
         else:
             word = ("lost" if recorded else "missing") if alike else "unknown"
         fate[key] = (word, reason, copies[key])
-    known = {row["id"] for row in held}
+    known = {row["id"] for row in held} | {identifier for identifier, _ in found}
     for identifier in {row["id"] for row in happened} - known:
         rows_of = [row for row in happened if row["id"] == identifier]
         if lines := verdicts(rows_of):
@@ -119,6 +132,24 @@ def receipt(number: int, about: int, facts: dict[str, Any]) -> Row:
     return message(
         number, "queue", correlation_id=name_of(about), destination=r"DIRECT=OS:alpha\private$\admin", **facts
     )
+
+
+def gone(number: int, destination: str | None, **facts: Any) -> Row:
+    """What is left of an erased row."""
+    return {
+        "store": "BETA",
+        "stream": "log",
+        "topic": QUEUE,
+        "id": name_of(number),
+        "destination_queue": destination,
+        "date": "2023-11-14",
+        **facts,
+    }
+
+
+def gone_table(*rows: Row) -> DataFrame:
+    """The table of erased identifiers."""
+    return table(rows, "store STRING, " + ", ".join(f"{name} {kind}" for name, kind in IDENTIFIER_COLUMNS))
 
 
 # Each for a destination of its own, so that none has to do with another: what is meant, the fate of the
@@ -160,10 +191,27 @@ CASES: dict[str, tuple[tuple[str, str | None], list[Row]]] = {
     ),
     "was moved away": (("explained", "moved: by hand"), [message(24, "wire")]),
     "the journal lacks it": (("lost", None), [message(11, "source_journal"), message(21, "journal")]),
+    "its copy was erased": (
+        ("erased", "erased from log .\\private$\\orders"),
+        [message(25, "source_journal")],
+    ),
+    "its acknowledgement was erased": (
+        ("erased", "erased from log .\\private$\\admin"),
+        [message(26, "source_journal"), message(27, "log")],
+    ),
+    "a copy of another destination was erased": (
+        ("lost", None),
+        [message(28, "source_journal"), message(29, "log")],
+    ),
     "the log lacks it": (("lost", None), [message(12, "source_journal"), message(22, "log")]),
     "no record is kept": (("missing", None), [message(13, "source_journal"), message(23, "queue")]),
     "nothing came": (("unknown", None), [message(14, "source_journal")]),
 }
+GONE = [
+    gone(25, "its copy was erased"),
+    gone(26, None, topic=r".\private$\admin"),
+    gone(28, "another destination"),
+]
 HAPPENED = [
     event(10, "refused", time=SENT),
     event(10, "purged", reason="by hand", time=SENT + 1),
@@ -210,10 +258,12 @@ class FateTests(SynchronousTestCase):
             own = [{**row, "destination": name} if row["destination"] == TARGET else row for row in case]
             expected[own[0]["id"], name] = fate
             held += own
-        table = fates(messages(*held), event_table(*HAPPENED))
-        found = {(row["id"], row["destination"]): (row["fate"], row["reason"]) for row in table.collect()}
+        found_fates = fates(messages(*held), event_table(*HAPPENED), gone_table(*GONE))
+        found = {
+            (row["id"], row["destination"]): (row["fate"], row["reason"]) for row in found_fates.collect()
+        }
         self.assertEqual({key: found[key] for key in expected}, expected)
-        by_hand = naive(held, HAPPENED)
+        by_hand = naive(held, HAPPENED, GONE)
         self.assertEqual({key: fate[:2] for key, fate in by_hand.items()}, found)
         self.assertEqual({fate for fate, _ in found.values()}, set(FATES))
 
@@ -233,6 +283,25 @@ class FateTests(SynchronousTestCase):
             },
         )
         self.assertEqual({row["source"] for row in counted}, {SOURCE})
+
+    def test_only_its_erasure_is_known(self) -> None:
+        """A message whose copies were all erased is counted once, also if an event names it; one that only an
+        erased event named is not known.
+        """
+        left = [
+            gone(1, TARGET),
+            gone(2, TARGET),
+            gone(2, TARGET, topic="journal"),
+            gone(3, "q", stream="events"),
+        ]
+        happened = event_table(event(2, "received", queue=r"private$\orders"))
+        self.assertEqual(
+            rows(losses(fates(messages(), happened, gone_table(*left)))),
+            [
+                (SOURCE, TARGET, "delivered", "received", 1, None, None),
+                (SOURCE, TARGET, "erased", f"erased from log {QUEUE}", 1, None, None),
+            ],
+        )
 
     def test_counts(self) -> None:
         """Fates are counted by sender, destination and reason."""
@@ -281,8 +350,16 @@ class FateTests(SynchronousTestCase):
                 data.draw(st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["", "why", None]))))
             )
         ]
-        table = fates(messages(*held), event_table(*happened))
-        rows = table.collect()
+        left = [
+            gone(
+                data.draw(st.integers(1, 9)),
+                data.draw(st.sampled_from([TARGET, "DIRECT=OS:gamma\\q", None])),
+                stream=data.draw(st.sampled_from(["log", "journal", "events"])),
+            )
+            for _ in range(data.draw(st.integers(0, 6)))
+        ]
+        found_fates = fates(messages(*held), event_table(*happened), gone_table(*left))
+        rows = found_fates.collect()
         found = {(row["id"], row["destination"]): (row["fate"], row["reason"], row["copies"]) for row in rows}
-        self.assertEqual(found, naive(held, happened))
+        self.assertEqual(found, naive(held, happened, left))
         self.assertEqual(len(rows), len(found))

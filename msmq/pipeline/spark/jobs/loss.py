@@ -19,6 +19,7 @@ from msmq.pipeline.message_fates import (
     DELIVERED,
     DUPLICATED,
     ENDED,
+    ERASED,
     EVENT_RECORDS,
     EXPIRED,
     EXPIRED_UNREAD,
@@ -53,12 +54,16 @@ _REACHED: Final = 0xC000
 """The bits of the classes that refuse a message after it has arrived."""
 
 
-def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
+def fates(messages: DataFrame, events: DataFrame, erased: DataFrame | None = None) -> DataFrame:
     """Fate of each message, by C{id} and C{destination}; one row for each message that a record names.
 
     The columns are L{FATE_COLUMNS}: C{journaled} says whether its sender has a copy in its journal,
     C{copies} how often it arrived. C{destination} is the queue of the event for a message that only an event
-    log names, and C{sent} the time of its first event.
+    log names, and C{sent} the time of its first event. For a message of which only erased
+    copies were found C{sent} is null.
+
+    @param erased: the columns C{store} and
+        L{IDENTIFIER_COLUMNS<msmq.pipeline.archive.erased.IDENTIFIER_COLUMNS>}.
     """
     place = F.col("place")
     is_own = place.isin(SOURCE_JOURNAL, *DEAD) | (place.isin(*ARRIVED, WIRE) & ~is_about_another())
@@ -128,8 +133,13 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
         )
     )
     explained = reported.groupBy("of").agg(F.max(F.struct("rank", "time", "line", "fate")).alias("record"))
+    known = messages.select(F.col("id").alias("of"))
+    if erased is not None:
+        found = _with_erased_copies(found, erased)
+        known = known.unionByName(erased.where(_is_copy()).select(F.col("id").alias("of")))
+    every = _with_those_of_events(found, known, reported)
     joined = (
-        _with_those_of_events(found, messages, reported)
+        _with_erased(every, erased)
         .join(acknowledged, F.col("id") == F.col("about"), "left")
         .join(explained, F.col("id") == F.col("of"), "left")
         .join(reached, F.col("destination") == F.col("reached"), "left")
@@ -143,6 +153,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
         .when(F.col("refusal").isNotNull(), _refused(F.col("refusal")["class"]))
         .when(F.col("receipt").isNotNull(), ACKNOWLEDGED)
         .when(F.col("record").isNotNull(), F.col("record")["fate"])
+        .when(F.col("erasure").isNotNull(), ERASED)
         .when(F.col("keeps_record"), LOST)
         .when(F.col("reached").isNotNull(), MISSING)
         .otherwise(UNKNOWN)
@@ -153,7 +164,7 @@ def fates(messages: DataFrame, events: DataFrame) -> DataFrame:
         .when(F.col("copies") == 1, None)
         .otherwise(
             F.coalesce(
-                F.col("dead"), F.col("refusal")["class_name"], F.col("receipt"), F.col("record")["line"]
+                *("dead", F.col("refusal")["class_name"], "receipt", F.col("record")["line"], "erasure")
             )
         )
     )
@@ -195,19 +206,69 @@ def _reported(events: DataFrame) -> DataFrame:
     )
 
 
-def _with_those_of_events(found: DataFrame, messages: DataFrame, reported: DataFrame) -> DataFrame:
-    """Add the messages that no queue, journal, log or capture has, and that events name."""
+def _with_those_of_events(found: DataFrame, known: DataFrame, reported: DataFrame) -> DataFrame:
+    """Add the messages that no queue, journal, log or capture has, and that events name.
+
+    @param known: C{of}, the identifiers of all others.
+    """
     only = (
-        reported.join(messages.select(F.col("id").alias("of")).distinct(), "of", "left_anti")
+        reported.join(known.distinct(), "of", "left_anti")
         .groupBy(F.col("of").alias("id"))
         .agg(
             F.max(F.struct("rank", "time", "queue"))["queue"].alias("destination"),
             F.min("time").alias("sent"),
         )
-        .withColumn("source", F.nullif(F.regexp_extract("id", r"^\{([^}]*)\}", 1), F.lit("")))
+        .withColumn("source", _source())
         .withColumns({"journaled": F.lit(False), "copies": F.lit(0), "kept": F.lit(0)})
     )
     return found.unionByName(only, allowMissingColumns=True)
+
+
+def _is_copy() -> Column:
+    """Whether an erased row was a copy of the message that it names, and not a report about it."""
+    return F.col("destination_queue").isNotNull() & (F.col("stream") != "events")
+
+
+def _with_erased_copies(found: DataFrame, erased: DataFrame) -> DataFrame:
+    """Add the messages of which only erased copies were found."""
+    only = (
+        erased.where(_is_copy())
+        .select("id", F.col("destination_queue").alias("destination"))
+        .distinct()
+        .join(found.select("id", "destination"), ["id", "destination"], "left_anti")
+        .withColumn("source", _source())
+        .withColumns({"journaled": F.lit(False), "copies": F.lit(0), "kept": F.lit(0)})
+    )
+    return found.unionByName(only, allowMissingColumns=True)
+
+
+def _with_erased(every: DataFrame, erased: DataFrame | None) -> DataFrame:
+    """Add C{erasure}: where something about the message was erased.
+
+    An erased copy counts for the message with its destination, and a report for each with the identifier.
+    """
+    if erased is None:
+        return every.withColumn("erasure", F.lit(None).cast("string"))
+    where = F.concat_ws(" ", F.lit("erased from"), "stream", "topic")
+    copies = (
+        erased.where(_is_copy())
+        .groupBy(F.col("id").alias("copied_id"), F.col("destination_queue").alias("copied_to"))
+        .agg(F.min(where).alias("copy"))
+    )
+    reports = (
+        erased.where(~_is_copy()).groupBy(F.col("id").alias("reported_id")).agg(F.min(where).alias("report"))
+    )
+    is_same = (F.col("id") == F.col("copied_id")) & (F.col("destination") == F.col("copied_to"))
+    return (
+        every.join(copies, is_same, "left")
+        .join(reports, F.col("id") == F.col("reported_id"), "left")
+        .withColumn("erasure", F.coalesce("copy", "report"))
+    )
+
+
+def _source() -> Column:
+    """The queue manager in an identifier."""
+    return F.nullif(F.regexp_extract("id", r"^\{([^}]*)\}", 1), F.lit(""))
 
 
 def _queue_key(column: str) -> Column:

@@ -10,7 +10,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from msmq.pipeline.archive.erased import has_numbers, unnumbered
+from msmq.pipeline.archive.erased import has_numbers
+from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.checks import CHECKS, DIALECTS, SPARK, Check, statements_of, views
 from msmq.pipeline.reading.errors import ReadingError
@@ -133,12 +134,12 @@ def _erased(archive: Archive) -> tuple[str, list[list[Cell]]]:
     ]
     if not rows:
         return "", rows
-    total = sum(each.erased for each in archive.streams())
-    text = f"; {total:,} rows were erased, which are not counted as gaps"
-    if unknown := unnumbered(archive):
+    record = ErasureRecord(archive).summary()
+    text = f"; {record.rows:,} rows were erased, which are not counted as gaps"
+    if record.unnumbered:
         text += (
-            f", except that {unknown:,} rows of message logs were erased before msmq recorded their numbers:"
-            " a gap may be one of these"
+            f", except that {record.unnumbered:,} rows of message logs were erased before msmq recorded their"
+            " numbers: a gap may be one of these"
         )
     return text, rows
 

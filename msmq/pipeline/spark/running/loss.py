@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,6 +13,7 @@ from msmq.pipeline.message_fates import (
     DEAD_LETTER,
     DELIVERED,
     DUPLICATED,
+    ERASED,
     EXPIRED,
     EXPIRED_UNREAD,
     EXPLAINED,
@@ -25,7 +26,7 @@ from msmq.pipeline.message_fates import (
 )
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
-from msmq.pipeline.spark.inputs import JobInput
+from msmq.pipeline.spark.inputs import Input, JobInput, erasures_of, read_erased_identifiers
 from msmq.pipeline.spark.jobs.loss import fates, losses
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 from msmq.pipeline.spark.running.times import add_times
@@ -44,6 +45,7 @@ _OTHERS = {
     PURGED: "purged unread",
     ACKNOWLEDGED: "acknowledged elsewhere",
     EXPLAINED: "explained by an event",
+    ERASED: "erased from an archive",
     MISSING: "missing where no record is kept",
     UNKNOWN: "unknown to the input",
 }
@@ -75,10 +77,22 @@ def headline(count: Mapping[str, int]) -> str:
     return f"{sum(count.values()):,} messages, {delivered:,} delivered: {', '.join(named)}"
 
 
+def erasure_note(inputs: Sequence[Input]) -> str:
+    """What a report on losses cannot know, since archives do not say what was erased; empty if they do."""
+    unknown = erasures_of(inputs).unidentified
+    if not unknown:
+        return ""
+    return (
+        f"; {unknown:,} rows were erased from archives before msmq recorded the identifiers of their"
+        " messages: a lost, missing or unknown message may be one of these"
+    )
+
+
 def _run(setting: JobContext) -> JobOutcome:
     options = setting.options
+    erased = read_erased_identifiers(setting.spark, setting.inputs)
     every = within(
-        fates(setting.estate.messages, setting.estate.events), options.since, options.until
+        fates(setting.estate.messages, setting.estate.events, erased), options.since, options.until
     ).cache()
     counted = losses(every).cache()
     count = {
@@ -102,7 +116,7 @@ def _run(setting: JobContext) -> JobOutcome:
     bad = every.where(F.col("fate").isin(LOST, MISSING, DUPLICATED)).orderBy("fate", "sent", "id")
     report = JobReport(
         "Results of messages",
-        headline(count),
+        headline(count) + erasure_note(setting.inputs),
         [
             *setting.facts,
             *((f"messages {fate.replace('_', ' ')}", count[fate]) for fate in FATES if fate in count),

@@ -9,7 +9,7 @@ from typing import Final
 
 from msmq.pipeline.reports import JobReport, Section, Table
 from msmq.pipeline.reports.model import Cell
-from msmq.pipeline.spark.inputs import EVENTS_STREAM, JobInput
+from msmq.pipeline.spark.inputs import EVENTS_STREAM, JobInput, read_erased_identifiers
 from msmq.pipeline.spark.jobs.latency import bounds, delays, skews
 from msmq.pipeline.spark.jobs.loss import fates
 from msmq.pipeline.spark.jobs.sla import (
@@ -26,7 +26,7 @@ from msmq.pipeline.spark.jobs.sla import (
 )
 from msmq.pipeline.spark.running import job as jobs
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
-from msmq.pipeline.spark.running.loss import within
+from msmq.pipeline.spark.running.loss import erasure_note, within
 from msmq.pipeline.spark.running.times import add_times, time_of
 from msmq.quoting import quoted
 
@@ -79,7 +79,8 @@ def limit_of(text: str) -> Limit:
 
 def _run(setting: JobContext) -> JobOutcome:
     options, estate = setting.options, setting.estate
-    every = within(fates(estate.messages, estate.events), options.since, options.until).cache()
+    erased = read_erased_identifiers(setting.spark, setting.inputs)
+    every = within(fates(estate.messages, estate.events, erased), options.since, options.until).cache()
     delayed = within(delays(estate.messages, estate.owners), options.since, options.until).cache()
     bounded = trusted(delayed) if options.trust_clocks else bounds(delayed, skews(delayed))
     now = round(time.time() * 1_000_000) if options.at is None else options.at
@@ -90,7 +91,7 @@ def _run(setting: JobContext) -> JobOutcome:
     columns = ("limit", "queue", "at most", "verdict", "measured at least", "measured at most", "messages")
     report = JobReport(
         "Service levels",
-        f"{len(found):,} limits: {told}",
+        f"{len(found):,} limits: {told}{erasure_note(setting.inputs)}",
         setting.facts,
         [
             Section(
