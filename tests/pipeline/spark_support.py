@@ -41,6 +41,12 @@ def jobs_so_far() -> int:
     return int(context._jsc.sc().dagScheduler().numTotalJobs())
 
 
+def cached_tables() -> int:
+    """How many tables are cached in the shared session, also those that were not computed yet."""
+    session: Any = shared_session()
+    return int(session._jsparkSession.sharedState().cacheManager().numCachedEntries())
+
+
 class SparkTestCase(SynchronousTestCase):
     """Tests with the shared session.
 

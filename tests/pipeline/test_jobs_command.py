@@ -27,7 +27,7 @@ from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
 from tests.builders import ALPHA, user_packet
 from tests.pipeline import stores
-from tests.pipeline.spark_support import jobs_so_far, shared_session
+from tests.pipeline.spark_support import cached_tables, jobs_so_far, shared_session
 from tests.project.example_files import example
 
 ORDERS = r".\private$\orders"
@@ -158,6 +158,24 @@ class CommandTests(SynchronousTestCase):
             self.assertEqual(parquet.read_table(output / table).num_rows, count, job)
         most = {"loss": 10, "sequences": 12, "latency": 12, "deadletters": 10, "quota": 15}
         self.assertEqual({job: number for job, number in queries.items() if number > most[job]}, {})
+
+    def test_cached_tables_are_released(self) -> None:
+        """A run leaves nothing in the session that it has cached, also when it fails; what a program has
+        cached in the same session stays.
+        """
+        inputs = self.write_estate()
+        before = cached_tables()
+        own = shared_session().range(7).cache()
+        self.addCleanup(own.unpersist)
+        status, _, err = self.run_job("latency", *inputs, "--output", str(self.directory / "latency"))
+        self.assertEqual((status, err), (0, ""))
+        self.assertEqual(cached_tables(), before + 1)
+        queues = self.directory / "queues.jsonl"
+        queues.write_text("{}\n")
+        output = ("--output", str(self.directory / "quota"))
+        self.refuse("queues.jsonl:1 is not a queue", "quota", *inputs, *output, "--queues", str(queues))
+        self.assertEqual(cached_tables(), before + 1)
+        self.assertTrue(own.storageLevel.useMemory)
 
     def test_topology(self) -> None:
         """Tables of an enterprise file, and what a change would cost; routes without reports."""

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+import attrs
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -36,7 +37,7 @@ from msmq.pipeline.spark.running import (
     topology,
 )
 from msmq.pipeline.spark.running.inputs_section import inputs_section
-from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, TableCache
 from msmq.pipeline.spark.session import OF_JOBS, make_session, settings_for_little_data
 from msmq.routing.topology import Topology
 
@@ -143,6 +144,8 @@ def _reason(error: Exception) -> str:
 def run(job: Job, options: Namespace) -> JobOutcome:
     """Run a job, write its result, and return it.
 
+    What the run has cached is removed from the session at its end, also if it fails.
+
     @raise MsmqError: an input is invalid, or Spark is not installed.
     """
     reported = None
@@ -176,18 +179,24 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
     spark.sparkContext.setLogLevel("OFF")
     if (spark.sparkContext.master or "").startswith("local") and spark.conf.get(_PARTITIONS) == _OF_A_CLUSTER:
         spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism * _SHARES)
-    if job.wanted is None:
-        estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
-    else:
-        # A job reads its input several times, and decoding is the main cost.
-        estate = read_estate(spark, inputs, job.wanted(options)).cached()
     facts = [("enterprise", options.enterprise)] if options.enterprise is not None else []
-    setting = JobContext(spark, estate, options, enterprise, facts, inputs)
-    outcome = job.run(setting)
-    if job.wanted is not None:
-        is_counted = bool(job.wanted(options).streams)
-        outcome = outcome.with_section(inputs_section(setting, is_counted=is_counted))
-    write(outcome, output)
+    cache = TableCache()
+    try:
+        if job.wanted is None:
+            estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
+        else:
+            # A job reads its input several times, and decoding is the main cost.
+            read = read_estate(spark, inputs, job.wanted(options))
+            estate = attrs.evolve(read, messages=cache.add(read.messages), events=cache.add(read.events))
+        setting = JobContext(spark, estate, options, enterprise, facts, inputs, cache)
+        outcome = job.run(setting)
+        if job.wanted is not None:
+            is_counted = bool(job.wanted(options).streams)
+            outcome = outcome.with_section(inputs_section(setting, is_counted=is_counted))
+        write(outcome, output)
+    finally:
+        # The session may be that of a program that runs many jobs.
+        cache.release()
     return outcome
 
 

@@ -14,8 +14,8 @@ _HOUR = 3600 * 1_000_000
 
 
 def _run(setting: JobContext) -> JobOutcome:
-    failed = failures(setting.estate.messages).cache()
-    alike = clusters(failed).cache()
+    failed = setting.cached(failures(setting.estate.messages))
+    alike = setting.cached(clusters(failed))
     largest = alike.orderBy(F.desc("messages"), "class_name", "destination", "exception", "pattern")
     top = largest.take(8)
     count = failed.select("id").distinct().count()

@@ -36,8 +36,8 @@ def _settled(text: str) -> int:
 
 
 def _run(setting: JobContext) -> JobOutcome:
-    each = numbered(setting.estate.messages).cache()
-    found = changes(each, paths(each), setting.options.settled).cache()
+    each = setting.cached(numbered(setting.estate.messages))
+    found = setting.cached(changes(each, paths(each), setting.options.settled))
     names = QueueManagerNames.of(setting)
     of_kind = {row["change"]: row["count"] for row in found.groupBy("change").count().collect()}
     producers = each.groupBy("store", "queue", "source").agg(

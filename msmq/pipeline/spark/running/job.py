@@ -23,6 +23,27 @@ UNDECIDED: Final = 4
 """Exit status of a job whose input does not decide whether something is wrong."""
 
 
+class TableCache:
+    """Tables that a run has cached in a session, which may have others."""
+
+    def __init__(self) -> None:
+        self._tables: list[DataFrame] = []
+
+    def add(self, table: DataFrame) -> DataFrame:
+        """The same table, cached in memory and on disk until L{release}."""
+        level = table.storageLevel
+        if not (level.useMemory or level.useDisk):
+            # Otherwise it is the table of a program that uses the same session, and stays.
+            self._tables.append(table)
+            table.cache()
+        return table
+
+    def release(self) -> None:
+        """Remove the tables from the session; they can be read again, and are computed again then."""
+        while self._tables:
+            self._tables.pop().unpersist()
+
+
 @attrs.frozen
 class JobContext:
     """Context of a job run.
@@ -32,6 +53,7 @@ class JobContext:
     @ivar topology: the enterprise; C{None} if none is given.
     @ivar facts: facts about the inputs, for the report.
     @ivar inputs: the inputs of the estate.
+    @ivar cache: the cached tables of this run.
     """
 
     spark: SparkSession
@@ -40,6 +62,11 @@ class JobContext:
     topology: Topology | None = None
     facts: Sequence[tuple[str, Cell]] = ()
     inputs: Sequence[Input] = ()
+    cache: TableCache = attrs.field(factory=TableCache)
+
+    def cached(self, table: DataFrame) -> DataFrame:
+        """The same table, cached in memory and on disk for this run."""
+        return self.cache.add(table)
 
 
 @attrs.frozen

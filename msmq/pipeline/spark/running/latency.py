@@ -14,10 +14,10 @@ _SHOWN = tuple(range(0, 101, 5))
 
 
 def _run(setting: JobContext) -> JobOutcome:
-    delayed = delays(setting.estate.messages, setting.estate.owners).cache()
-    skewed = skews(delayed).cache()
-    bounded = bounds(delayed, skewed).cache()
-    taken = percentiles(bounded).cache()
+    delayed = setting.cached(delays(setting.estate.messages, setting.estate.owners))
+    skewed = setting.cached(skews(delayed))
+    bounded = setting.cached(bounds(delayed, skewed))
+    taken = setting.cached(percentiles(bounded))
     names = QueueManagerNames.of(setting)
     routes = taken.orderBy(F.desc("messages"), "source", "store", "queue").collect()
     set_back = skewed.where("NOT steady").count()

@@ -91,10 +91,10 @@ def erasure_note(inputs: Sequence[Input]) -> str:
 def _run(setting: JobContext) -> JobOutcome:
     options = setting.options
     erased = read_erased_identifiers(setting.spark, setting.inputs)
-    every = within(
-        fates(setting.estate.messages, setting.estate.events, erased), options.since, options.until
-    ).cache()
-    counted = losses(every).cache()
+    every = setting.cached(
+        within(fates(setting.estate.messages, setting.estate.events, erased), options.since, options.until)
+    )
+    counted = setting.cached(losses(every))
     count = {
         row["fate"]: row["messages"]
         for row in counted.groupBy("fate").agg(F.sum("messages").alias("messages")).collect()

@@ -191,9 +191,9 @@ def _run(setting: JobContext) -> JobOutcome:
     known = _known(setting.inputs)
     _check_paths(setting, known)
     quotas = merged_quotas(known, _asked(options))
-    grown = growth(setting.estate.messages, options.step).cache()
-    forecasts = forecast(grown, setting.spark.createDataFrame(quotas, QUOTAS)).cache()
-    refused = refusals(setting.estate.events).cache()
+    grown = setting.cached(growth(setting.estate.messages, options.step))
+    forecasts = setting.cached(forecast(grown, setting.spark.createDataFrame(quotas, QUOTAS)))
+    refused = setting.cached(refusals(setting.estate.events))
     total = refused.agg(F.coalesce(F.sum("messages"), F.lit(0))).collect()[0][0]
     verdict = headline(forecasts, refused.orderBy(F.desc("messages"), "store", "queue").first(), total)
     largest = forecasts.orderBy(F.desc("bytes"), "store", "queue", "place")

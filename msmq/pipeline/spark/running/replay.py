@@ -72,7 +72,7 @@ def _run(setting: JobContext) -> JobOutcome:
     _check_destination(options.into)
     names = [*CHOSEN_BY, *CONTENT]
     rows = read_rows(setting.spark, setting.inputs, options.stream, names)
-    found = chosen(rows, queues=options.queue, since=options.since, until=options.until).cache()
+    found = setting.cached(chosen(rows, queues=options.queue, since=options.since, until=options.until))
     count = found.count()
     # One task, so that the order and the rate are kept.
     writer = addressed(found, options.into, options.key).coalesce(1).write.format("msmq").mode("append")

@@ -13,7 +13,7 @@ _ARROW = " > "
 
 
 def _run(setting: JobContext) -> JobOutcome:
-    rebuilt = paths(steps(setting.estate.messages)).cache()
+    rebuilt = setting.cached(paths(steps(setting.estate.messages)))
     names = QueueManagerNames.of(setting)
 
     def readable(path: list[str]) -> str:
@@ -28,7 +28,7 @@ def _run(setting: JobContext) -> JobOutcome:
         columns = {"path": "route", "arrived": "arrived", "messages": "messages"}
         plots = []
     else:
-        routes = judged(rebuilt, setting.topology).cache()
+        routes = setting.cached(judged(rebuilt, setting.topology))
         tables["routes"] = routes
         columns = {
             "path": "route",

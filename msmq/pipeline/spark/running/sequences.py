@@ -20,13 +20,13 @@ _HEADINGS = {
 
 def _run(setting: JobContext) -> JobOutcome:
     messages = setting.estate.messages
-    erased = erased_messages(messages, read_erased(setting.spark, setting.inputs)).cache()
+    erased = setting.cached(erased_messages(messages, read_erased(setting.spark, setting.inputs)))
     gone = erased.count()
     if gone:
         messages = messages.unionByName(erased, allowMissingColumns=True)
-    placed = numbered(messages).cache()
-    found = findings(placed).cache()
-    streams = audit(placed, found).cache()
+    placed = setting.cached(numbered(messages))
+    found = setting.cached(findings(placed))
+    streams = setting.cached(audit(placed, found))
     names = QueueManagerNames.of(setting)
     transactional = F.col("sequence_id").isNotNull()
     kinds = {

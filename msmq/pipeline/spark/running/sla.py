@@ -80,11 +80,13 @@ def limit_of(text: str) -> Limit:
 def _run(setting: JobContext) -> JobOutcome:
     options, estate = setting.options, setting.estate
     erased = read_erased_identifiers(setting.spark, setting.inputs)
-    every = within(fates(estate.messages, estate.events, erased), options.since, options.until).cache()
-    delayed = within(delays(estate.messages, estate.owners), options.since, options.until).cache()
+    every = setting.cached(
+        within(fates(estate.messages, estate.events, erased), options.since, options.until)
+    )
+    delayed = setting.cached(within(delays(estate.messages, estate.owners), options.since, options.until))
     bounded = trusted(delayed) if options.trust_clocks else bounds(delayed, skews(delayed))
     now = round(time.time() * 1_000_000) if options.at is None else options.at
-    found = judged(options.limit, every, bounded.cache(), estate.messages, now)
+    found = judged(options.limit, every, setting.cached(bounded), estate.messages, now)
     count = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
     told = ", ".join(f"{count[verdict]:,} {verdict}" for verdict in VERDICTS if count[verdict])
     rows = [_row(one) for one in sorted(found, key=lambda one: VERDICTS.index(one.verdict))]

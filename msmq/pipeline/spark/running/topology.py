@@ -66,12 +66,12 @@ def _run(setting: JobContext) -> JobOutcome:
     if topology is None:
         raise ReadingError("topology needs --enterprise")
     changes = [parse_change(topology, text) for text in setting.options.what_if]
-    before = tables(setting.spark, topology).cache()
+    before = setting.cached(tables(setting.spark, topology))
 
     def name(guid: object) -> Cell:
         return topology.site_name(parse_guid(str(guid)))
 
-    far = reach(before).cache()
+    far = setting.cached(reach(before))
     count = before.count()
     pairs = len(topology.sites) * (len(topology.sites) - 1)
     verdict = f"{count:,} of {pairs:,} pairs of sites have a route"
@@ -108,8 +108,8 @@ def _run(setting: JobContext) -> JobOutcome:
             other = changed(topology, changes)
         except ValueError as error:
             raise ReadingError(f"--what-if: {error}") from None
-        after = tables(setting.spark, other).cache()
-        differs = differences(before, after).cache()
+        after = setting.cached(tables(setting.spark, other))
+        differs = setting.cached(differences(before, after))
         given |= {"tables_what_if": after, "differences": differs}
         of_effect = {row["effect"]: row["count"] for row in differs.groupBy("effect").count().collect()}
         effects = ", ".join(f"{of_effect[effect]:,} {effect}" for effect in EFFECTS if effect in of_effect)
