@@ -29,6 +29,9 @@ class ShadowSummary:
     @ivar behind: messages in the message log behind that one, which are not copied yet.
     @ivar copied_since_start: those of C{copied} since the start of the server, and C{skipped_since_start}
         those of C{skipped}.
+    @ivar gaps_since_start: how often messages were trimmed from the message log before they were copied.
+    @ivar gap_first: the first number in the message log of the latest of these; C{gap_last} the last one,
+        which is that of a message of this queue; 0 without one since the start.
     """
 
     queue: str
@@ -45,6 +48,9 @@ class ShadowSummary:
     behind: int
     copied_since_start: int
     skipped_since_start: int
+    gaps_since_start: int = 0
+    gap_first: int = 0
+    gap_last: int = 0
 
 
 @attrs.frozen

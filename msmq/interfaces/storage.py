@@ -75,12 +75,15 @@ class LogExtent:
     @ivar first: the number of the oldest entry; 0 if there is none.
     @ivar last: the number of the newest; 0 if there is none.
     @ivar size: bytes of the packets.
+    @ivar trimmed: the number of the newest entry that was trimmed, so that a reader that continues from a
+        smaller one detects that it has missed entries; 0 if none was, or the store does not keep it.
     """
 
     first: int = 0
     last: int = 0
     entries: int = 0
     size: int = 0
+    trimmed: int = 0
 
 
 @attrs.frozen

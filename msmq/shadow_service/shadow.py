@@ -77,7 +77,9 @@ class Shadow:
         self._file: CopiedFile | None = None
         self._is_of_this_log = False
         self._reason = ""
-        self._behind = self._copied = self._skipped = 0
+        self._behind = self._copied = self._skipped = self._gaps = 0
+        self._gap = (0, 0)
+        self._trimmed = 0
         self._waiting: Deferred[object] | None = None
         self._is_stopping = False
         self._stopped: Deferred[None] | None = None
@@ -121,6 +123,9 @@ class Shadow:
             behind=self._behind,
             copied_since_start=self._copied,
             skipped_since_start=self._skipped,
+            gaps_since_start=self._gaps,
+            gap_first=self._gap[0],
+            gap_last=self._gap[1],
         )
 
     def copies(self, after: int, count: int) -> Sequence[CopiedMessage]:
@@ -157,11 +162,17 @@ class Shadow:
         inspection = self._manager.inspection
         file = await self._opened()
         found = await inspection.logged(self.settings.queue, file.sequence, BATCH)
+        extent = await inspection.log_extent(self.settings.queue)
+        if extent.trimmed > max(file.sequence, self._trimmed):
+            # What was read may have lacked these already, or not; the next look is after the trimming.
+            self._trimmed = extent.trimmed
+            return 1
+        if extent.trimmed > max(file.sequence, self._gap[1]):
+            self._note_gap(file.sequence + 1, extent.trimmed)
         self._behind = len(found)
         if not found:
             return 0
         if len(found) == BATCH:
-            extent = await inspection.log_extent(self.settings.queue)
             self._behind = max(self._behind, extent.last - file.sequence)
         messages = self._copies(found)
         try:
@@ -183,6 +194,29 @@ class Shadow:
             await self._replace(file, file.halved)
         return len(found)
 
+    def _note_gap(self, first: int, last: int) -> None:
+        """Note that messages of this queue were trimmed before they were copied: the last of them, at least.
+
+        The numbers are those of all message logs, so they say only how many these are at most.
+        """
+        self._gaps += 1
+        self._gap = first, last
+        most = last - first + 1
+        self.log.warn(
+            "the shadow of {queue} has missed messages: those from number {first} to {last} of the message"
+            " log, at most {most}, were trimmed before they were copied",
+            queue=shown(self.settings.queue),
+            first=first,
+            last=last,
+            most=most,
+        )
+        self._manager.note(
+            "shadow_incomplete",
+            f"messages from number {first} to {last} of the message log, at most {most}, were trimmed before"
+            " they were copied",
+            queue=self.settings.queue,
+        )
+
     async def _opened(self) -> CopiedFile:
         """The file of this shadow, which is of the message log that the queue has."""
         file = self._file
@@ -190,7 +224,9 @@ class Shadow:
             return file
         extent = await self._manager.inspection.log_extent(self.settings.queue)
         if file is None:
-            file = self._file = await self._in_thread(CopiedFile, self._path, extent.last)
+            # What was trimmed before a shadow began is not missed.
+            begin = max(extent.last, extent.trimmed)
+            file = self._file = await self._in_thread(CopiedFile, self._path, begin)
         # An empty log has no last number.
         self._is_of_this_log = extent.last > 0
         if 0 < extent.last < file.sequence:

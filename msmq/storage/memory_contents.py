@@ -110,8 +110,9 @@ class Contents:
             case TrimLog(queue):
                 if (log := self.logs.get(queue)) is not None:
                     log.trim(change)
-            case RestoreLog(queue, entries=entries):
+            case RestoreLog(queue, first, entries):
                 log = self.logs.setdefault(queue, MessageLog())
+                log.trimmed = max(log.trimmed, first - 1)
                 for one in entries:
                     log.append(LogEntry(one.sequence, one.lookup_id, one.arrived, one.packet))
                     self.last_entry = max(self.last_entry, one.sequence)

@@ -74,10 +74,12 @@ class MessageLog:
     """The message log of one queue.
 
     @ivar size: bytes of the packets.
+    @ivar trimmed: the number of the newest entry that was trimmed; 0 if none was.
     """
 
     entries: Numbered[LogEntry] = attrs.field(factory=lambda: Numbered[LogEntry]())
     size: int = 0
+    trimmed: int = 0
 
     def __iter__(self) -> Iterator[LogEntry]:
         return iter(self.entries)
@@ -104,13 +106,14 @@ class MessageLog:
     def extent(self) -> LogExtent:
         """The extent of the log."""
         if not len(self.entries):
-            return LogExtent()
-        return LogExtent(
-            self.entries.first.sequence, self.entries.last.sequence, len(self.entries), self.size
-        )
+            return LogExtent(trimmed=self.trimmed)
+        first, last = self.entries.first.sequence, self.entries.last.sequence
+        return LogExtent(first, last, len(self.entries), self.size, self.trimmed)
 
     def _pop_first(self) -> None:
-        self.size -= len(self.entries.pop_first().packet)
+        entry = self.entries.pop_first()
+        self.size -= len(entry.packet)
+        self.trimmed = entry.sequence
 
 
 @attrs.define

@@ -225,6 +225,11 @@ SHADOW_METRICS: Final[Mapping[Metric, Callable[[ShadowSummary], float]]] = {
         "Messages of a queue with a shadow that could not be copied; the event log has the reasons.",
         "queue",
     ): lambda shadow: shadow.skipped_since_start,
+    _counter(
+        "msmq_shadow_gaps_total",
+        "How often messages of a queue with a shadow were trimmed before they were copied.",
+        "queue",
+    ): lambda shadow: shadow.gaps_since_start,
     _gauge("msmq_shadow_behind", "Messages of a queue with a shadow that are not copied yet.", "queue"): (
         lambda shadow: shadow.behind
     ),

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from twisted.internet.defer import Deferred, maybeDeferred
-from twisted.logger import capturedLogs
+from twisted.logger import capturedLogs, formatEvent
 
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.shadow_service import copied_file
@@ -133,6 +133,42 @@ class ShadowTests(NodesTestCase):
             self.begin()
         self.assertIn("begins again after message", str(logs[0].get("log_format")))
         self.assertEqual(self.order(b"2")[0].body, b"2")
+
+    def test_trimmed_messages(self) -> None:
+        """Messages that were trimmed before they were copied are reported once, with their numbers, also if
+        no message is left; trimmed messages that were copied are not.
+        """
+        self.order(b"1", b"2")
+        self.run_to_end(self.alpha.service.set_queue(ORDERS, {"log_age": 300}))
+        self.clock.advance(1000)
+        self.assertEqual(self.shadows.summary(ORDERS).gaps_since_start, 0)
+        self.run_to_end(self.shadows.stop())
+        self.send(self.alpha, ORDERS, b"3", b"4", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(1000)
+        with capturedLogs() as logs:
+            shadows = self.begin()
+            self.assertEqual([bytes(view.body) for view in self.order(b"5")], [b"5"])
+            self.clock.advance(10)
+        summary = shadows.summary(ORDERS)
+        self.assertEqual((summary.gaps_since_start, summary.gap_first, summary.gap_last), (1, 3, 4))
+        [line] = [formatEvent(each) for each in logs if "has missed" in str(each.get("log_format"))]
+        self.assertIn("from number 3 to 4 of the message log, at most 2, were trimmed", line)
+        events = self.run_to_end(self.alpha.service.inspection.events())
+        [found] = [each.event for each in events if each.event.event == "shadow_incomplete"]
+        self.assertIn("from number 3 to 4", found.reason)
+        self.assertEqual(found.queue, ORDERS)
+
+    def test_messages_before_the_shadow(self) -> None:
+        """What was trimmed before the shadow began is no gap."""
+        self.run_to_end(self.shadows.stop())
+        for path in self.directory.iterdir():
+            path.unlink()
+        self.send(self.alpha, ORDERS, b"1", delivery=Delivery.RECOVERABLE)
+        self.run_to_end(self.alpha.service.set_queue(ORDERS, {"log_age": 300}))
+        self.clock.advance(1000)
+        shadows = self.begin()
+        self.assertEqual([bytes(view.body) for view in self.order(b"2")], [b"2"])
+        self.assertEqual(shadows.summary(ORDERS).gaps_since_start, 0)
 
     def test_the_reactor_does_not_wait_for_the_file(self) -> None:
         """A file of up to two million records is read, written again and synchronised in a thread."""

@@ -104,7 +104,7 @@ class LargeMemoryMessageStoreTests(TestCase):
             )
             kept = range(max(1, number + 1 - 70), number + 2)
             extent = await store.log_extent(ORDERS.identifier)
-            self.assertEqual(extent, LogExtent(kept[0], kept[-1], len(kept), 10 * len(kept)))
+            self.assertEqual(extent, LogExtent(kept[0], kept[-1], len(kept), 10 * len(kept), kept[0] - 1))
         found = await store.read_log(ORDERS.identifier, 990, 5)
         self.assertEqual([entry.sequence for entry in found], [991, 992, 993, 994, 995])
         found = await store.read_log(ORDERS.identifier, 5, 1)

@@ -154,6 +154,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "the shadow of {queue} begins again after message {last} of the message log, which is older than"
         " message {copied}, which was copied: the store was replaced by an earlier one"
     ): 5953,
+    (
+        "the shadow of {queue} has missed messages: those from number {first} to {last} of the message"
+        " log, at most {most}, were trimmed before they were copied"
+    ): 5954,
     "the access control of {queue} was changed from {before} to {after}": 2069,
     "the list of {queue} was not written again: {error}": 2070,
     (
@@ -273,6 +277,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "cloned": "the identifier of a peer was seen at several addresses",
     "copied": "an operator sent a copy of a message",
     "drained": "a drain sent a message to its destination, with a new identifier",
+    "shadow_incomplete": "messages were trimmed from the message log before a shadow copied them",
     "shadow_skipped": "a shadow could not copy a message",
     "damaged": "the store found a damaged message, which is in quarantine",
     "deleted": "a message was removed with its queue",

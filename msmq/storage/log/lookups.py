@@ -170,11 +170,12 @@ class Lookups:
     def log_extent(self, queue: UUID, done: Deferred[Any]) -> None:
         """Return the extent of a message log."""
         kept = self._engine.state.queues.get(queue)
-        if kept is None or not len(kept.log):
+        if kept is None:
             done.callback(LogExtent())
             return
         log = kept.log
-        done.callback(LogExtent(log.sequence(0), log.sequence(len(log) - 1), len(log), log.size))
+        first, last = (log.sequence(0), log.sequence(len(log) - 1)) if len(log) else (0, 0)
+        done.callback(LogExtent(first, last, len(log), log.size, log.first - 1))
 
     def read_events(self, after: int, limit: int, identity: bytes | None, done: Deferred[Any]) -> None:
         """Return events."""

@@ -211,7 +211,7 @@ _ENTRY_SIZES: Final = (
 _EXTENT: Final = (
     "SELECT coalesce((SELECT min(sequence) FROM log WHERE log.queue = e.queue AND sequence >= e.first), 0),"
     " coalesce((SELECT max(sequence) FROM log WHERE log.queue = e.queue AND sequence >= e.first), 0),"
-    f" entries, size FROM log_extent AS e WHERE e.queue = {_QUEUE}"
+    f" entries, size, first - 1 FROM log_extent AS e WHERE e.queue = {_QUEUE}"
 )
 _EVENTS: Final = (
     "SELECT sequence FROM event WHERE sequence > $1 AND sequence >= (SELECT first_event FROM progress)"

@@ -156,15 +156,17 @@ def _row_of(durable: sqlite3.Connection, queue: UUID) -> int | None:
 
 def _log_extent(durable: sqlite3.Connection, row: int) -> LogExtent:
     found = durable.execute("SELECT first, entries, size FROM log_extent WHERE queue = ?", (row,)).fetchone()
-    if found is None or found[1] == 0:
+    if found is None:
         return LogExtent()
     first, entries, size = found
+    if not entries:
+        return LogExtent(trimmed=first - 1)
     oldest, newest = durable.execute(
         "SELECT (SELECT min(sequence) FROM log WHERE queue = ?1 AND sequence >= ?2),"
         " (SELECT max(sequence) FROM log WHERE queue = ?1)",
         (row, first),
     ).fetchone()
-    return LogExtent(oldest, newest, entries, size)
+    return LogExtent(oldest, newest, entries, size, first - 1)
 
 
 _FIND: Final = "SELECT queue, lookup_id FROM message WHERE identity = ?"

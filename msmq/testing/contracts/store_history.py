@@ -294,13 +294,16 @@ class StoreHistoryContract(_Base):
         self.assertEqual([_plain(entry) for entry in found], [_plain(entry) for entry in expected])
         numbers = [entry.sequence for entry in found]
         self.assertEqual(numbers, sorted(set(numbers)))
+        found_extent = self.done(self.store.log_extent(queue))
         extent = LogExtent(
             numbers[0] if numbers else 0,
             numbers[-1] if numbers else 0,
             len(found),
             sum(len(entry.packet) for entry in found),
+            found_extent.trimmed,
         )
-        self.assertEqual(self.done(self.store.log_extent(queue)), extent)
+        self.assertEqual(found_extent, extent)
+        self.assertEqual(extent.trimmed > 0, self.done(self.twin.log_extent(queue)).trimmed > 0)
         later = [entry for entry in found if entry.sequence > after]
         some = self.done(self.store.read_log(queue, after, limit))
         self.assertEqual(list(some), later[:limit])

@@ -36,10 +36,12 @@ class LogContract(StoreContract):
         """Assert that the extent agrees with the entries."""
         extent = await store.log_extent(queue.identifier)
         entries = await store.read_log(queue.identifier, 0, 10_000)
-        expected = LogExtent()
+        expected = LogExtent(trimmed=extent.trimmed)
         if entries:
             size = sum(len(entry.packet) for entry in entries)
-            expected = LogExtent(entries[0].sequence, entries[-1].sequence, len(entries), size)
+            first, last = entries[0].sequence, entries[-1].sequence
+            expected = LogExtent(first, last, len(entries), size, extent.trimmed)
+            self.assertLess(extent.trimmed, first)
         self.assertEqual(extent, expected)
         return extent
 
@@ -130,7 +132,26 @@ class LogContract(StoreContract):
         self.assertEqual(await self.logged(store), [b"3", b"4", b"5"])
         await store.commit([trim(1e12)])
         self.assertEqual(await self.logged(store), [])
-        self.assertEqual(await self.assert_extent(store), LogExtent())
+
+    async def test_trimmed_numbers(self) -> None:
+        """The extent names the newest entry of the queue that was trimmed, also when none is left; entries of
+        other queues do not count.
+        """
+        store = await self.opened(PutQueue(ORDERS), PutQueue(BILLS))
+        await store.commit([log(number, b"%d" % number, float(number)) for number in range(4)])
+        await store.commit([log(1, b"bill", 0.0, queue=BILLS)])
+        numbers = [entry.sequence for entry in await store.read_log(ORDERS.identifier, 0, 10)]
+        self.assertEqual((await self.assert_extent(store)).trimmed, 0)
+        await store.commit([trim(1.0)])
+        self.assertEqual((await self.assert_extent(store)).trimmed, numbers[0])
+        await store.commit([trim(1e12)])
+        self.assertEqual(await self.assert_extent(store), LogExtent(trimmed=numbers[-1]))
+        self.assertEqual((await self.assert_extent(store, BILLS)).trimmed, 0)
+        await store.commit([log(9, b"new", 9.0)])
+        self.assertEqual((await self.assert_extent(store)).trimmed, numbers[-1])
+        again, _ = await self.reopened(store)
+        if store.durable:
+            self.assertEqual((await self.assert_extent(again)).trimmed, numbers[-1])
 
     async def test_log_is_trimmed_by_size(self) -> None:
         """The minimum number of the oldest entries is removed."""

@@ -42,7 +42,7 @@ class RestoreContract(StoreContract):
         [eighth, appended] = await store.read_log(BILLS.identifier, 0, 9)
         self.assertEqual(eighth, LogEntry(8, 2, 3.5, b"eight"))
         self.assertGreater(appended.sequence, 11)
-        self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent(7, 11, 3, 15))
+        self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent(7, 11, 3, 15, 4))
 
     async def test_restored_log_is_trimmed(self) -> None:
         """A restored log is trimmed like any other."""
@@ -50,7 +50,7 @@ class RestoreContract(StoreContract):
         entries = tuple(LoggedPacket(number, number, b"entry", float(number)) for number in (3, 5, 8))
         await store.commit([RestoreLog(ORDERS.identifier, 3, entries)])
         await store.commit([TrimLog(ORDERS.identifier, before=6.0)])
-        self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent(8, 8, 1, 5))
+        self.assertEqual(await store.log_extent(ORDERS.identifier), LogExtent(8, 8, 1, 5, 5))
 
     async def test_restored_log_needs_a_queue(self) -> None:
         """Entries for an unknown queue are refused."""
