@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Final
+from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -105,6 +106,10 @@ class KeyedMessages:
         """The MessageID of the message that was sent under a key, or is in the same transaction."""
         claim = self._claims.get(digest)
         return self.keys.find(digest, self._clock.now()) if claim is None else claim.numbers.get(digest)
+
+    def source(self, digest: bytes) -> UUID | None:
+        """The former identifier of this queue manager, if it sent the message of a known key under that."""
+        return None if digest in self._claims else self.keys.source(digest)
 
     # Without a transaction of an application
 

@@ -8,14 +8,16 @@ from hashlib import blake2b
 from itertools import count
 from struct import Struct
 from typing import Final
+from uuid import UUID
 
 import attrs
 
 from msmq.moment import Moment
-from msmq.persistence.send_key import check_key
+from msmq.persistence.send_key import FORMER_VERSION, OWN_VERSION, PAGE_PREFIX, check_key
 from msmq.persistence.state_records import StateChange, numbered, reading
+from msmq.wire.guid import guid_from_bytes
 
-PREFIX: Final = "send_keys/"
+PREFIX: Final = PAGE_PREFIX
 """Prefix of the names of stored values; a number follows."""
 
 DEFAULT_KEYS: Final = 200_000
@@ -27,7 +29,6 @@ DEFAULT_LIFETIME: Final = 86_400.0
 _CLOSED_AT_ONCE: Final = 256
 """Pages that one commit removes: more than one, so that a backlog shrinks."""
 
-_VERSION: Final = 1
 _HEAD: Final = Struct("<BII")
 _DIGEST_SIZE: Final = 16
 _ENTRY: Final = Struct(f"<{_DIGEST_SIZE}sI")
@@ -67,7 +68,7 @@ class KeyPage:
         stored = {digest: number for digest, number in self.numbers.items() if digest not in self.unstored}
         if not stored:
             return []
-        value = _HEAD.pack(_VERSION, self.time, len(stored)) + b"".join(
+        value = _HEAD.pack(OWN_VERSION, self.time, len(stored)) + b"".join(
             _ENTRY.pack(digest, number) for digest, number in stored.items()
         )
         return [*((name, None) for name in self.closed), (f"{PREFIX}{self.number}", value)]
@@ -104,6 +105,8 @@ class SendKeys:
         # The number of the message, and that of the page.
         self._found: dict[bytes, tuple[int, int]] = {}
         self._pages: deque[_Kept] = deque()
+        # The former identifiers of the queue manager, by the numbers of the pages that it stored then.
+        self._sources: dict[int, UUID] = {}
         self._closed: list[str] = []
         self._numbers = count(1)
 
@@ -124,9 +127,13 @@ class SendKeys:
         for number, name, value in numbered(state, PREFIX):
             last = number
             found: dict[bytes, int] = {}
-            with reading(name, value, _VERSION) as reader:
+            is_former = value[:1] == bytes([FORMER_VERSION])
+            with reading(name, value, FORMER_VERSION if is_former else OWN_VERSION) as reader:
                 time = reader.u32("Time")
-                for _ in range(reader.u32("Count")):
+                keys = reader.u32("Count")
+                if is_former:
+                    self._sources[number] = guid_from_bytes(reader.bytes(16, "QueueManager"))
+                for _ in range(keys):
                     digest = reader.bytes(_DIGEST_SIZE, "Key")
                     found[digest] = reader.u32("MessageID")
             # The clock may have been set while the process did not run; that of the process then goes on.
@@ -139,6 +146,14 @@ class SendKeys:
         self._forget(now)
         found = self._found.get(digest)
         return None if found is None else found[0]
+
+    def source(self, digest: bytes) -> UUID | None:
+        """The former identifier of the queue manager under which it sent the message of a key that is known.
+
+        C{None} if that was the present one.
+        """
+        found = self._found.get(digest)
+        return None if found is None else self._sources.get(found[1])
 
     def page(self, numbers: Mapping[bytes, int], now: Moment, unstored: Set[bytes] = frozenset()) -> KeyPage:
         """A page for keys whose messages are about to be sent; call L{stored} or L{failed} afterwards.
@@ -183,5 +198,6 @@ class SendKeys:
                 # A key that was sent again after it was forgotten is on a younger page, too.
                 if found is not None and found[1] == page.number:
                     del self._found[digest]
+            self._sources.pop(page.number, None)
             if page.is_stored:
                 self._closed.append(f"{PREFIX}{page.number}")

@@ -26,18 +26,21 @@ class _Batch:
     """The messages of one call, of which some may have been sent before.
 
     @ivar digests: the digest of each message's key; C{None} without a key.
-    @ivar known: the MessageIDs of those that were sent before.
+    @ivar known: the identifiers of those that were sent before.
     @ivar fresh: the indices of those that have to be sent; of several with one key the first.
     """
 
     messages: Sequence[Message]
     digests: Sequence[bytes | None]
-    known: Mapping[bytes, int]
+    known: Mapping[bytes, MessageIdentifier]
     fresh: Sequence[int]
 
     @classmethod
     def of(
-        cls, messages: Sequence[Message], digests: Sequence[bytes | None], known: Mapping[bytes, int]
+        cls,
+        messages: Sequence[Message],
+        digests: Sequence[bytes | None],
+        known: Mapping[bytes, MessageIdentifier],
     ) -> _Batch:
         seen = set(known)
         fresh: list[int] = []
@@ -75,10 +78,15 @@ class _Batch:
             if (digest := self.digests[index]) is not None
         }
 
-    def all_numbers(self, first: int) -> list[int]:
-        """The number of every message of the call."""
-        by_index = {index: number for number, index in enumerate(self.fresh, first)}
-        by_digest = {**self.known, **self.numbers(first)}
+    def identifiers(self, own: UUID, first: int) -> list[MessageIdentifier]:
+        """The identifier of every message of the call.
+
+        @param own: that of the queue manager.
+        @param first: the MessageID of the first message that is sent.
+        """
+        by_index = {index: MessageIdentifier(own, number) for number, index in enumerate(self.fresh, first)}
+        new = {digest: MessageIdentifier(own, number) for digest, number in self.numbers(first).items()}
+        by_digest = {**self.known, **new}
         return [
             by_index[index] if digest is None else by_digest[digest]
             for index, digest in enumerate(self.digests)
@@ -130,11 +138,10 @@ class MessageSender:
         check_transaction(transaction)
         targets = await find()
         if keys is not None and any(key is not None for key in keys):
-            numbers = await self._send_keyed(find, targets, messages, transaction, keys)
-        else:
-            _check_keys(messages, keys)
-            first = await self._send(targets, messages, transaction)
-            numbers = range(first, first + len(messages))
+            return await self._send_keyed(find, targets, messages, transaction, keys)
+        _check_keys(messages, keys)
+        first = await self._send(targets, messages, transaction)
+        numbers = range(first, first + len(messages))
         return [MessageIdentifier(self._identifier, number) for number in numbers]
 
     async def _send(
@@ -180,7 +187,7 @@ class MessageSender:
         messages: Sequence[Message],
         transaction: ITransaction | None,
         keys: Sequence[str | None],
-    ) -> Sequence[int]:
+    ) -> list[MessageIdentifier]:
         _check_keys(messages, keys)
         is_transactional = self._check(targets, messages, transaction)
         core = None if transaction is None else self._transactions.core(transaction)
@@ -192,25 +199,27 @@ class MessageSender:
             is_transactional = self._check(targets, messages, transaction)
             digests = keyed.digests(targets, keys)
         known = {
-            digest: number
+            digest: MessageIdentifier(keyed.source(digest) or self._identifier, number)
             for digest in digests
             if digest is not None and (number := keyed.known(digest)) is not None
         }
         batch = _Batch.of(messages, digests, known)
         if not batch.fresh:
-            return batch.all_numbers(0)
+            return batch.identifiers(self._identifier, 0)
         if core is not None:
             return await undivided(self._put_in(core, targets, batch))
         return await undivided(self._put(targets, batch, is_transactional))
 
-    async def _put(self, targets: Sequence[SendTarget], batch: _Batch, is_transactional: bool) -> list[int]:
+    async def _put(
+        self, targets: Sequence[SendTarget], batch: _Batch, is_transactional: bool
+    ) -> list[MessageIdentifier]:
         if is_transactional:
             async with self._transactions.begin(self._new_identifier()) as transaction:
                 core = transaction.core
                 first = self._outbox.send_in(core, targets, batch.to_send)
                 claim = self._keyed.claim_in(core, batch.new_digests, is_of_application=False)
                 self._keyed.numbered(claim, batch.numbers(first))
-            return batch.all_numbers(first)
+            return batch.identifiers(self._identifier, first)
         keyed = self._keyed
         claim = keyed.claim(batch.new_digests)
         try:
@@ -223,11 +232,11 @@ class MessageSender:
             keyed.failed(claim)
             raise
         keyed.stored(claim)
-        return batch.all_numbers(first)
+        return batch.identifiers(self._identifier, first)
 
     async def _put_in(
         self, transaction: Transaction, targets: Sequence[SendTarget], batch: _Batch
-    ) -> list[int]:
+    ) -> list[MessageIdentifier]:
         transaction.check_active()
         claim = self._keyed.claim_in(transaction, batch.new_digests)
         try:
@@ -236,7 +245,7 @@ class MessageSender:
             self._keyed.given_up(claim, batch.new_digests)
             raise
         self._keyed.numbered(claim, batch.numbers(first))
-        return batch.all_numbers(first)
+        return batch.identifiers(self._identifier, first)
 
 
 def _check_keys(messages: Sequence[Message], keys: Sequence[str | None] | None) -> None:

@@ -16,6 +16,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, Change, PutMessage, PutQueue, PutState
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.persistence.owner_mark import OWNER
+from msmq.persistence.send_key import PAGE_PREFIX, page_of_former
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_rewrites import patch_dead_letter
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -113,11 +114,14 @@ class NewIdentity:
                         yield PutQueue(attrs.evolve(definition, identifier=identifier))
                 case PutMessage():
                     yield from self._message(change)
-                case PutState(name):
+                case PutState(name, value):
                     if name == OWNER:
                         yield PutState(OWNER, self.identifier.bytes)
                     elif name.startswith(_FORGOTTEN):
                         self.left_out.values += 1
+                    elif name.startswith(PAGE_PREFIX):
+                        # What was sent under a key is not sent again, and keeps its identifier.
+                        yield PutState(name, page_of_former(value, self.former))
                     else:
                         yield change
                 case _:

@@ -11,13 +11,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.manager.applications.send_keys import PREFIX, SendKeys, digest_of
 from msmq.manager.applications.transactions import TransactionHandle
 from msmq.persistence.changes import Change, PutState, RemoveState
-from msmq.persistence.send_key import KEY_LENGTH
+from msmq.persistence.send_key import KEY_LENGTH, page_of_former
 from msmq.persistence.state_records import StateError
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
 from msmq.testing.clock import ManualClock
+from tests.builders import GAMMA
 from tests.manager.support import BROKEN, ManagerTestCase
 
 ELSEWHERE = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -211,6 +212,27 @@ class SendTests(KeyedTestCase):
                 self.restart(crash=crash)
                 self.assertEqual(self.keyed(queue, ("b", b"2"), ("a", b"1")), numbers[::-1])
                 self.assertEqual(self.seen(queue), [b"2"])
+
+    def test_after_a_change_of_the_identifier(self) -> None:
+        """What was sent under a former identifier of the queue manager is not sent again, and is answered
+        with the identifier that the message has.
+        """
+        pages: list[PutState] = []
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            pages.extend(
+                each for each in changes if isinstance(each, PutState) and each.name.startswith(PREFIX)
+            )
+            return False
+
+        self.store.error, self.store.is_hit = BROKEN, is_hit
+        [first] = self.successResultOf(self.sending(self.orders, ("a", b"1")))
+        [page] = pages
+        self.successResultOf(self.store.commit([PutState(page.name, page_of_former(page.value, GAMMA))]))
+        self.restart()
+        again, new = self.successResultOf(self.sending(self.orders, ("a", b"1"), ("b", b"2")))
+        self.assertEqual(again, MessageIdentifier(GAMMA, first.ordinal))
+        self.assertEqual((new.queue_manager, self.seen(self.orders)), (first.queue_manager, [b"1", b"2"]))
 
     def test_express(self) -> None:
         """The key of an express message is forgotten with the message, so that a repeat sends it again."""

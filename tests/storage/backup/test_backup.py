@@ -14,6 +14,8 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.manager.applications.send_keys import SendKeys
+from msmq.manager.applications.send_keys import digest_of as digest_of_key
 from msmq.manager.drains.drain_record import DrainRecord, stored_drains
 from msmq.persistence.changes import (
     AppendEvent,
@@ -36,8 +38,9 @@ from msmq.storage.readers.log import LogStoreReader
 from msmq.storage.readers.shape import MomentGone, RowPage
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.testing.clock import ManualClock
 from msmq.wire.guid import NULL_GUID
-from tests.builders import ALPHA, BETA
+from tests.builders import ALPHA, BETA, GAMMA
 from tests.queues.builders import arriving
 
 ORDERS = UUID(int=1)
@@ -335,6 +338,21 @@ class DirectoryTests(BackupTestCase):
         values = self.values()
         self.assertEqual([name for name in values if name.startswith("drain")], [])
         self.assertEqual(self.messages(self.target, ORDERS), self.messages(self.data, ORDERS))
+
+    async def test_keys_of_a_new_identity(self) -> None:
+        """What the original has sent under a key is not sent again, and keeps the identifier that it has
+        there, also after a second change of the identifier.
+        """
+        keys, clock = SendKeys(), ManualClock()
+        digest = digest_of_key("order-7", [str(ORDERS)])
+        page = keys.page({digest: 7}, clock.now())
+        await self.stopped(*(PutState(name, value) for name, value in page.changes() if value is not None))
+        self.back_up()
+        await self.restored(new_identity=True, make_identifier=lambda: BETA)
+        await renew_identity(self.target, None, report=lambda rows: None, make_identifier=lambda: GAMMA)
+        again = SendKeys()
+        again.load(self.values(), clock.now())
+        self.assertEqual((again.find(digest, clock.now()), again.source(digest)), (7, ALPHA))
 
     def values(self) -> Mapping[str, bytes]:
         reader = store_location_of(self.kind, self.target).make_reader()
