@@ -8,6 +8,7 @@ from uuid import UUID
 
 from ldaptor.protocols import pureldap
 from twisted.internet import reactor
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
@@ -131,6 +132,24 @@ class OutageTests(TestCase):
         self.assertFalse(self.directory.condition.is_reached)
         self.assertEqual(await self.name(), "ALPHA")
         self.assertTrue(self.directory.condition.is_reached)
+
+    async def test_requests_wait_for_the_bind(self) -> None:
+        """A request that comes while a connection is being established is sent after the bind, and after the
+        naming contexts of the server are known: earlier it would be in clear, or that of no account.
+        """
+        for _ in range(2):
+            others: list[Deferred[str]] = []
+            self.server.before_answer = lambda request, others=others: (
+                others.append(Deferred.fromCoroutine(self.name())) if len(others) < 3 else None
+            )
+            self.server.requests.clear()
+            self.assertEqual(await self.name(), "ALPHA")
+            self.server.before_answer = lambda request: None
+            self.assertEqual([await each for each in others], ["ALPHA"] * 3)
+            bases = [base for _, base, _ in self.server.requests[:3]]
+            self.assertEqual(bases, ["", "", f"CN=Configuration,{SUFFIX}"])
+            self.assertEqual(self.server.requests[0][0], "LDAPBindRequest")
+            self.hang_up(self.server)
 
     async def test_stopped(self) -> None:
         """A server that was stopped is used again by the first request after its start."""

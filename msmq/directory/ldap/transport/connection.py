@@ -127,6 +127,8 @@ class LdapConnection:
         self._reactor = reactor
         self._server: LdapServer | None = None
         self._protocol: LdapProtocol | None = None
+        # Requests are sent only after TLS, the bind, and the RootDSE.
+        self._opening: LdapProtocol | None = None
         self._root: Root | None = None
         self._attempt: Deferred[None] | None = None
         self._search: Deferred[None] | None = None
@@ -342,9 +344,10 @@ class LdapConnection:
         self._search = None
 
     def _hang_up(self) -> None:
-        if self._protocol is not None:
-            self._protocol.close()
-            self._protocol = None
+        for each in (self._protocol, self._opening):
+            if each is not None:
+                each.close()
+        self._protocol = self._opening = None
 
     def _try_last(self, server: LdapServer | None) -> None:
         if server in self.servers:
@@ -412,7 +415,7 @@ class LdapConnection:
         if settings.is_tls:
             endpoint = wrapClientTLS(options, endpoint)
         protocol = LdapProtocol(self._reactor, settings.answer_timeout)
-        self._protocol = protocol
+        self._opening = protocol
         await connectProtocol(endpoint, protocol)
         if settings.starts_tls:
             _check(await protocol.ask(StartTls()), "TLS is refused")
@@ -430,6 +433,7 @@ class LdapConnection:
         there = await protocol.ask(SearchRequest(root.configuration, Scope.ENTRY, ANYTHING, ("objectClass",)))
         _check(there, f"there is no {root.configuration}")
         self._root = root
+        self._protocol, self._opening = protocol, None
 
     def _away(self, detail: str) -> DirectoryError:
         return DirectoryError(
