@@ -56,6 +56,9 @@ from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 PAGE_SIZE: Final = 500
 """The page size of searches; Active Directory returns at most a thousand entries."""
 
+MOST_PAGES: Final = 2000
+"""Limit on the pages of one search: a million entries; a server may send pages with few entries, or none."""
+
 LOOK_UPS_AT_ONCE: Final = 32
 """Limit on concurrent requests for single entries."""
 
@@ -224,22 +227,35 @@ class Operations:
         """All entries below C{base} that match a filter, a page at a time. [MS-MQDSSM] 3.1.6.15.
 
         @param take: called with each page; returns whether to continue.
+        @raise DirectoryError: C{DIRECTORY_NOT_CONNECTED} also if the connection is lost between two pages,
+            since another one cannot continue; C{GENERIC_ERROR} for more than L{MOST_PAGES} pages.
         """
         root = await self.root()
         await self._paging.acquire()
         connection = self._connection.current()
-        count = 0
+        count = pages = number = 0
         try:
             cookie = b""
             while True:
+                if cookie and await connection.number() != number:
+                    raise DirectoryError(
+                        DirectoryOperationResult.DIRECTORY_NOT_CONNECTED,
+                        f"{base}: the connection was lost between two pages of a search; repeat the request",
+                    )
                 request = SearchRequest(base, Scope.TREE, wanted, tuple(attributes))
                 controls = (*self._reading(root, attributes), paged(PAGE_SIZE, cookie))
                 # A cookie is valid only on the server that issued it.
                 answered = await connection.ask_here(request, controls, repeatable=not cookie)
                 if answered.result.code == NO_SUCH_OBJECT:
                     return
-                count += len(answered.entries)
+                count, pages = count + len(answered.entries), pages + 1
                 self._check(answered.result, base, count)
+                if pages > MOST_PAGES:
+                    raise DirectoryError(
+                        DirectoryOperationResult.GENERIC_ERROR,
+                        f"{base}: the server answers a search with more than {MOST_PAGES} pages",
+                    )
+                number = await connection.number()
                 cookie = answered.result.cookie
                 if not await take(await self._whole(answered.entries)) or not cookie:
                     break

@@ -12,10 +12,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
+from msmq.directory.ldap import operations
 from msmq.directory.ldap.entries.values import pack_guid
+from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.interfaces import DirectoryError
+from msmq.membership.enumerations import DirectoryOperationResult
 from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
@@ -137,11 +140,15 @@ class OutageTests(TestCase):
         """A request that comes while a connection is being established is sent after the bind, and after the
         naming contexts of the server are known: earlier it would be in clear, or that of no account.
         """
+        others: list[Deferred[str]] = []
+
+        def ask_too(request: object) -> None:
+            if len(others) < 3:
+                others.append(Deferred.fromCoroutine(self.name()))
+
         for _ in range(2):
-            others: list[Deferred[str]] = []
-            self.server.before_answer = lambda request, others=others: (
-                others.append(Deferred.fromCoroutine(self.name())) if len(others) < 3 else None
-            )
+            others.clear()
+            self.server.before_answer = ask_too
             self.server.requests.clear()
             self.assertEqual(await self.name(), "ALPHA")
             self.server.before_answer = lambda request: None
@@ -150,6 +157,68 @@ class OutageTests(TestCase):
             self.assertEqual(bases, ["", "", f"CN=Configuration,{SUFFIX}"])
             self.assertEqual(self.server.requests[0][0], "LDAPBindRequest")
             self.hang_up(self.server)
+
+    def add_managers(self, count: int) -> None:
+        """More queue managers, which are read in pages of two."""
+        self.server.page_limit = 2
+        for number in range(count):
+            computer = f"CN=M{number},CN=Computers,{SUFFIX}"
+            self.server.add(computer, objectClass=[b"computer"])
+            identifier = [pack_guid(UUID(int=0x100 + number))]
+            self.server.add(f"CN=msmq,{computer}", objectClass=[b"mSMQConfiguration"], objectGUID=identifier)
+
+    async def all_names(self) -> list[str]:
+        handle = await self.directory.begin_read(
+            QueueManagerObject, (), ("computer_name", "qualified_computer_name")
+        )
+        found = []
+        while True:
+            try:
+                found.append(str((await self.directory.read_next(handle))["computer_name"]))
+            except DirectoryError as ended:
+                self.assertIs(ended.result, DirectoryOperationResult.END_OF_DATA)
+                return found
+
+    async def test_connection_lost_between_pages(self) -> None:
+        """The rest of a search is not asked from another connection, whose server may have other entries
+        under the same cookie: objects would be missing without an error.
+        """
+        self.add_managers(5)
+        self.assertEqual(len(await self.all_names()), 6)
+        asked = 0
+
+        def lose(request: Any) -> None:
+            nonlocal asked
+            if isinstance(request, pureldap.LDAPSearchRequest) and request.scope == 2:
+                asked += 1
+                return
+            if asked == 1 and request.baseObject.startswith(b"CN=M0"):
+                # Between the first page and the second.
+                asked += 1
+                del self.server.records[folded(f"CN=msmq,CN=ALPHA,CN=Computers,{SUFFIX}")]
+                self.server.said_instead = b""
+                self.hang_up(self.server)
+            else:
+                self.server.said_instead = None
+
+        self.server.before_answer = lose
+        with self.assertRaises(DirectoryError) as refused:
+            found = await self.all_names()
+            self.assertEqual(found, [f"M{number}" for number in range(5)])
+        self.assertIn("between two pages", refused.exception.detail)
+        self.server.before_answer = lambda request: None
+        self.server.said_instead = None
+        self.assertEqual(await self.all_names(), [f"M{number}" for number in range(5)])
+
+    async def test_endless_pages(self) -> None:
+        """A server that has always another page is an error, and the next search is not kept waiting."""
+        self.add_managers(40)
+        self.patch(operations, "MOST_PAGES", 10)
+        with self.assertRaises(DirectoryError) as refused:
+            await self.all_names()
+        self.assertIn("more than 10 pages", refused.exception.detail)
+        self.server.page_limit = 10
+        self.assertEqual(len(await self.all_names()), 41)
 
     async def test_stopped(self) -> None:
         """A server that was stopped is used again by the first request after its start."""
