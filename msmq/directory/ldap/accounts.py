@@ -17,6 +17,9 @@ from msmq.wire.sid import format_sid
 MOST_GROUPS: Final = 1000
 """Limit on the groups of one account; Windows too has a limit of about a thousand."""
 
+_SHOWN: Final = 32
+"""Bytes of a malformed SID in an error text."""
+
 _CLASS: Final = "objectClass"
 _ACCOUNT_NAME: Final = "sAMAccountName"
 _GROUP_SIDS: Final = "tokenGroups"
@@ -42,7 +45,7 @@ class LdapAccounts:
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}.
         """
-        return await self._only(Equal(SID, sid), format_sid(sid))
+        return await self._only(Equal(SID, sid), format_sid(sid), sid)
 
     async def of_name(self, name: str) -> Account:
         """The account of a name; a part before a backslash is ignored.
@@ -65,12 +68,12 @@ class LdapAccounts:
                     raise
         raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name}")
 
-    async def _only(self, term: Equal, shown: str) -> Account:
+    async def _only(self, term: Equal, shown: str, sid: bytes | None = None) -> Account:
         root = await self._operations.root()
         found = [
             entry
             for entry in await self._operations.find(root.domain, Scope.TREE, term, _ATTRIBUTES)
-            if _is_sid(entry.first(SID))
+            if _is_sid(entry.first(SID)) and sid in (None, entry.first(SID))
         ]
         if not found:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {shown}")
@@ -96,7 +99,7 @@ class LdapAccounts:
         found_entry = await self._operations.entry(entry.name, (_GROUP_SIDS,))
         if found_entry is None:
             raise _unknown_groups(entry, "it no longer exists")
-        return set(filter(_is_sid, found_entry.all(_GROUP_SIDS)))
+        return {_group_sid(entry, sid) for sid in found_entry.all(_GROUP_SIDS)}
 
     async def _searched_groups(self, entry: Entry) -> set[bytes]:
         root = await self._operations.root()
@@ -124,6 +127,16 @@ def _is_sid(value: bytes | None) -> bool:
         return value is not None and bool(format_sid(value))
     except ValueError:
         return False
+
+
+def _group_sid(entry: Entry, sid: bytes) -> bytes:
+    """A SID that the server has computed for an account.
+
+    @raise DirectoryError: it is malformed: it is not known which group is missing.
+    """
+    if not _is_sid(sid):
+        raise _unknown_groups(entry, f"{sid[:_SHOWN].hex() or 'nothing'} is not a SID")
+    return sid
 
 
 def _unknown_groups(entry: Entry, why: str) -> DirectoryError:

@@ -82,6 +82,34 @@ class RangedTests(TestCase):
         )
         self.assertEqual((await self.directory.account(SID)).groups, frozenset(groups))
 
+    async def test_damaged_groups(self) -> None:
+        """An account is not known if a SID that the server has computed is damaged: a denial for that group
+        would be overlooked.
+        """
+        group = parse_sid("S-1-5-21-1-2-3-2000")
+        account = self.server.add(
+            f"CN=bob,{SUFFIX}",
+            objectClass=[b"user"],
+            objectSid=[SID],
+            sAMAccountName=[b"bob"],
+            tokenGroups=[group, group[:-1]],
+        )
+        self.assertIn("is not a SID", await self.fault(self.directory.account(SID)))
+        account.values["tokenGroups"] = [group]
+        self.assertEqual((await self.directory.account(SID)).groups, {group})
+
+    async def test_another_account(self) -> None:
+        """An account with another SID than the requested one is not used, whatever a server finds."""
+        other = parse_sid("S-1-5-21-1-2-3-9999")
+        account = self.server.add(
+            f"CN=eve,{SUFFIX}", objectClass=[b"user"], objectSid=[other, SID], tokenGroups=[other]
+        )
+        with self.assertRaises(DirectoryError) as refused:
+            await self.directory.account(SID)
+        self.assertIs(refused.exception.result, DirectoryOperationResult.OBJECT_NOT_FOUND)
+        account.values["objectSid"] = [SID]
+        self.assertEqual((await self.directory.account(SID)).sid, SID)
+
     async def test_lists_of_a_search(self) -> None:
         """Long lists are whole in what a search finds, and nothing else of the entry is missing."""
         sites = [UUID(int=number + 1) for number in range(25)]
