@@ -22,7 +22,14 @@ from msmq.directory.ldap.entries.attribute_mapping import (
 from msmq.directory.ldap.entries.entry_reader import RelatedEntries, computer_of, links_of, to_object
 from msmq.directory.ldap.entries.faults import FaultLog, Faults
 from msmq.directory.ldap.entries.values import pack_guid, unpack_guid
-from msmq.directory.ldap.names import CONFIGURATION, child, folded, stored_queue_name, value_at
+from msmq.directory.ldap.names import (
+    CONFIGURATION,
+    child,
+    folded,
+    is_encodable,
+    stored_queue_name,
+    value_at,
+)
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.transport.filters import Equal, Filter, Present, of_class
 from msmq.directory.ldap.transport.root import Root
@@ -126,6 +133,8 @@ class ObjectSearch:
         @raise DirectoryError: C{GENERIC_ERROR} if there are too many, or several where there can be one: of
             one identifier, one SID, or one name of a computer.
         """
+        if any(map(_is_impossible, filters)):
+            return
         needed = {*wanted, *(expression.attribute for expression in filters)}
         root = await self._operations.root()
         attributes = ldap_attributes(of, needed, root.times)
@@ -199,11 +208,12 @@ class ObjectSearch:
                     return []
                 terms.append(Equal(kept.links[name], linked.name.encode()))
             elif column is not None:
-                packed = column.syntax.pack((value,) if _is_list(of, name) else value)
-                if is_equality and column.syntax.is_exact and len(packed) == 1:
-                    terms.append(Equal(column.attribute, packed[0]))
-                else:
-                    terms.append(Present(column.attribute))
+                packed: Sequence[bytes] = ()
+                if is_equality and column.syntax.is_exact:
+                    packed = column.syntax.pack((value,) if _is_list(of, name) else value)
+                terms.append(
+                    Equal(column.attribute, packed[0]) if len(packed) == 1 else Present(column.attribute)
+                )
         return [SearchTarget(root.base_of(of), Scope.TREE, of_class(kept.name, *terms), is_one)]
 
     async def _of_computer(self, of: type[DirectoryObject], name: str, value: str) -> list[SearchTarget]:
@@ -320,6 +330,12 @@ def _shown(expression: AttributeFilter) -> str:
     value = expression.value
     text = format_sid(value) if expression.attribute == "security_identifier" else str(value)
     return f"the {expression.attribute} {text}"
+
+
+def _is_impossible(expression: AttributeFilter) -> bool:
+    """Whether no object can match."""
+    value = expression.value
+    return expression.operator is FilterOperator.EQUALS and isinstance(value, str) and not is_encodable(value)
 
 
 def _is_list(of: type[DirectoryObject], name: str) -> bool:

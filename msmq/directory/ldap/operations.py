@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList, DeferredLock
 from msmq.directory.ldap.entries.attribute_mapping import GUID, SECURITY
 from msmq.directory.ldap.entries.entry_writer import security_flags
 from msmq.directory.ldap.entries.values import pack_guid
-from msmq.directory.ldap.names import CONFIGURATION, child, folded
+from msmq.directory.ldap.names import CONFIGURATION, child, folded, is_encodable
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.directory.ldap.transport.filters import ANYTHING, Equal, Filter, of_class
@@ -181,6 +181,8 @@ class Operations:
 
         @raise DirectoryError: C{GENERIC_ERROR} if there are several, and not one of them is a queue manager.
         """
+        if not is_encodable(name):
+            return None
         root = await self.root()
         wanted = of_class("computer", Equal("cn", name.encode()))
         found = await self.find(root.domain, Scope.TREE, wanted, attributes)

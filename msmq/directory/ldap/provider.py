@@ -37,6 +37,7 @@ from msmq.membership.entry import DirectoryEntry, check_names
 from msmq.membership.names import MOST_ELEMENTS
 from msmq.membership.queries import AttributeFilter, SortOrder, check_query
 from msmq.membership.requests import Attributes
+from msmq.quoting import quoted
 from msmq.structures.names.format_name import (
     DistributionListFormatName,
     FormatName,
@@ -134,11 +135,11 @@ class LdapDirectory:
 
     def create(self, created: DirectoryObject, attributes: Attributes = None) -> Deferred[UUID]:
         """See L{IDirectory.create}."""
-        return _run(self._create(created, attributes))
+        return _run(_encodable(self._create(created, attributes)))
 
     def delete(self, deleted: DirectoryObject) -> Deferred[None]:
         """See L{IDirectory.delete}."""
-        return _run(self._delete(deleted))
+        return _run(_encodable(self._delete(deleted)))
 
     def read(
         self,
@@ -169,13 +170,13 @@ class LdapDirectory:
 
     def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
         """See L{IDirectory.write}."""
-        return _run(self._write(written, attributes))
+        return _run(_encodable(self._write(written, attributes)))
 
     def write_if_unchanged(
         self, written: DirectoryObject, former: DirectoryEntry[Any], attributes: Sequence[str]
     ) -> Deferred[bool]:
         """See L{IConditionalDirectory.write_if_unchanged}."""
-        return _run(self._write_if_unchanged(written, former, attributes))
+        return _run(_encodable(self._write_if_unchanged(written, former, attributes)))
 
     def resolve_distribution_list(self, name: DistributionListFormatName) -> Deferred[Sequence[FormatName]]:
         """See L{IDirectory.resolve_distribution_list}."""
@@ -294,6 +295,17 @@ def _unobserved(condition: DirectoryCondition) -> None:
 
 def _run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
     return Deferred.fromCoroutine(coroutine)
+
+
+async def _encodable(work: Coroutine[Any, Any, T]) -> T:
+    """Perform a write.
+
+    @raise DirectoryError: as the write does; C{GENERIC_ERROR} for a text that a directory cannot store.
+    """
+    try:
+        return await work
+    except UnicodeEncodeError as error:
+        raise _generic(f"{quoted(str(error.object))} is not UTF-8, as every text in a directory") from error
 
 
 def _generic(detail: str) -> DirectoryError:

@@ -19,7 +19,7 @@ from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.interfaces import DirectoryError
 from msmq.membership.enumerations import DirectoryOperationResult
-from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
 from msmq.membership.queries import equals
 from msmq.net.clock import SystemClock
 from tests.servers.emulated_ldap import SUFFIX, EmulatedDirectory
@@ -219,6 +219,35 @@ class OutageTests(TestCase):
         self.assertIn("more than 10 pages", refused.exception.detail)
         self.server.page_limit = 10
         self.assertEqual(len(await self.all_names()), 41)
+
+    async def test_names_that_no_directory_has(self) -> None:
+        """A name with half a character of UTF-16, which a peer may send, is not found, and cannot be created;
+        the connection continues.
+        """
+        odd = "A\ud800"
+        self.assertEqual(await self.name(), "ALPHA")
+        for of, attribute, value in (
+            (QueueManagerObject, "computer_name", odd),
+            (QueueManagerObject, "qualified_computer_name", odd),
+            (QueueObject, "pathname", f"{odd}\\orders"),
+            (QueueObject, "pathname", f"ALPHA\\{odd}"),
+            (QueueObject, "label", odd),
+            (QueueObject, "full_path", f"CN={odd},{SUFFIX}"),
+            (SiteObject, "name", odd),
+        ):
+            with self.assertRaises(DirectoryError) as refused:
+                await self.directory.read(of, [equals(attribute, value)], ("identifier",))
+            self.assertIs(refused.exception.result, DirectoryOperationResult.OBJECT_NOT_FOUND, attribute)
+        with self.assertRaises(DirectoryError) as refused:
+            await self.directory.object_sid(odd)
+        self.assertIs(refused.exception.result, DirectoryOperationResult.OBJECT_NOT_FOUND)
+        for queue in (QueueObject(pathname=f"ALPHA\\{odd}"), QueueObject(pathname="ALPHA\\q", label=odd)):
+            with self.assertRaises(DirectoryError) as refused:
+                await self.directory.create(queue)
+            self.assertIs(refused.exception.result, DirectoryOperationResult.GENERIC_ERROR)
+            self.assertIn("is not UTF-8", refused.exception.detail)
+        self.assertEqual(await self.name(), "ALPHA")
+        self.assertEqual([kind for kind, _, _ in self.server.requests].count("LDAPBindRequest"), 1)
 
     async def test_stopped(self) -> None:
         """A server that was stopped is used again by the first request after its start."""

@@ -57,6 +57,18 @@ class LdapProtocolTests(SynchronousTestCase):
             self.assertEqual([each.name for each in self.successResultOf(asked).entries], [name])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
+    def test_a_request_that_cannot_be_encoded(self) -> None:
+        """It is an error of its caller, and the connection and its other requests continue."""
+        other = self.protocol.ask(SEARCH)
+        self.assertRaises(
+            UnicodeEncodeError, self.protocol.ask, SearchRequest("\ud800", Scope.TREE, ANYTHING)
+        )
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1)
+        self.protocol.dataReceived(done(1))
+        self.successResultOf(other)
+        self.clock.advance(ANSWER_TIMEOUT)
+        self.assertTrue(self.protocol.is_connected)
+
     def test_byte_by_byte(self) -> None:
         """It makes no difference in how many pieces an answer comes."""
         asked = self.protocol.ask(SEARCH)

@@ -120,10 +120,13 @@ class LdapProtocol(Protocol):
 
         @raise LdapDisconnectedError: through the Deferred; L{LdapUnansweredError} after a timeout.
         @raise LdapAnswerError: likewise; the answer is too large.
+        @raise UnicodeEncodeError: a text has an unpaired surrogate, which cannot occur in a directory.
         """
         if not self.is_connected:
             return fail(LdapDisconnectedError(self._fault or "the connection is closed"))
         number = self._next_number()
+        # What cannot be encoded is an error before anything waits for an answer.
+        encoded = encode(number, request, controls)
         timeout = self._reactor.callLater(
             self._answer_timeout,
             self._leave,
@@ -132,16 +135,16 @@ class LdapProtocol(Protocol):
         )
         deferred: Deferred[Answered] = Deferred()
         self._asked[number] = _Asked(deferred, timeout)
-        self._write(number, request, controls)
+        self._write(encoded)
         return deferred
 
     def _next_number(self) -> int:
         self._last_number = self._last_number % _HIGHEST_NUMBER + 1
         return self._last_number
 
-    def _write(self, number: int, request: Request, controls: Sequence[LdapControl] = ()) -> None:
+    def _write(self, message: bytes) -> None:
         transport: Any = self.transport
-        transport.write(encode(number, request, controls))
+        transport.write(message)
 
     def start_tls(self, options: Any) -> None:
         """Start TLS; unencrypted data after the server's consent is an error.
@@ -281,7 +284,7 @@ class LdapProtocol(Protocol):
         asked = self._asked.pop(error.number, None)
         if asked is not None:
             asked.timeout.cancel()
-            self._write(self._next_number(), Abandon(error.number))
+            self._write(encode(self._next_number(), Abandon(error.number)))
             asked.deferred.errback(LdapAnswerError(str(error)))
 
     def _leave(self, fault: str, kind: type[LdapDisconnectedError] = LdapDisconnectedError) -> None:
