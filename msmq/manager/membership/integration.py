@@ -271,16 +271,18 @@ class Integration:
         """The Security of a queue in the directory; empty if it has none. [MS-MQQB] 3.1.5.8.3.
 
         While the directory is unreachable the last answer holds, across restarts too: otherwise an attacker
-        who blocks the directory could open a queue that it has closed.
+        who blocks the directory could open a queue that it has closed. The same holds for an object that is
+        deleted, or whose Security is not set or not readable.
         """
         outcome = await self.read(QueueObject, [equals("identifier", identifier)])
         held = self.access.local.public_queues.get(identifier)
+        last: bytes = b"" if held is None else held.security
         if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
-            security = b""
+            security = last
         elif outcome.succeeded:
-            security = outcome.value["security"]
+            security = outcome.value["security"] or last
         else:
-            return b"" if held is None else held.security
+            return last
         if not self.access.local.directory_offline:
             await self._run(self.access.take_over_queue(identifier, outcome))
         return security

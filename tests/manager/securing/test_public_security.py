@@ -101,6 +101,33 @@ class BothTests(PublicListTestCase):
         [reason] = self.events("refused")
         self.assertTrue(reason.endswith("or its groups, by its descriptor in the directory"), reason)
 
+    def test_a_list_that_cannot_be_read_any_more(self) -> None:
+        """The last list of the directory holds where its object is deleted or has no list, as for an account
+        that may not read it: neither opens what the directory has closed.
+        """
+        self.create()
+        closed = f"D:{CLASS}{may(SEND, 'AU')}"
+        self.write(closed)
+        self.say(b"1")
+        published = self.published()
+        hidden = attrs.evolve(published, security=b"")
+        self.successResultOf(self.directory.write(hidden, ("security",)))
+        self.clock.advance(LIFETIME)
+        self.say(b"2")
+        self.write(f"D:{CLASS}{may(SEND, 'AN')}")
+        self.say(b"3")
+        self.write(closed)
+        self.say(b"4")
+        self.successResultOf(self.directory.delete(published))
+        self.clock.advance(LIFETIME)
+        self.say(b"5")
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [b"3"])
+        self.restart(directory=self.directory)
+        self.say(b"6")
+        self.clock.advance(10)
+        # Express messages are gone after a restart.
+        self.assertEqual(self.bodies(self.gamma, ORDERS), [])
+
     def test_a_wider_list_is_kept_out(self) -> None:
         """It opens nothing; event log, status and C{msmq acl} show the difference until it ends."""
         self.create(security="D:(A;;0xf;;;BA)")
