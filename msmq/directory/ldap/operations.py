@@ -205,12 +205,14 @@ class Operations:
     ) -> Sequence[Entry]:
         """The entries that match a filter, if these are few; none if there is no C{base}.
 
-        @param needs_all: it is an error if other servers may have more of them.
+        @param needs_all: it is an error if there is no C{base}, or other servers may have more of them.
         """
         root = await self.root()
         request = SearchRequest(base, scope, wanted, tuple(attributes))
         answered = await self._connection.ask(request, self._reading(root, attributes), repeatable=True)
         if answered.result.code in (NO_SUCH_OBJECT, NO_NAME):
+            if needs_all:
+                raise _vanished(base, answered.result)
             return ()
         self._check(answered.result, base, len(answered.entries))
         if needs_all and answered.is_partial:
@@ -249,6 +251,8 @@ class Operations:
                 # A cookie is valid only on the server that issued it.
                 answered = await connection.ask_here(request, controls, repeatable=not cookie)
                 if answered.result.code == NO_SUCH_OBJECT:
+                    if cookie:
+                        raise _vanished(base, answered.result)
                     return
                 count, pages = count + len(answered.entries), pages + 1
                 self._check(answered.result, base, count)
@@ -386,6 +390,14 @@ class Operations:
             )
         if result.code != SUCCESS:
             raise DirectoryError(directory_result(result.code), f"{name}: {describe(result)}")
+
+
+def _vanished(base: str, result: Result) -> DirectoryError:
+    """The error that the base of a search is not there, or not any more, so that results would be missing."""
+    return DirectoryError(
+        DirectoryOperationResult.GENERIC_ERROR,
+        f"{base}: there is no such entry, or this account may not see it ({describe(result)})",
+    )
 
 
 def ambiguous(what: str, entries: Sequence[Entry]) -> DirectoryError:

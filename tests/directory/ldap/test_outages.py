@@ -210,6 +210,23 @@ class OutageTests(TestCase):
         self.server.said_instead = None
         self.assertEqual(await self.all_names(), [f"M{number}" for number in range(5)])
 
+    async def test_base_lost_between_pages(self) -> None:
+        """A search whose base disappears between two pages is an error, and not a shorter result."""
+        self.add_managers(5)
+        asked = 0
+
+        def hide(request: Any) -> None:
+            nonlocal asked
+            if isinstance(request, pureldap.LDAPSearchRequest) and request.scope == 2:
+                asked += 1
+                if asked == 2:
+                    del self.server.records[folded(SUFFIX)]
+
+        self.server.before_answer = hide
+        with self.assertRaises(DirectoryError) as refused:
+            await self.all_names()
+        self.assertIs(refused.exception.result, DirectoryOperationResult.GENERIC_ERROR)
+
     async def test_endless_pages(self) -> None:
         """A server that has always another page is an error, and the next search is not kept waiting."""
         self.add_managers(40)

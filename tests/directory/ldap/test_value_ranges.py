@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.directory.ldap.entries.values import pack_guid
+from msmq.directory.ldap.names import folded
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.directory.ldap.settings import LdapSettings
 from msmq.directory.ldap.transport.ranges import ValueList, ValueRangeError
@@ -97,6 +98,26 @@ class RangedTests(TestCase):
         self.assertIn("is not a SID", await self.fault(self.directory.account(SID)))
         account.values["tokenGroups"] = [group]
         self.assertEqual((await self.directory.account(SID)).groups, {group})
+
+    async def test_groups_that_are_hidden(self) -> None:
+        """A server on which the base of the search for groups has disappeared, as for an account that may not
+        see it any more, leaves the account unknown, and not without groups.
+        """
+        self.server.capabilities = ()
+        account = self.server.add(f"CN=bob,{SUFFIX}", objectClass=[b"user"], objectSid=[SID])
+        group = parse_sid("S-1-5-21-1-2-3-2000")
+        self.server.add(
+            f"CN=clerks,{SUFFIX}", objectClass=[b"group"], member=[account.name.encode()], objectSid=[group]
+        )
+        self.assertEqual((await self.directory.account(SID)).groups, {group})
+        [base] = [key for key in self.server.records if key == folded(SUFFIX)]
+
+        def hide(request: Any) -> None:
+            if b"member" in request.toWire():
+                self.server.records.pop(base, None)
+
+        self.server.before_answer = hide
+        self.assertIn("there is no", await self.fault(self.directory.account(SID)))
 
     async def test_another_account(self) -> None:
         """An account with another SID than the requested one is not used, whatever a server finds."""
