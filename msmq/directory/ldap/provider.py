@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from uuid import UUID, uuid4
 
 from twisted.internet.defer import Deferred, execute
 from twisted.internet.task import deferLater
+from twisted.logger import Logger
 from zope.interface import implementer
 
 from msmq.directory.ldap.accounts import LdapAccounts
@@ -75,6 +76,7 @@ class LdapDirectory:
     """
 
     name = "ldap"
+    log: ClassVar[Logger] = Logger()
 
     def __init__(
         self,
@@ -118,7 +120,11 @@ class LdapDirectory:
             since=self._clock.now().wall if is_change else before.since,
             problem=problem,
         )
-        self._observer(self.condition)
+        try:
+            self._observer(self.condition)
+        except Exception:
+            # The requests that wait for the connection are answered after this.
+            self.log.failure("an observer of the directory {directory} failed", directory=self.settings)
 
     @property
     def servers(self) -> Sequence[str]:

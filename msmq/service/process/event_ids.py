@@ -38,6 +38,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the directory {directory} cannot be reached: {detail}": 1210,
     "no name server is known: {error}": 1211,
     "no SRV record {name}: {error}": 1212,
+    "an observer of the directory {directory} failed": 1213,
     "queue {path} was deleted with {count} messages in it": 2001,
     "the deletion of a queue was not completed": 2002,
     "no negative acknowledgement for a message of a deleted queue: {error}": 2003,

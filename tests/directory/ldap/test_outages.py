@@ -179,6 +179,20 @@ class OutageTests(TestCase):
                 self.assertIs(ended.result, DirectoryOperationResult.END_OF_DATA)
                 return found
 
+    async def test_an_observer_that_fails(self) -> None:
+        """Requests that wait for a connection continue, also if an observer of its condition raises."""
+
+        def fail(condition: object) -> None:
+            raise RuntimeError("the observer")
+
+        self.directory.observe(fail)
+        self.assertEqual(await self.name(), "ALPHA")
+        await self.port.stopListening()
+        self.hang_up(self.server)
+        with self.assertRaises(DirectoryError):
+            await self.name()
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 2)
+
     async def test_connection_lost_between_pages(self) -> None:
         """The rest of a search is not asked from another connection, whose server may have other entries
         under the same cookie: objects would be missing without an error.

@@ -102,7 +102,7 @@ class LdapConnection:
         another attempt fails too until the configuration changes.
     @param find_servers: called where the settings name no server.
     @param noted: called with the connected server, or with C{None} and the reason when there is none; each
-        time that this changes.
+        time that this changes. It must not raise, since requests wait for its end.
     @param account: that of another connection, to share its tickets; by default the connection creates an
         account of its own where the settings have a keytab.
     """
