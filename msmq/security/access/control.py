@@ -69,6 +69,11 @@ class AccessControl(TokenAccessControl):
         account = self._remembered(sid)
         if account is None:
             account = await accounts.account(sid)
+            if account.sid != sid:
+                named = quoted(account.name)
+                raise AccountUnknown(
+                    f"the directory answers for {format_sid(sid)} with {named}, which has another SID"
+                )
             self._remember(account)
         return account
 

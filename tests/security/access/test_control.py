@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from msmq.directory.memory import MemoryDirectory
-from msmq.interfaces.security.access import Account
+from msmq.interfaces.security.access import Account, IAccounts
 from msmq.security.access import control
 from msmq.security.access.control import LIFETIME, AccessControl
 from msmq.testing.access_control import MemoryAccessControl
@@ -19,6 +21,17 @@ from msmq.testing.contracts.access_control import (
     AccessControlContract,
 )
 from msmq.windows.well_known_sids import AUTHENTICATED_USERS, EVERYONE
+
+
+@implementer(IAccounts)
+class OneAccount:
+    """A directory of an application that has alice for every SID."""
+
+    def account(self, sid: bytes) -> Deferred[Account]:
+        return succeed(Account(ALICE, "alice", frozenset({CLERKS})))
+
+    def account_named(self, name: str) -> Deferred[Account]:
+        return self.account(b"")
 
 
 class MemoryTests(AccessControlContract, SynchronousTestCase):
@@ -67,6 +80,14 @@ class DirectoryTests(AccessControlContract, SynchronousTestCase):
         assert isinstance(self.access, AccessControl)
         self.access.forget()
         self.assertNotIn(CLERKS, self.answer(self.access.token(ALICE)).groups)
+
+    def test_an_account_with_another_sid(self) -> None:
+        """Groups of another account than the one that was asked for decide nothing, now or later."""
+        access = AccessControl(OneAccount(), self.clock, RULES)
+        self.assertIn("another SID", self.refusal(access.token(STRANGER)))
+        self.assertIn("another SID", self.refusal(access.is_domain_user(STRANGER)))
+        self.assertIsNone(access.known_token(ALICE))
+        self.assertIn(CLERKS, self.answer(access.token(ALICE)).groups)
 
     def test_not_everybody_is_remembered(self) -> None:
         """The oldest half goes when there are too many."""
