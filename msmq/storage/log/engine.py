@@ -276,7 +276,7 @@ class Engine:
             self.position = Position(header.generation, FIRST, outcome.next.sequence, outcome.next.chain)
             self.counters.segments += 1
             self._waiting.appendleft(batch)
-            self.supply.prepare()
+            self.supply.switched()
             self._begin()
             self._fill()
 

@@ -289,8 +289,8 @@ def _live(
     for generation, one in by_generation.items():
         assert one.header is not None
         packets = live.get(generation, LivePackets())
-        is_unused = not packets.rows and generation < min(horizon, position.generation)
-        if generation > position.generation or is_unused:
+        is_needed = min(horizon, position.generation) <= generation <= position.generation
+        if not packets.rows and not is_needed:
             continue
         if one.size < one.header.size:
             raise StoreDamaged(one.path, one.size, f"the file has {one.size} of {one.header.size} bytes")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from msmq.storage.log.core.format import SegmentHeader
-from msmq.storage.log.core.segments import KEPT, Segments
+from msmq.storage.log.core.segments import KEPT, Segment, Segments
 from msmq.storage.log.files import make_segment
 from msmq.storage.log.system import LogSystem, LogWorker
 from msmq.storage.log.writer import next_segment
@@ -45,8 +45,8 @@ class SegmentSupply:
         self._upkeep = upkeep
         self._is_making = False
         self._wanted = RESERVED + AHEAD
-        # A segment that was begun, but is not yet in use.
-        self._begun: Begun | None = None
+        # Segments that were begun and are not in use, in the order of their generations.
+        self._begun: list[Begun] = []
 
     @property
     def has_reserve(self) -> bool:
@@ -126,9 +126,9 @@ class SegmentSupply:
         """
         segments = self._segments
         self._wanted = RESERVED + AHEAD
-        if self._begun is not None and self._begun[0].size >= size:
+        if self._begun and self._begun[-1][0].size >= size:
             # If the record that names it did reach the disk, it must name this segment.
-            begun, self._begun = self._begun, None
+            begun = self._begun.pop()
             self._upkeep.do(lambda: None, lambda _: done(begun))
             return
         size = max(segments.size, size)
@@ -154,4 +154,15 @@ class SegmentSupply:
 
     def keep(self, begun: Begun) -> None:
         """Keep a begun segment for later, since the log could not switch to it."""
-        self._begun = begun
+        self._begun.append(begun)
+
+    def switched(self) -> None:
+        """Release the segments that were begun before the one to which the log has switched.
+
+        The log never continues in one of them: its segments are used in the order of their generations.
+        """
+        for header, path in self._begun:
+            # Empty segments in use, until no checkpoint can precede them.
+            self._segments.used[header.generation] = Segment(path, header)
+        self._begun.clear()
+        self.prepare()
