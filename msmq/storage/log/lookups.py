@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeAlias
@@ -12,6 +12,7 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
+from msmq.storage.log.batches import WriteBatch
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
 from msmq.storage.log.core.records import EVENT_ROW, EXPRESS, HAS_IDENTITY, LOG_ROW, MESSAGE_ROW
@@ -90,7 +91,7 @@ class Lookups:
             owner = None if kept is None else PacketOwner(kind, kept.number, lookup_id)
             if owner is None or owner.location(self._engine.state) != one.location:
                 # The message was moved or removed meanwhile, and its space reused.
-                self.read(queue, lookup_ids, done)
+                self._retry(done, partial(self.read, queue, lookup_ids, done))
                 return
             self._quarantine.put(packet, one.location, owner)
             done.errback(MessageNotStored(queue, lookup_id))
@@ -157,7 +158,7 @@ class Lookups:
                     if kept is not None and row_of is not None:
                         if LOG_ROW.unpack(kept.log.row(row_of))[2] != one.location:
                             # The packet was copied meanwhile, and its space reused.
-                            self.read_log(queue, after, limit, done)
+                            self._retry(done, partial(self.read_log, queue, after, limit, done))
                             return
                         owner = PacketOwner(OwnerKind.LOG_ENTRY, kept.number, sequence)
                         self._quarantine.put(packet, one.location, owner)
@@ -201,7 +202,7 @@ class Lookups:
                 if isinstance(packet, Damage):
                     there = events.row(sequence)
                     if there is not None and EVENT_ROW.unpack(there)[0] != one.location:
-                        self.read_events(after, limit, identity, done)
+                        self._retry(done, partial(self.read_events, after, limit, identity, done))
                         return
                     if there is not None:
                         event = PacketOwner(OwnerKind.EVENT, 0, sequence)
@@ -211,6 +212,14 @@ class Lookups:
             done.callback(stored)
 
         self._fetch(self._searches, wanted, answer)
+
+    def _retry(self, done: Deferred[Any], ask: Callable[[], object]) -> None:
+        """Read again when no group is being written: the packets of that one are not on disk yet, and would
+        be taken for damaged.
+        """
+        settled: Deferred[None] = Deferred()
+        settled.addErrback(done.errback)
+        self._engine.put(WriteBatch((), settled, then=ask))
 
     def _wanted(self, location: int, size: int, checksum: int) -> _Wanted:
         engine = self._engine

@@ -1,0 +1,1 @@
+"""A record log while it is open: failures, threads and files."""

@@ -1,0 +1,89 @@
+"""Reads of packets that are stored elsewhere before the thread for packets comes to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred
+
+from msmq.interfaces.storage import StoreNotOpen
+from msmq.persistence.changes import PutQueue
+from msmq.storage.log import LogMessageStore
+from msmq.testing.contracts.store_contract import ORDERS, put, remove
+from tests.storage.log.running.held_workers import PACKETS, WRITER, HeldWorker, HoldingSystem
+from tests.storage.log.support import SEGMENT, LogTestCase
+
+
+class ReadMeanwhileTests(LogTestCase):
+    """A slow read of a packet whose message is stored again, while another write is in progress."""
+
+    seconds = 0.0
+
+    def clock(self) -> float:
+        """The disk is slow: each group is written by the writer's thread."""
+        self.seconds += 1.0
+        return self.seconds
+
+    def use_segments_again(self, store: LogMessageStore) -> None:
+        """Go through segments until the first one is used again, and filled."""
+        assert store._running is not None
+        segments = store._running.engine.segments
+        path = segments.used[1].path
+        for number in range(1000, 1200):
+            self.commit(store, put(number, bytes([number % 256]) * (SEGMENT // 2)), remove(number - 1))
+            self.settle(store)
+            while self.reactor.has_calls:
+                self.reactor.turn()
+            if any(one.path == path for generation, one in segments.used.items() if generation > 1):
+                return
+        self.fail("the first segment is not used again")
+
+    def test_message(self) -> None:
+        """The read waits for that write: the message is neither damaged nor removed."""
+        system, store, asked = self.asked()
+        writer = system.workers[WRITER]
+        writer.hold()
+        written = store.commit([put(1, b"third")])
+        assert store._running is not None
+        while not store._running.engine.is_busy:
+            self.reactor.turn()
+        self.release(system.workers[PACKETS])
+        writer.release()
+        self.done(written)
+        self.assertEqual(self.done(asked), [b"third"])
+        self.assertEqual(store.damaged(), 0)
+        self.assertEqual(self.packets(store, ORDERS.identifier, [1]), [b"third"])
+        self.done(store.close())
+
+    def test_store_that_is_closed(self) -> None:
+        """A read that would have to be repeated in a store that is being closed is refused, not forgotten."""
+        system, store, asked = self.asked()
+        closed = store.close()
+        while self.reactor.getDelayedCalls():
+            self.reactor.turn()
+        system.workers[PACKETS].release()
+        self.refused(asked, StoreNotOpen)
+        self.done(closed)
+
+    def asked(self) -> tuple[HoldingSystem, LogMessageStore, Deferred[Sequence[bytes]]]:
+        """A store that was asked for a message whose packet is stored elsewhere meanwhile."""
+        system = HoldingSystem()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        self.commit(store, PutQueue(ORDERS))
+        self.commit(store, put(1, b"first"))
+        system.workers[PACKETS].hold()
+        asked = store.read(ORDERS.identifier, [1])
+        self.commit(store, put(2, bytes(SEGMENT - 8000)))
+        self.commit(store, put(1, bytes(9000)), remove(2))
+        self.use_segments_again(store)
+        return system, store, asked
+
+    def release(self, worker: HeldWorker) -> None:
+        """Have a thread do what was asked of it, and what is asked because of that."""
+        worker.release()
+        for _ in range(2):
+            done: list[object] = []
+            worker.do(lambda: None, done.append)
+            while not done:
+                self.reactor.turn()
