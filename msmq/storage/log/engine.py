@@ -149,7 +149,9 @@ class Engine:
         """Add pending batches to the group, one step."""
         plan = self._plan
         planned = 0
-        while self._waiting and len(self._group) < GROUP_BATCHES and plan.size < GROUP_BYTES:
+        while (
+            self._waiting and len(self._group) < GROUP_BATCHES and plan.size + plan.express_size < GROUP_BYTES
+        ):
             if self._is_alone and self._group:
                 break
             if planned > STEP:
@@ -296,6 +298,8 @@ class Engine:
     def _write(self) -> None:
         """Write the group."""
         if self._plan.is_empty:
+            # What removed express messages alone writes nothing, and yet their packets are garbage.
+            self.lost(self._plan.dead)
             self._end()
             return
         group = self._planned()
