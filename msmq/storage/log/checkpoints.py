@@ -135,8 +135,14 @@ class Checkpointing:
             self._begin()
 
     def complete(self) -> None:
-        """Complete a requested checkpoint before the log is closed."""
-        if not self._requested or self._is_finishing:
+        """Complete a requested checkpoint before the log is closed, and abandon any other."""
+        if self._is_finishing:
+            return
+        if not self._requested:
+            if self._tables is not None:
+                # A start uses the other file.
+                self._tables = None
+                self._upkeep.do(self._writer.close, lambda _: None)
             return
         if self._tables is None:
             self._begin()

@@ -145,9 +145,11 @@ def _make(directory: Path, found: list[FoundSegment], size: int, system: LogSyst
     begin_segment(path, SegmentHeader(store, 1, size, system.random_bytes(16)), DSYNC, system)
     writer = CheckpointWriter(directory / NAMES[0], size // 2, system)
     writer.begin()
-    writer.append(list(tables(State())))
-    writer.finish(CheckpointHeader(store, 1, Position(), 1, 0, 0, 0, 0))
-    writer.close()
+    try:
+        writer.append(list(tables(State())))
+        writer.finish(CheckpointHeader(store, 1, Position(), 1, 0, 0, 0, 0))
+    finally:
+        writer.close()
     system.sync(directory)
 
 

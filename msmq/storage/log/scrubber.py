@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, StoreNotOpen
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import WriteBatch
 from msmq.storage.log.checkpoints import Checkpointing
@@ -73,7 +73,10 @@ class Scrubber:
         if self._engine.is_idle:
             self._step()
         else:
-            self._engine.put(WriteBatch((), Deferred(), then=self._step))
+            settled: Deferred[None] = Deferred()
+            # The store is being closed.
+            settled.addErrback(lambda failure: failure.trap(StoreNotOpen))
+            self._engine.put(WriteBatch((), settled, then=self._step))
 
     def _step(self) -> None:
         if self._timer.is_stopped:
