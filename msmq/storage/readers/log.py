@@ -331,6 +331,8 @@ class LogStoreReader:
         if not bodies and size >= LARGE:
             packet = without_body(log.read(location >> 32, offset, HEAD), size)
             if packet is not None:
+                # Its checksum needs the body: another message may have taken its place meanwhile.
+                log.check(location >> 32)
                 self.bytes_read += HEAD
                 return packet
         packet = log.read(location >> 32, offset, size)

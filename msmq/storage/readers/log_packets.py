@@ -65,6 +65,8 @@ class LogPackets:
             [(_, _, checksum)] = run
             packet = without_body(self._bytes(generation, begin, HEAD), size)
             if packet is not None:
+                # Its checksum needs the body: another message may have taken its place meanwhile.
+                self._check(generation)
                 return [packet]
         last, last_size, _ = run[-1]
         data = self._bytes(generation, begin, (last & OFFSET_MASK) + last_size - begin)

@@ -21,11 +21,12 @@ from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import RowSpan
 from msmq.pipeline.reading.stores import message_pages
 from msmq.pipeline.stored_packets import StoredPacket
+from msmq.storage.log import LogMessageStore
 from msmq.storage.readers import StoreReader, open_reader
-from msmq.storage.readers.shape import LARGE, MomentGone
+from msmq.storage.readers.shape import LARGE, MESSAGE_PLACE, MomentGone
 from msmq.testing.contracts.store_contract import ORDERS
 from tests.builders import user_packet
-from tests.storage.log.support import LogTestCase
+from tests.storage.log.support import SEGMENT, LogTestCase
 from tests.storage.readers.reader_contract import ANY, EVERYTHING, ReaderContract, spoil_file
 
 
@@ -88,6 +89,49 @@ class LogTests(ReaderContract, LogTestCase):
         page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
         self.assertEqual([row[0] for row in page.rows], [number])
         self.done(writer.close())
+
+    def reuse(self, writer: LogMessageStore, label: str) -> None:
+        """Have the server fill the second segment with other messages of the same size."""
+        assert writer._running is not None
+        segments = writer._running.engine.segments
+        path, filling = segments.used[2].path, 0
+        for number in range(2, 2000):
+            packet = user_packet(bytes(LARGE), label=label, message_id=number)
+            self.commit(writer, PutMessage(ORDERS.identifier, number, packet, 1.0))
+            self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 1,)))
+            self.settle(writer)
+            while self.reactor.has_calls:
+                self.reactor.turn()
+            filling += any(one.path == path for key, one in segments.used.items() if key > 2)
+            if filling > 1:
+                return
+        self.fail("the second segment is not used again")
+
+    def test_heads_that_were_reused(self) -> None:
+        """Without bodies, too, no message has the properties of another that took its space meanwhile."""
+        for by_place in (False, True):
+            with self.subTest(by_place=by_place):
+                self.setUp()
+                first = user_packet(bytes(LARGE), label="first", message_id=1)
+                # The next one is the first in its segment, as others will be there later.
+                before = PutMessage(ORDERS.identifier, 0, bytes(SEGMENT - LARGE), 1.0)
+                writer = self.opened(PutQueue(ORDERS), before, PutMessage(ORDERS.identifier, 1, first, 1.0))
+                self.commit(writer, RemoveMessages(ORDERS.identifier, (0,)))
+                store = open_reader(str(self.home / "log"))
+                store.hold()
+                found = store.places("messages", ORDERS.identifier, *EVERYTHING)
+                [(_, *place, _, _, _)] = MESSAGE_PLACE.iter_unpack(found)
+                places = [(place[0], place[1], place[2])]
+                [packet] = store.packets(places, False)
+                self.assertEqual(packet[:1000], first[:1000])
+                self.reuse(writer, "other")
+                with self.assertRaises(MomentGone):
+                    if by_place:
+                        store.packets(places, False)
+                    else:
+                        store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=False)
+                store.close()
+                self.done(writer.close())
 
     def spans(self, store: StoreReader) -> dict[str, RowSpan]:
         """Everything in the queue and its log, with places."""
