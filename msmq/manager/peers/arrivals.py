@@ -342,7 +342,7 @@ class Arrivals:
         """
         session = batch.session
         performer = self._performer
-        admission = performer.model.admit(arrivals, now)
+        admission = performer.model.admit(arrivals, now, by_session=True)
         reached = reported_arrivals(admission.groups)
         if self._refusals.of_admission(batch, admission):
             batch.close = CloseReason.NO_RESOURCES

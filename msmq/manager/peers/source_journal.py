@@ -184,9 +184,11 @@ class SourceJournal:
         destination = None
         if isinstance(queue, OutgoingQueue) and not queue.is_deleted:
             destination = queue.destination
+        # What is forwarded was not sent here, whatever source a peer has stated in it.
+        is_forwarded = isinstance(queue, OutgoingQueue) and queue.is_transit
         facts = HandedOverFacts(
             sender=self._sender(view.source_queue_manager),
-            is_journaled=self._is_journaled,
+            is_journaled=self._is_journaled and not is_forwarded,
             is_held=position.state is PositionState.LOCKED_READER,
             is_unacknowledged=is_quiet,
             destination=destination,

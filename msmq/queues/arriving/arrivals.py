@@ -51,15 +51,20 @@ class QueueArrivals:
     _copying: MessageCopies
     _collection: QueueCollection
 
-    def admit(self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment) -> Admission:
+    def admit(
+        self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment, *, by_session: bool = False
+    ) -> Admission:
         """Enqueue Message, for many: add them to their queues, still invisible. [MS-MQDMPR] 3.1.7.1.9.
 
         Either L{commit} or L{withdraw} has to follow, once the changes are stored or were not.
         If there is an overflow as well, it has to be handed to the store, and L{overflowed} has to follow.
+
+        @param by_session: whether they came over a session: none of them is journaled as sent here, whatever
+            source its packet states, since its sender journals it.
         """
         arrivals = self._collection.renewed(arrivals, now)
         admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now)
-        if admission.journaled:
+        if admission.journaled and not by_session:
             for queue, lookup_id in admission.journaled:
                 copy = self._copying.arrive(queue.positions[lookup_id], admission.changes)
                 if copy is not None:

@@ -166,7 +166,7 @@ class MessageCopies:
         if view is None or not view.flags & UserHeader.JN or position.queue.is_system or is_quiet(view):
             return None
         if view.is_transactional or isinstance(position.queue, OutgoingQueue):
-            if view.source_queue_manager != self.source:
+            if not self._was_sent_here(position, view):
                 return self._dead_letter_in_transit(position, view, message_class, changes)
         elif message_class in _BY_HAND:
             return None
@@ -179,11 +179,21 @@ class MessageCopies:
         view = position.view
         if view is None:
             return None
-        if view.source_queue_manager != self.source:
+        if not self._was_sent_here(position, view):
             return self._dead_letter_in_transit(position, view, message_class, changes)
         if is_kept_until_arrival(view.packet):
             view = UserMessageView(packet_of(view.packet))
         return self.dead_letter(view, message_class, position, changes)
+
+    def _was_sent_here(self, position: MessagePosition, view: UserMessageView) -> bool:
+        """Whether a message is one of this queue manager, as its packet says.
+
+        One that a peer sent in our name, to be forwarded, is not: all that is forwarded has queues of its
+        own.
+        """
+        queue = position.queue
+        is_transit = isinstance(queue, OutgoingQueue) and queue.is_transit
+        return view.source_queue_manager == self.source and not is_transit
 
     def _dead_letter_in_transit(
         self, position: MessagePosition, view: UserMessageView, message_class: int, changes: list[Change]
@@ -262,7 +272,7 @@ class MessageCopies:
             return None
         if isinstance(position.queue, OutgoingQueue):
             # Routing servers keep no copies of forwarded messages (reading 68).
-            if position.view is None or position.view.source_queue_manager != self.source:
+            if position.view is None or not self._was_sent_here(position, position.view):
                 return None
             journal = self.machine_journal
         else:
