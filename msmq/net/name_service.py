@@ -272,7 +272,11 @@ class NameService:
             finally:
                 self._reactor.callFromThread(self._finished, question, found)
 
-        self._start(work)
+        try:
+            self._start(work)
+        except RuntimeError:
+            # The system has no thread for it at present; otherwise the name would be looked up forever.
+            self._reactor.callLater(0, self._finished, question, ())
 
     def _finished(self, question: _Question, found: _Found) -> None:
         del self._running[question]

@@ -108,6 +108,24 @@ class NameServiceTests(SynchronousTestCase):
         self.answer()
         self.assertEqual(self.looked_up, ["beta", "beta"])
 
+    def test_no_thread(self) -> None:
+        """Where the system starts no thread a name is unknown for the first time, and looked up after it."""
+        refusals = [RuntimeError("can't start new thread")] * 2
+
+        def start(work: Callable[[], None]) -> None:
+            if refusals:
+                raise refusals.pop()
+            self.threads.append(work)
+
+        self.names = NameService(self.clock, start=start, lookup=self.lookup)
+        refused = [self.ask(name) for name in ("beta", "beta", "gamma")]
+        self.clock.advance(0)
+        self.assertEqual([(each.is_complete, each.addresses) for each in refused], [(True, [])] * 3)
+        self.clock.advance(FIRST_REST)
+        found = [self.ask(name) for name in ("beta", "gamma")]
+        self.answer()
+        self.assertEqual([len(each.addresses) for each in found], [2, 1])
+
     def test_six_hundred_names_without_an_answer(self) -> None:
         """Names that the system is silent about delay a name that it knows by two seconds at most."""
         for number in range(600):
