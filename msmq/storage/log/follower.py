@@ -22,6 +22,7 @@ from msmq.storage.log.core.scan import Group, Read, next_group, sealed_by, torn_
 from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
 from msmq.storage.log.failures import StoreDamaged
 from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
+from msmq.storage.log.system import LOCAL, LogSystem
 
 
 class SegmentGone(Exception):
@@ -33,20 +34,26 @@ class Follower:
 
     @param directory: of the log.
     @param log_starts: as of L{State<msmq.storage.log.core.state.State>}.
+    @param system: reads the checkpoints.
     @raise StorageError: there is no log.
+    @raise SegmentGone: the server has overwritten both checkpoints while they were read.
     """
 
-    def __init__(self, directory: Path, log_starts: Mapping[UUID, int] = ALL_LOGS) -> None:
+    def __init__(
+        self, directory: Path, log_starts: Mapping[UUID, int] = ALL_LOGS, system: LogSystem = LOCAL
+    ) -> None:
         self._directory = directory
         self._files = FileDescriptors()
         self._segments: dict[int, tuple[Path, SegmentHeader]] = {}
         self._sorted: tuple[int, int, list[int]] = (-1, -1, [])
         if not directory.is_dir():
             raise StorageError(f"{directory}: there is no such store")
-        checkpoints = find_checkpoints(directory, is_complete=False, log_starts=log_starts)
+        checkpoints = find_checkpoints(directory, is_complete=False, log_starts=log_starts, system=system)
         newest = next((one for one in checkpoints if one.state is not None), None)
         if newest is None or newest.header is None or newest.state is None:
             if checkpoints:
+                if newest_header(directory) not in [one.header for one in checkpoints]:
+                    raise SegmentGone
                 raise StoreDamaged(checkpoints[0].path, 0, checkpoints[0].problem or "damaged")
             raise StorageError(f"{directory}: not the record log of a store")
         self.state = newest.state

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 
 from msmq.persistence.changes import PutQueue, PutState
 from msmq.storage.log.checkpoint_files import NAMES, newest_header
+from msmq.storage.log.core.checkpoint import BODY
 from msmq.storage.log.files import find_segments
 from msmq.storage.log.follower import Follower, SegmentGone
+from msmq.storage.log.system import LocalSystem
 from tests.storage.log.support import QUEUE, LogTestCase
+
+
+class OvertakenSystem(LocalSystem):
+    """A system on which something happens before the content of a checkpoint is read for the first time."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self._happens: Callable[[], object] | None = happens
+
+    def read(self, descriptor: int, size: int, offset: int) -> bytes:
+        """See L{LocalSystem.read}."""
+        if offset >= BODY and (happens := self._happens) is not None:
+            self._happens = None
+            happens()
+        return super().read(descriptor, size, offset)
 
 
 class CurrentLogTests(LogTestCase):
@@ -43,6 +60,21 @@ class CurrentLogTests(LogTestCase):
         follower.follow()
         self.assertEqual(follower.state.last_entry, 20_001)
         self.done(self.store.close())
+
+    def test_checkpoints_that_are_overtaken(self) -> None:
+        """A reader that is slower than two checkpoints begins again: neither of them is damaged."""
+        system = OvertakenSystem(self.write_checkpoints)
+        with self.assertRaises(SegmentGone):
+            Follower(self.home / "log", system=system)
+        self.assertEqual(self.checkpoint(), 3)
+        follower = Follower(self.home / "log", system=system)
+        self.addCleanup(follower.close)
+        self.done(self.store.close())
+
+    def write_checkpoints(self) -> None:
+        self.let_be_quiet(self.store)
+        self.append_log(self.store, 20_001, 20_000, 100)
+        self.let_be_quiet(self.store)
 
     def test_older_checkpoint(self) -> None:
         """It is not where the checkpoints are older than one that was seen, whatever segments are there."""
