@@ -160,21 +160,28 @@ class Engine:
             batch = self._waiting.popleft()
             planned += len(batch.changes)
             mark = plan.mark() if self._group else plan.start
-            if batch.is_large:
-                if self._has_space_for(batch):
+            try:
+                space = batch.space() if batch.is_large else None
+            except Exception as error:
+                # A value of a wrong type; what is waiting behind it goes on.
+                self._group.append((batch, failure(self.directory, "write", error)))
+                continue
+            if space is not None:
+                if self._has_space_for(batch, space):
                     self._soon(self._fill_slowly, batch, mark, pieces_of(batch.changes))
                 return
             if self._add(batch, batch.changes, mark) and not self._accept(batch, mark):
                 return
         self._write()
 
-    def _has_space_for(self, batch: WriteBatch) -> bool:
+    def _has_space_for(self, batch: WriteBatch, space: int) -> bool:
         """Whether a large batch may fit into the segment; if not, obtain space before it is planned.
 
         A plan that does not fit is made in many iterations of the reactor, and rolled back in one.
+
+        @param space: the bytes of log that it needs, at least.
         """
         segment = self.active
-        space = batch.space()
         if self.position.offset + self._plan.needed + space <= segment.header.size:
             return True
         needed = FIRST + self._plan.needed + space

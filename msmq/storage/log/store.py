@@ -189,11 +189,19 @@ class LogMessageStore:
         if running is None or self._phase is not _Phase.OPEN:
             return fail(self._not_open())
         done: Deferred[_Result] = Deferred()
+
+        def begin() -> None:
+            try:
+                ask(running, done)
+            except Exception as error:
+                # An argument of a wrong type.
+                done.errback(failure(self.directory, "read", error))
+
         if running.engine.is_idle:
-            ask(running, done)
+            begin()
         else:
             # After the pending batches.
-            running.engine.put(WriteBatch((), Deferred(), then=lambda: ask(running, done)))
+            running.engine.put(WriteBatch((), Deferred(), then=begin))
         return done
 
     def _open(self) -> _Opened:
