@@ -5,14 +5,19 @@ between.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from msmq.net.connector import Connector
 from msmq.net.resolver import NextHopAddress
 from msmq.net.session_factory import SessionFactory
 from msmq.session.descriptor_shares import DescriptorShares
+from msmq.session.effects import CloseReason
 from msmq.session.outgoing import OutgoingPacket
 from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
@@ -283,6 +288,41 @@ class DescriptorTests(ConnectorTestCase):
         third.connect(is_retry=True)
         self.clock.advance(1)
         self.assertTrue(third.session is not None and third.session.is_open)
+
+    def test_descriptors_come_back(self) -> None:
+        """Of an attempt that failed, one that was stopped, and a session whose connection has ended."""
+        connector = self.connectors[0]
+        connector.connect()
+        self.clock.advance(1)
+        assert connector.session is not None
+        self.assertEqual(self.factory.descriptors.outgoing, 1)
+        connector.session.cut(CloseReason.OPERATOR)
+        self.clock.advance(1)
+        self.assertEqual(self.factory.descriptors.outgoing, 0)
+        self.network.host("127.0.0.99")
+        self.addresses = ("127.0.0.99",)
+        self.connectors[1].connect()
+        self.clock.advance(60)
+        self.assertEqual(self.factory.descriptors.outgoing, 0)
+        stopped = Connector(self.factory, Silent(Deferred()).resolve, lambda: False)
+        stopped.connect()
+        self.assertEqual(self.factory.descriptors.outgoing, 1)
+        stopped.stop()
+        self.assertEqual(self.factory.descriptors.outgoing, 0)
+
+
+@implementer(IStreamClientEndpoint)
+class Silent:
+    """An endpoint that does not answer."""
+
+    def __init__(self, answer: Deferred[Any]) -> None:
+        self._answer = answer
+
+    async def resolve(self) -> Sequence[NextHopAddress]:
+        return [NextHopAddress("127.0.0.98", 1801, self)]
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[Any]:
+        return self._answer
 
 
 class WrongPeerTests(ConnectorTestCase):

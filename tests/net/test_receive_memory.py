@@ -237,6 +237,26 @@ class PartialPacketsTests(ReceiveMemoryTestCase):
         first.session.close()
         self.assertEqual((self.memory.used, self.memory.stopped), (0, 0))
 
+    def test_a_lost_connection_that_was_not_read(self) -> None:
+        """It waits for memory no more, and those behind it continue."""
+        first, second, third, fourth = (self.peer() for _ in range(4))
+        for peer in (first, second, third, fourth):
+            peer.send(LARGE[:-1])
+        unread = [peer for peer in (second, third, fourth) if not peer.is_read]
+        self.assertGreater(len(unread), 1)
+        stopped = self.memory.stopped
+        unread[0].session.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(self.memory.stopped, stopped - 1)
+        unread[0].unsent = b""
+        for peer in (first, second, third, fourth):
+            peer.unsent += LARGE[-1:] if peer is not unread[0] else b""
+        self.settle()
+        self.assertEqual(
+            [len(peer.session.arrived) for peer in self.peers],
+            [int(peer is not unread[0]) for peer in self.peers],
+        )
+        self.assertEqual((self.memory.used, self.memory.stopped), (0, 0))
+
     def test_nothing_is_left_behind(self) -> None:
         """No timer, and no byte that is counted."""
         for _ in range(5):

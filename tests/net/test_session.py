@@ -8,7 +8,7 @@ from typing import Any
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.testing import StringTransportWithDisconnection
+from twisted.internet.testing import StringTransport, StringTransportWithDisconnection
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -331,6 +331,18 @@ class SessionFactoryTests(SynchronousTestCase):
         sides = [Side(factory) for _ in range(5)]
         self.assertEqual([side.transport.connected for side in sides], [False, False, True, True, True])
         self.assertEqual(len(factory.connections), 3)
+
+    def test_bounds_handshakes_of_connections_that_linger(self) -> None:
+        """One that is being closed, and whose connection has not ended yet, is not closed a second time."""
+        factory = self.make(SessionSettings(max_handshakes=2))
+        transports = []
+        for number in range(4):
+            built = factory.buildProtocol(IPv4Address("TCP", f"127.0.1.{number}", 40000))
+            assert built is not None
+            # It says that it is to be closed, and goes on.
+            transports.append(StringTransport(peerAddress=IPv4Address("TCP", f"127.0.1.{number}", 40000)))
+            built.makeConnection(transports[-1])
+        self.assertEqual([each.disconnecting for each in transports], [True, True, False, False])
 
     def test_silent_connections_do_not_lock_out_others(self) -> None:
         """However many are silent, a peer that sends is served, and stays."""

@@ -100,6 +100,39 @@ class FlushTests(TroubleTestCase):
         self.assertEqual(transport.flushed - before, 1)
 
 
+class PendingEventsTests(TroubleTestCase):
+    """What waits for a hook that is at work."""
+
+    def test_acknowledgements_behind_an_event(self) -> None:
+        """The peer gets its acknowledgements in time, also when the event of a wider window waits."""
+
+        class Slow(SessionProtocol):
+            widened = 0
+
+            def messages_arriving(
+                self, messages: Sequence[UserMessageView], first_recoverable: int
+            ) -> Deferred[None]:
+                return gate
+
+            def room_for_messages(self) -> None:
+                self.widened += 1
+
+        gate: Deferred[None] = Deferred()
+        self.use(Slow)
+        protocol, transport = self.open()
+        assert isinstance(protocol, Slow)
+        header = session_header(sent=1, recoverable_sent=1, window_size=1)
+        protocol.dataReceived(user_packet(recoverable=True, header=header))
+        before = protocol.widened
+        for _ in range(10):
+            transport.clear()
+            self.clock.advance(10)
+            self.assertGreater(transport.value().count(b"LIOR"), 0)
+        self.assertEqual(protocol.widened, before)
+        gate.callback(None)
+        self.assertGreater(protocol.widened, before)
+
+
 class ClosingOverMessagesTests(TroubleTestCase):
     """A hook that does not want a message closes the session, and the peer keeps its message."""
 

@@ -264,6 +264,8 @@ class SendingTests(SynchronousTestCase):
         driven = open_initiator()
         driven.receive(session_ack(session_header(window_size=0)))
         self.assertEqual(driven.session.capacity, 1)
+        driven.advance(30)
+        self.assertEqual(driven.session.capacity, 2)
 
     def test_wrong_message_count_closes_after_delivery(self) -> None:
         """The message that carries a wrong count is delivered, then the session closes.

@@ -292,6 +292,17 @@ class AcknowledgingTests(SynchronousTestCase):
         driven.advance(30)
         self.assertEqual(driven.written, b"")
 
+    def test_an_order_ack_carries_nothing(self) -> None:
+        """Some peers know it by its empty flags (reading 4): the acknowledgement waits for its timer."""
+        driven = open_acceptor()
+        driven.receive(user_packet())
+        driven.advance(9)
+        ack = user_packet(destination="TCP:127.0.0.2\\PRIVATE$\\order_queue$")
+        driven.send(ack)
+        self.assertEqual(driven.take_written(), ack)
+        driven.advance(1)
+        self.assertEqual(acks(driven.take_written()), [(1, 0, 0, 1, 0, 64)])
+
     def test_what_was_carried_is_named_once(self) -> None:
         """What a carrier has acknowledged is neither named nor counted again (MQQB-3.1.7.11-03)."""
         driven = open_acceptor()
