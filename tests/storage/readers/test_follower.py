@@ -61,6 +61,28 @@ class CurrentLogTests(LogTestCase):
         self.assertEqual(follower.state.last_entry, 20_001)
         self.done(self.store.close())
 
+    def test_group_that_is_being_written(self) -> None:
+        """The last group is seen when all of its packets are there."""
+        copy = self.copied(self.store)
+        self.append_log(self.store, 20_001, 1, 4096)
+        after = self.copied(self.store, "after")
+        name = next(
+            path.name for path in (copy / "log").glob("segment-*") if path.read_bytes()[:8].strip(b"\0")
+        )
+        whole = (after / "log" / name).read_bytes()
+        before = (copy / "log" / name).read_bytes()
+        first = next(at for at in range(len(whole)) if whole[at] != before[at])
+        # One sector of the packet has not been written yet.
+        torn = bytearray(whole)
+        torn[first + 1024 : first + 1536] = b"\1" * 512
+        for content, last in ((bytes(torn), 20_000), (whole, 20_001)):
+            (after / "log" / name).write_bytes(content)
+            follower = Follower(after / "log")
+            self.addCleanup(follower.close)
+            follower.follow()
+            self.assertEqual(follower.state.last_entry, last)
+        self.done(self.store.close())
+
     def test_checkpoints_that_are_overtaken(self) -> None:
         """A reader that is slower than two checkpoints begins again: neither of them is damaged."""
         system = OvertakenSystem(self.write_checkpoints)

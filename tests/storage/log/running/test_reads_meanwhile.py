@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.storage import StoreNotOpen
+from msmq.interfaces.storage import MessageNotStored, StoreNotOpen
 from msmq.persistence.changes import PutQueue
 from msmq.storage.log import LogMessageStore
 from msmq.testing.contracts.store_contract import ORDERS, put, remove
 from tests.storage.log.running.held_workers import PACKETS, WRITER, HeldWorker, HoldingSystem
 from tests.storage.log.support import SEGMENT, LogTestCase
+from tests.storage.readers.reader_contract import spoil_file
 
 
 class ReadMeanwhileTests(LogTestCase):
@@ -53,6 +54,33 @@ class ReadMeanwhileTests(LogTestCase):
         self.assertEqual(self.done(asked), [b"third"])
         self.assertEqual(store.damaged(), 0)
         self.assertEqual(self.packets(store, ORDERS.identifier, [1]), [b"third"])
+        self.done(store.close())
+
+    def test_damaged_packet_that_is_replaced(self) -> None:
+        """A message that is stored anew before its damaged packet is taken away stays."""
+        system = HoldingSystem()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        self.commit(store, PutQueue(ORDERS))
+        self.commit(store, put(1, b"to be damaged"))
+        [path] = [one for one in self.home.glob("log/segment-*") if b"to be damaged" in one.read_bytes()]
+        spoil_file(path, b"to be damaged")
+        writer = system.workers[WRITER]
+        writer.hold()
+        written = [store.commit([put(2)])]
+        assert store._running is not None
+        running = store._running
+        while not running.engine.is_busy:
+            self.reactor.turn()
+        # It waits behind the group that is being written, and the read finds the damaged packet.
+        written.append(store.commit([put(1, b"anew")]))
+        asked: Deferred[Sequence[bytes]] = Deferred()
+        running.lookups.read(ORDERS.identifier, [1], asked)
+        self.refused(asked, MessageNotStored)
+        writer.release()
+        for each in written:
+            self.done(each)
+        self.assertEqual(self.packets(store, ORDERS.identifier, [1, 2]), [b"anew", b"packet"])
         self.done(store.close())
 
     def test_store_that_is_closed(self) -> None:
