@@ -18,7 +18,7 @@ from msmq.persistence.changes import AppendLog, Change
 from msmq.persistence.definition import QueueDefinition
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.log import LogMessageStore
-from msmq.storage.log.system import LOCAL, LogSystem
+from msmq.storage.log.system import LOCAL, LogSystem, LogWorker
 from msmq.storage.log.upkeep import QUIET_SECONDS
 from msmq.storage.scrub_policy import SCRUBBING
 from msmq.testing.contracts.store_history import TurnedReactor
@@ -99,9 +99,17 @@ class LogTestCase(SynchronousTestCase):
 
     def settle(self, store: LogMessageStore) -> None:
         """Wait until the thread for what is not urgent has done all that was asked of it so far."""
-        reached = Event()
-        store._upkeep.do(reached.set, lambda _: None)
-        self.assertTrue(reached.wait(DEADLINE))
+        _wait_for(store._upkeep)
+
+    def settle_all(self, store: LogMessageStore) -> None:
+        """Wait for every thread of an open store, as L{settle} does, and for what each asks of the next."""
+        running = store._running
+        assert running is not None
+        for _ in range(2):
+            for worker in (running._writing, running._reading, running._searching, store._upkeep):
+                _wait_for(worker)
+                while self.reactor.has_calls:
+                    self.reactor.turn()
 
     def append_log(self, store: LogMessageStore, first: int, count: int, size: int) -> None:
         self.commit(
@@ -156,3 +164,9 @@ class LogTestCase(SynchronousTestCase):
     def packets(self, store: LogMessageStore, queue: UUID, lookup_ids: Sequence[int]) -> list[bytes]:
         found: Sequence[bytes] = self.done(store.read(queue, lookup_ids))
         return list(found)
+
+
+def _wait_for(worker: LogWorker) -> None:
+    reached = Event()
+    worker.do(reached.set, lambda _: None)
+    assert reached.wait(DEADLINE)

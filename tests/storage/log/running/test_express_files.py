@@ -24,6 +24,7 @@ class ExpressFilesTests(LogTestCase):
             self.commit(store, put(number, bytes(MEBIBYTE), is_express=True))
             self.commit(store, remove(number, is_express=True))
         self.let_be_quiet(store)
+        self.settle_all(store)
         self.assertEqual(len(self.files()), 1)
         self.done(store.close())
 
@@ -38,10 +39,12 @@ class ExpressFilesTests(LogTestCase):
             self.commit(store, put(number, bytes(MEBIBYTE), is_express=True))
             self.commit(store, remove(number, is_express=True))
         self.let_be_quiet(store)
+        self.settle_all(store)
         self.assertEqual(len(self.files()), 2)
         self.assertEqual(self.packets(store, BILLS.identifier, [2]), [b"moved"])
         self.commit(store, remove(2, queue=BILLS, is_express=True))
         self.let_be_quiet(store)
+        self.settle_all(store)
         self.assertEqual(len(self.files()), 1)
         self.done(store.close())
 
