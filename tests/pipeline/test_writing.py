@@ -16,6 +16,7 @@ from msmq.control.client.client import Delivered
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import reason
 from msmq.pipeline.writing.records import RecordBuilder, check_columns
+from msmq.pipeline.writing.repeated_rows import RepeatedRows
 from tests.faults.server import ServerProcess
 from tests.pipeline.spark_support import SparkTestCase
 
@@ -67,7 +68,7 @@ class WritingCase(SparkTestCase):
 
 def records(destination: str = ORDERS, *, key: str = "", transactional: bool | None = None) -> RecordBuilder:
     """A builder of records for queues of this kind."""
-    return RecordBuilder(destination, key, lambda name: transactional)
+    return RecordBuilder(destination, key, lambda name: transactional, "task")
 
 
 class BatchTests(WritingCase):
@@ -207,6 +208,23 @@ class StreamTests(WritingCase):
         run()
         self.assertEqual(len(self.bodies()), 10)
 
+    def test_writes_of_one_batch(self) -> None:
+        """Each of several writes of a batch sends its rows, also when the batch is repeated."""
+        source, checkpoint = self.home / "source", self.home / "checkpoint"
+        self.orders(10).drop("key").coalesce(1).write.json(str(source))
+
+        def send(frame: DataFrame, number: int) -> None:
+            for part in ("body < 'order 5'", "body >= 'order 5'"):
+                self.write(frame.where(part), destination=ORDERS)
+
+        for _ in range(2):
+            stream = self.spark.readStream.schema("body string").json(str(source))
+            writer = stream.writeStream.foreachBatch(send).trigger(availableNow=True)
+            writer.option("checkpointLocation", str(checkpoint)).start().awaitTermination()
+            self.assertEqual(self.bodies(), [f"order {number}".encode() for number in range(10)])
+            for name in (checkpoint / "commits").iterdir():
+                name.unlink()
+
 
 class RecordTests(SynchronousTestCase):
     """Rows that are looked at one by one."""
@@ -265,13 +283,35 @@ class RecordTests(SynchronousTestCase):
             self.assertEqual(header.get("transactional"), expected, (row, known))
 
     def test_keys(self) -> None:
-        """The key is the row's own, or its identifier, or its position; that of the option precedes it."""
+        """The key is the row's own, or has its identifier, or its task; that of the option precedes it."""
         for row, key in (
             ({"key": "k", "id": "i"}, "run:k"),
-            ({}, "run:place"),
+            ({"id": "i"}, "run:i:"),
+            ({}, "run:task:"),
         ):
             header = records(key="run").record({"value": b"", **row}, "place").header
-            self.assertEqual(header["key"], key)
+            self.assertTrue(header["key"].startswith(key), header["key"])
+
+    def test_order(self) -> None:
+        """A task that is repeated with its rows in another order sends each under the key that it had."""
+
+        def keys(bodies: str) -> list[str]:
+            task = records()
+            return [task.record({"body": body}, "row").header["key"] for body in bodies]
+
+        first, again = keys("abca"), keys("caab")
+        self.assertEqual(len(set(first)), 4)
+        self.assertEqual(sorted(first), sorted(again))
+        self.assertEqual(first[2], again[0])
+
+    def test_many_rows(self) -> None:
+        """Of more rows than are compared each still has a key of its own, the same in the same order."""
+
+        def suffixes(digests: str) -> list[str]:
+            repeated = RepeatedRows(limit=2)
+            return [repeated.suffix(digest) for digest in digests]
+
+        self.assertEqual(suffixes("abacca"), ["", "", "1", "@3", "@4", "2"])
 
     def test_rows_of_one_message(self) -> None:
         """A row that is sent once more has its key; rows that were made of one message are sent each."""

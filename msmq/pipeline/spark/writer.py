@@ -72,13 +72,11 @@ class _Sending:
         return Sent(len(sizes), sum(sizes))
 
     def _records(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[StreamRecord]:
-        where = self._place()
+        task = self._task()
         kinds = QueueKinds(ControlClient(location_of(self._options)))
-        recording = RecordBuilder(self._options.destination, self._options.key, kinds.is_transactional)
-        number = 0
-        for row in self._rows(batches):
-            yield recording.record(row, f"{where}:{number}")
-            number += 1
+        recording = RecordBuilder(self._options.destination, self._options.key, kinds.is_transactional, task)
+        for number, row in enumerate(self._rows(batches)):
+            yield recording.record(row, f"{task}:{number}")
 
     def _rows(self, batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
         """The used columns of the rows; of a stream PySpark 4.0 gives rows instead of batches."""
@@ -89,8 +87,11 @@ class _Sending:
             else:
                 yield from batch.select(self._columns).to_pylist()
 
-    def _place(self) -> str:
-        """Identifier of the rows of this task; the same if the task is repeated."""
+    def _task(self) -> str:
+        """Identifier of this task; the same if it is repeated.
+
+        That of another write of the same batch of a stream may be equal (C{foreachBatch}).
+        """
         context = TaskContext.get()
         assert context is not None
         query = context.getLocalProperty("sql.streaming.queryId")

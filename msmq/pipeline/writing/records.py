@@ -15,6 +15,7 @@ from msmq.control.server.messages.properties import PROPERTIES, read_key, read_m
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.writing.repeated_rows import RepeatedRows
 from msmq.quoting import kind_of, quoted
 from msmq.structures.status import MQError
 
@@ -52,21 +53,24 @@ def check_columns(names: Iterable[str], destination: str) -> None:
 
 @attrs.frozen
 class RecordBuilder:
-    """Builds records from rows.
+    """Builds records from the rows of one task.
 
     @ivar destination: the destination of all rows; empty if each row has its own.
     @ivar key: the prefix of every key.
     @ivar queue_kind: returns whether the queue of a destination is transactional; C{None} if unknown.
+    @ivar task: identifies the task, the same if it is repeated.
     """
 
     destination: str
     key: str
     queue_kind: Callable[[str], bool | None]
+    task: str = ""
+    _repeated: RepeatedRows = attrs.field(factory=RepeatedRows, init=False, eq=False, repr=False)
 
     def record(self, row: Mapping[str, Any], row_id: str) -> StreamRecord:
         """Build the record of a row.
 
-        @param row_id: identifies this row, for its key if it has none.
+        @param row_id: names this row in errors, if it has neither a key nor an identifier.
         @raise ReadingError: the row cannot be sent.
         """
         try:
@@ -95,7 +99,7 @@ class RecordBuilder:
         if asked if known is None else known:
             properties["transactional"] = True
         body, extension = _body(row, self._name(row, row_id)), _octets(row, "extension_base64")
-        key = self._key(row, row_id, content_digest(destination, properties, body, extension))
+        key = self._key(row, content_digest(destination, properties, body, extension))
         read_key(key)
         extension_base64 = base64.b64encode(extension).decode()
         read_message({**properties, "extension_base64": extension_base64}, body, is_recoverable=True)
@@ -104,16 +108,23 @@ class RecordBuilder:
             header["extension_size"] = len(extension)
         return StreamRecord(header, body + extension)
 
-    def _key(self, row: Mapping[str, Any], row_id: str, content: str) -> str:
+    def _key(self, row: Mapping[str, Any], content: str) -> str:
         """The key of a row, the same each time the row is sent.
 
         Rows that were made of one message have its identifier, and are messages of their own if they differ
         in what is sent or where.
+        A row with neither is known by its content: a task that is repeated may have its rows in another
+        order, and several writes of one batch of a stream have tasks with the same identifiers, so the
+        position of a row is that of other rows too.
         """
         own = row.get("key")
         if own is None and row.get("id") is not None:
             own = f"{row['id']}:{content}"
-        return ":".join(part for part in (self.key, row_id if own is None else str(own)) if part)
+        if own is not None:
+            return ":".join(part for part in (self.key, str(own)) if part)
+        return ":".join(
+            part for part in (self.key, self.task, content, self._repeated.suffix(content)) if part
+        )
 
     def _destination(self, row: Mapping[str, Any], row_id: str) -> str:
         found = self.destination or next((row[name] for name in _TARGETS if row.get(name)), None)
