@@ -201,8 +201,11 @@ class StreamChanges:
         size, crc = checksum(unfinished)
         if unfinished != path:
             unfinished.rename(path)
-            sync(path.parent)
-            sync(path.parent.parent)
+            # Also the names of the folders, which may be new.
+            for folder in path.parents:
+                sync(folder)
+                if folder == self._archive.directory:
+                    break
         return ArchiveFile(name, date, rows, size, crc, first, last, level, self._now)
 
 

@@ -203,8 +203,7 @@ class Archive:
             if former.get("store", "") != store:
                 write_durably(path, json.dumps(root).encode() + b"\n", 0o666)
             return
-        left = [each.name for each in self.directory.iterdir() if each.name not in (LOCK, f"{ROOT}.new")]
-        if left:
+        if not all(map(_is_beginning, self.directory.iterdir())):
             raise ArchiveError(f"{self.directory}: not an archive and not empty; select another directory")
         for name in (MANIFESTS, FRESH):
             (self.directory / name).mkdir(exist_ok=True)
@@ -281,6 +280,13 @@ class Archive:
             if not path.startswith(FRESH):
                 with suppress(OSError):
                     (self.directory / path).parent.rmdir()
+
+
+def _is_beginning(path: Path) -> bool:
+    """Whether something in a directory may be of a process that was killed while it began the archive."""
+    if path.name in (MANIFESTS, FRESH):
+        return path.is_dir() and not any(path.iterdir())
+    return path.name in (LOCK, f"{ROOT}{_UNFINISHED}")
 
 
 def _manifest(found: Any) -> StreamManifest:

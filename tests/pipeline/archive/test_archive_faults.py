@@ -52,6 +52,19 @@ class FaultTests(ArchiveTestCase):
             shutil.rmtree(self.directory)
             shutil.copytree(begun, self.directory)
 
+    def test_a_kill_while_the_archive_begins(self) -> None:
+        """The next process begins it, whatever the first one has left."""
+        self.data = self.data.with_name("kills")
+        self.write(PutState("queue_manager", ALPHA.bytes), PutQueue(ORDERS), stores.log(1))
+        for moment in count(1):
+            is_killed = killed(self.update, self.directory, moment)
+            self.update()
+            self.assertEqual([1], [*self.archived().values()])
+            if not is_killed:
+                self.assertGreater(moment, 8)
+                return
+            shutil.rmtree(self.directory)
+
     def test_a_manifest_is_durable_before_other_files_are_removed(self) -> None:
         """A killed process may have renamed it without synchronising its directory."""
         self.update()

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.persistence.changes import PutQueue
 from msmq.pipeline.archive.archiver import STREAMS
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import erase
@@ -90,6 +93,22 @@ class WorkerTests(SynchronousTestCase):
         self.until(process, lambda line: "answer" in line)
         process = self.begin()
         self.assertNotIn("erasures", self.until(process, lambda line: "erasures" in line or _is_pass(line)))
+
+    def test_an_erasure_in_many_queues(self) -> None:
+        """Is reported with each of them, however long their names are."""
+        queues = [
+            attrs.evolve(stores.ORDERS, identifier=UUID(int=number), path=f"private$\\{'ü' * 100}{number}")
+            for number in range(100, 220)
+        ]
+        stores.write_log(self.data, [*map(PutQueue, queues), *(stores.log(50, queue) for queue in queues)])
+        process = self.begin()
+        self.until(process, lambda line: line["state"].get("age") is not None)
+        self.send(process, request=1, erase="label = 'message 50'")
+        found: set[str] = set()
+        while len(found) < len(queues):
+            line = self.until(process, lambda line: "erasures" in line)
+            found.update(name for each in line["erasures"] for name in each["rows"])
+            self.send(process, noted=line["end"])
 
     def test_a_store_that_cannot_be_read_is_waited_for(self) -> None:
         """With the reason, until it is there."""
