@@ -196,7 +196,7 @@ class Archiver:
         """Archive the next entries of a log, and return their number and whether these were all."""
         manifest, store = changes.manifest, self._store
         is_events = manifest.stream == EVENTS
-        first, end = store.event_bounds() if is_events else store.log_bounds(topic.queue)
+        first, end = self._bounds(manifest, topic)
         self._check(manifest, topic, first, end if is_events else log_end)
         begin = max(manifest.next, first)
         if manifest.begun < 0:
@@ -213,7 +213,18 @@ class Archiver:
         following: int | None = begin
         for _ in range(self._pages):
             assert following is not None
-            page, following = logged_page(store, topic, following, end, is_events=is_events)
+            # The store may be trimmed between any two calls.
+            expected = self._first_entry(manifest, topic, following)
+            while (now_first := self._bounds(manifest, topic)[0]) > following:
+                self._trimmed(manifest, following, now_first - 1)
+                manifest.next = following = now_first
+                expected = self._first_entry(manifest, topic, following)
+            asked = following
+            page, following = logged_page(store, topic, asked, end, is_events=is_events)
+            found = _number(page[0]) if page else end
+            if expected is not None and expected < found:
+                self._trimmed(manifest, asked, found - 1)
+                manifest.next = max(manifest.next, found)
             if page:
                 rows += len(page)
                 parts += row_parts(page, _number)
@@ -221,15 +232,20 @@ class Archiver:
                 manifest.next = parts[-1].last + 1
             if following is None:
                 break
-            now_first = (store.event_bounds() if is_events else store.log_bounds(topic.queue))[0]
-            if now_first > following:
-                # The store was trimmed during the read.
-                self._trimmed(manifest, following, now_first - 1)
-                following = now_first
-                manifest.next = max(manifest.next, now_first)
         _add(changes, parts)
         changes.commit()
         return rows, following is None
+
+    def _bounds(self, manifest: StreamManifest, topic: Topic) -> tuple[int, int]:
+        is_events = manifest.stream == EVENTS
+        return self._store.event_bounds() if is_events else self._store.log_bounds(topic.queue)
+
+    def _first_entry(self, manifest: StreamManifest, topic: Topic, begin: int) -> int | None:
+        """The first entry from a number on; C{None} if there is none."""
+        if manifest.stream == EVENTS:
+            # Their numbers have no gaps.
+            return begin
+        return self._store.log_after([topic.queue], begin, 0)
 
     def _check(self, manifest: StreamManifest, topic: Topic, first: int, end: int) -> None:
         """Check that the store still has the numbers that were archived, with the same rows.
@@ -245,7 +261,8 @@ class Archiver:
         if first <= last:
             is_events = manifest.stream == EVENTS
             page, _ = logged_page(self._store, topic, last, last + 1, is_events=is_events)
-            if [_checksum(row) for row in page] != [crc]:
+            is_trimmed = not page and self._bounds(manifest, topic)[0] > last
+            if not is_trimmed and [_checksum(row) for row in page] != [crc]:
                 raise ArchiveError(self._restored(topic, f"its entry {last} is another one;", manifest))
         self._checked.add(manifest.name)
 

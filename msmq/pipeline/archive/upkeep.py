@@ -72,8 +72,8 @@ def problems(archive: Archive, on_rows: Callable[[int], None] = lambda rows: Non
     for manifest in archive.streams():
         for first, last in manifest.gaps:
             yield f"{manifest.topic}: the entries {first} to {last} were trimmed before they were archived"
-        seen = -1
         is_log = manifest.stream in ("log", EVENTS)
+        shared = _Shared.of(manifest) if is_log else None
         for file in manifest.files:
             try:
                 rows, numbers = _verified(archive, manifest, file)
@@ -81,10 +81,39 @@ def problems(archive: Archive, on_rows: Callable[[int], None] = lambda rows: Non
                 yield str(error)
                 continue
             on_rows(rows)
-            if is_log and numbers:
-                if numbers[0] <= seen or numbers != sorted(set(numbers)):
-                    yield f"{archive.path(file)}: entries before {numbers[-1]} are there twice"
-                seen = max(seen, numbers[-1])
+            if shared is not None and numbers and shared.has_twice(file, numbers):
+                yield f"{archive.path(file)}: entries before {max(numbers)} are there twice"
+
+
+class _Shared:
+    """The numbers of a log that more than one file may have.
+
+    Files of two dates may have numbers in between each other, since a clock was set back over midnight or an
+    entry was committed later than the next one.
+    """
+
+    def __init__(self, ranges: Sequence[tuple[int, int]]) -> None:
+        self._ranges = ranges
+        self._seen: set[int] = set()
+
+    @classmethod
+    def of(cls, manifest: StreamManifest) -> _Shared:
+        """For the files of a manifest."""
+        ranges: list[tuple[int, int]] = []
+        last = -1
+        for file in sorted(manifest.files, key=lambda file: file.first):
+            if file.first <= last:
+                ranges.append((file.first, min(file.last, last)))
+            last = max(last, file.last)
+        return cls(ranges)
+
+    def has_twice(self, file: ArchiveFile, numbers: Sequence[int]) -> bool:
+        """Whether a file has a number twice, or one of an earlier file."""
+        ranges = [each for each in self._ranges if each[0] <= file.last and each[1] >= file.first]
+        found = {number for number in numbers if any(first <= number <= last for first, last in ranges)}
+        is_twice = len(set(numbers)) < len(numbers) or not self._seen.isdisjoint(found)
+        self._seen |= found
+        return is_twice
 
 
 def _verified(archive: Archive, manifest: StreamManifest, file: ArchiveFile) -> tuple[int, list[int]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from itertools import count
 from uuid import UUID
 
 import attrs
@@ -11,7 +13,7 @@ from msmq.persistence.changes import AppendLog, PutQueue, PutState, RemoveQueue,
 from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.manifest import Archive
-from msmq.pipeline.archive.upkeep import problems
+from msmq.pipeline.archive.upkeep import problems, rows
 from msmq.pipeline.files.exporter import store_at
 from tests.builders import BETA
 from tests.pipeline import stores
@@ -51,6 +53,22 @@ class StoreTests(ArchiveTestCase):
         self.compact()
         self.assert_complete(*(("log", ".\\private$\\orders", number) for number in (21, 22)))
 
+    def test_numbers_of_two_dates_may_be_mixed(self) -> None:
+        """A clock that is set back over midnight repeats no entry; a file that is named twice does."""
+        times = enumerate((30, DAY, 31, DAY, 32), 41)
+        self.write(*(AppendLog(ORDERS.identifier, n, stores.packet(n), ARRIVED + time) for n, time in times))
+        self.update()
+        self.now += 3 * DAY
+        self.compact()
+        orders = ".\\private$\\orders"
+        self.assert_complete(*(("log", orders, number) for number in range(21, 26)))
+        [manifest] = [each for each in self.archive.streams() if each.topic == orders]
+        mixed = next(file for file in manifest.files if file.first == 22)
+        manifest.files.insert(0, mixed)
+        self.archive.store(manifest)
+        path = self.archive.path(mixed)
+        self.assertEqual([f"{path}: entries before 24 are there twice"], list(problems(self.archive)))
+
     def test_trimmed_entries_are_named(self) -> None:
         """Once when they are noticed, and whenever the archive is shown or checked."""
         self.update()
@@ -61,6 +79,52 @@ class StoreTests(ArchiveTestCase):
         self.assertEqual((), self.update().gaps)
         self.assertEqual([line], list(problems(self.archive)))
         self.assertEqual(1, self.archived()["log", ".\\private$\\orders", 23])
+
+    def test_entries_that_are_trimmed_during_a_pass_are_named(self) -> None:
+        """Whenever the store removes them, each entry is archived or in a gap."""
+        self.update()
+        bills = attrs.evolve(stores.BILLS, log=True)
+        self.write(PutQueue(bills), stores.log(40), stores.log(41, bills), *map(stores.log, range(42, 46)))
+        orders = ".\\private$\\orders"
+        outcomes: set[bool] = set()
+        for moment in count(1):
+            data, left = self.data, moment
+            self.data = self.data.with_name(f"data-{moment}")
+            archive = Archive(self.directory.with_name(f"archive-{moment}"))
+            shutil.copytree(data, self.data)
+            shutil.copytree(self.directory, archive.directory)
+
+            def trimming(call: Callable[..., object]) -> Callable[..., object]:
+                def trim(*arguments: object, **named: object) -> object:
+                    nonlocal left
+                    left -= 1
+                    if not left:
+                        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 43.5, keep_bytes=None))
+                    return call(*arguments, **named)
+
+                return trim
+
+            with store_at(str(self.data)) as store:
+                for name in ("log_bounds", "log_after", "log"):
+                    self.patch(store, name, trimming(getattr(store, name)))
+                gaps = Archiver(store, archive, clock=lambda: self.now).run().gaps
+            found = [
+                row
+                for batch in rows(archive, "log", ("topic", "offset"))
+                for row in batch.to_pylist()
+                if row["topic"] == orders and row["offset"] > 20
+            ]
+            numbers = [row["offset"] for row in found]
+            if gaps:
+                line = f"{orders}: the entries 21 to 24 were trimmed before they were archived"
+                self.assertEqual(([25, 26], (line,)), (numbers, gaps), moment)
+            else:
+                self.assertEqual([21, 23, 24, 25, 26], numbers, moment)
+            outcomes.add(bool(gaps))
+            self.data = data
+            if left > 0:
+                self.assertEqual({True, False}, outcomes)
+                return
 
     def test_what_was_trimmed_after_it_was_archived_is_no_gap(self) -> None:
         """Nor is what was trimmed before there was an archive."""
