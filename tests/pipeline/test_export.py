@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -25,7 +28,7 @@ from msmq.persistence.changes import (
 )
 from msmq.pipeline.files.directory import date_of, writing_into
 from msmq.pipeline.files.errors import FilesError
-from msmq.pipeline.files.exporter import Exported, Exporter, export_request, store_at
+from msmq.pipeline.files.exporter import Exported, Exporter, ExportRequest, export_request, store_at
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import Topic, find_topic
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
@@ -243,6 +246,70 @@ class AgainTests(ExportTestCase):
 
             [told] = self.export("orders", log=True, on_rows=trim)
             self.assertEqual((self.rows(), told.trimmed), (found, lost))
+
+    def test_trimmed_at_any_moment(self) -> None:
+        """Each entry is exported or reported, whenever the server trims the log."""
+        self.write([log(number) for number in range(1, 4)])
+        self.export("orders", log=True)
+        self.write([log(number) for number in range(4, 9)])
+        data, directory = self.data, self.directory
+        outcomes: set[object] = set()
+        for moment in itertools.count(1):
+            self.data, self.directory = (
+                path.with_name(f"{path.name}-{moment}") for path in (data, directory)
+            )
+            shutil.copytree(data, self.data)
+            shutil.copytree(directory, self.directory)
+            left = moment
+
+            def trimming(call: Callable[..., object]) -> Callable[..., object]:
+                def trim(*arguments: object, **named: object) -> object:
+                    nonlocal left
+                    left -= 1
+                    if not left:
+                        self.write([TrimLog(ORDERS.identifier, MORNING + 6 * DAY / 4 + 1, None)])
+                    return call(*arguments, **named)
+
+                return trim
+
+            with store_at(str(self.data)) as store:
+                for name in ("log_bounds", "log_after", "log"):
+                    self.patch(store, name, trimming(getattr(store, name)))
+                exporter = Exporter(store, self.directory)
+                [told] = exporter.run([ExportRequest("log", Topic(ORDERS.identifier, ".\\private$\\orders"))])
+            whole, rest = [*range(1, 9)], [*range(1, 4), 7, 8]
+            self.assertIn((self.rows(), told.trimmed), [(whole, None), (rest, (4, 6))], moment)
+            outcomes.add(told.trimmed)
+            if left > 0:
+                self.assertEqual({None, (4, 6)}, outcomes)
+                return
+
+    def test_restored(self) -> None:
+        """A store that was restored from a backup has other messages under the same numbers."""
+        self.write([log(1), log(2), event(1), event(2), put(1)])
+        backup = self.data.with_name(f"{self.data.name}-backup")
+        shutil.copytree(self.data, backup)
+        self.write([log(3), event(3), put(3)])
+        for name, is_log, ended, other in (
+            ("orders", True, "it ends before 3, the export before 4", "its entry 3 is another one"),
+            ("events", False, "it ends before 3, the export before 4", "its entry 3 is another one"),
+            ("orders", False, "", f"its message {put(3).lookup_id} is another one"),
+        ):
+            self.export(name, log=is_log)
+            self.data.rename(f"{self.data}-now")
+            shutil.copytree(backup, self.data)
+            if ended:
+                error = self.assertRaises(FilesError, self.export, name, log=is_log)
+                self.assertIn(f"the store is not the one that was exported, {ended}", str(error))
+            else:
+                self.assertEqual(0, self.export(name, log=is_log)[0].rows)
+            late = attrs.evolve(put(3), arrived=MORNING + 5 * DAY)
+            self.write([AppendLog(ORDERS.identifier, 4, packet(4), MORNING + 5 * DAY), event(4), late])
+            error = self.assertRaises(FilesError, self.export, name, log=is_log)
+            self.assertIn(f"{other}: it was restored from a backup; select another directory", str(error))
+            shutil.rmtree(self.data)
+            Path(f"{self.data}-now").rename(self.data)
+            self.assertEqual(0, self.export(name, log=is_log)[0].rows)
 
     def test_other_queues(self) -> None:
         """A queue that was deleted and created again has other files."""

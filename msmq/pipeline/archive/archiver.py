@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -25,7 +25,15 @@ from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
 from msmq.pipeline.files.directory import date_of
 from msmq.pipeline.files.format import EVENTS, read_file
-from msmq.pipeline.files.row_parts import RowPart, logged_page, queued_pages, row_parts
+from msmq.pipeline.files.row_parts import (
+    RowPart,
+    log_bounds,
+    logged_page,
+    logged_pages,
+    number_of,
+    queued_pages,
+    row_parts,
+)
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC, microseconds
@@ -196,7 +204,7 @@ class Archiver:
         """Archive the next entries of a log, and return their number and whether these were all."""
         manifest, store = changes.manifest, self._store
         is_events = manifest.stream == EVENTS
-        first, end = self._bounds(manifest, topic)
+        first, end = log_bounds(store, topic, is_events=is_events)
         self._check(manifest, topic, first, end if is_events else log_end)
         begin = max(manifest.next, first)
         if manifest.begun < 0:
@@ -210,42 +218,23 @@ class Archiver:
             return 0, True
         rows = 0
         parts: list[RowPart] = []
-        following: int | None = begin
-        for _ in range(self._pages):
-            assert following is not None
-            # The store may be trimmed between any two calls.
-            expected = self._first_entry(manifest, topic, following)
-            while (now_first := self._bounds(manifest, topic)[0]) > following:
-                self._trimmed(manifest, following, now_first - 1)
-                manifest.next = following = now_first
-                expected = self._first_entry(manifest, topic, following)
-            asked = following
-            page, following = logged_page(store, topic, asked, end, is_events=is_events)
-            found = _number(page[0]) if page else end
-            if expected is not None and expected < found:
-                self._trimmed(manifest, asked, found - 1)
-                manifest.next = max(manifest.next, found)
+
+        def trimmed(first: int, last: int) -> None:
+            self._trimmed(manifest, first, last)
+            manifest.next = last + 1
+
+        is_last = False
+        pages = logged_pages(store, topic, begin, end, trimmed, is_events=is_events)
+        for page, is_end in islice(pages, self._pages):
+            is_last = is_end
             if page:
                 rows += len(page)
-                parts += row_parts(page, _number)
+                parts += row_parts(page, number_of)
                 manifest.anchor = parts[-1].last, _checksum(page[-1])
                 manifest.next = parts[-1].last + 1
-            if following is None:
-                break
         _add(changes, parts)
         changes.commit()
-        return rows, following is None
-
-    def _bounds(self, manifest: StreamManifest, topic: Topic) -> tuple[int, int]:
-        is_events = manifest.stream == EVENTS
-        return self._store.event_bounds() if is_events else self._store.log_bounds(topic.queue)
-
-    def _first_entry(self, manifest: StreamManifest, topic: Topic, begin: int) -> int | None:
-        """The first entry from a number on; C{None} if there is none."""
-        if manifest.stream == EVENTS:
-            # Their numbers have no gaps.
-            return begin
-        return self._store.log_after([topic.queue], begin, 0)
+        return rows, is_last
 
     def _check(self, manifest: StreamManifest, topic: Topic, first: int, end: int) -> None:
         """Check that the store still has the numbers that were archived, with the same rows.
@@ -261,7 +250,7 @@ class Archiver:
         if first <= last:
             is_events = manifest.stream == EVENTS
             page, _ = logged_page(self._store, topic, last, last + 1, is_events=is_events)
-            is_trimmed = not page and self._bounds(manifest, topic)[0] > last
+            is_trimmed = not page and log_bounds(self._store, topic, is_events=is_events)[0] > last
             if not is_trimmed and [_checksum(row) for row in page] != [crc]:
                 raise ArchiveError(self._restored(topic, f"its entry {last} is another one;", manifest))
         self._checked.add(manifest.name)
@@ -352,10 +341,6 @@ def _path_of(store: StoreReader) -> str:
 
 def _is_new(kept: KeptRows, lookup_id: int, arrived: float | None) -> bool:
     return not kept.has(signed(lookup_id), microseconds(arrived) or 0)
-
-
-def _number(row: StoredPacket | StoredEvent) -> int:
-    return row.sequence if isinstance(row, StoredEvent) else row.offset
 
 
 def _lookup_id(row: StoredPacket) -> int:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -92,19 +92,24 @@ class TopicFiles:
                 found.append(DataFile(path, int(match[1]), int(match[2])))
         return sorted(found, key=lambda each: each.first)
 
-    def numbers(self, column: str) -> set[int]:
-        """The values of a column in all files.
+    def moments(self) -> dict[int, int]:
+        """The times of arrival of the messages in all files, in microseconds, by their C{lookup_id}.
 
         @raise FilesError: a file cannot be read.
         """
-        numbers: set[int] = set()
+        found: dict[int, int] = {}
         for each in self.files():
-            try:
-                table = parquet().read_table(each.path, columns=[column], partitioning=None)
-            except (OSError, ValueError, KeyError) as error:
-                raise FilesError(f"{each.path}: {error}") from error
-            numbers.update(table.column(column).to_pylist())
-        return numbers
+            table = _columns(each.path, "lookup_id", "timestamp")
+            found.update(zip(table.column("lookup_id").to_pylist(), _microseconds(table), strict=True))
+        return found
+
+    def last_moment(self) -> int:
+        """The time of the last row of a log, in microseconds; there must be a file.
+
+        @raise FilesError: the file cannot be read.
+        """
+        moment = _microseconds(_columns(max(self.files(), key=lambda each: each.last).path, "timestamp"))[-1]
+        return int(moment)
 
     @property
     def unfinished(self) -> Path:
@@ -127,6 +132,18 @@ class TopicFiles:
         except OSError as error:
             self.unfinished.unlink(missing_ok=True)
             raise FileUnwritable(f"{path}: {error.strerror or error}") from error
+
+
+def _columns(path: Path, *names: str) -> Any:
+    try:
+        return parquet().read_table(path, columns=list(names), partitioning=None)
+    except (OSError, ValueError, KeyError) as error:
+        raise FilesError(f"{path}: {error}") from error
+
+
+def _microseconds(table: Any) -> list[int]:
+    moments: list[int] = table.column("timestamp").cast("int64").fill_null(0).to_pylist()
+    return moments
 
 
 def _take(directory: Path, owner: str, stems: Collection[str]) -> None:

@@ -15,13 +15,21 @@ import attrs
 
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.files.directory import TopicFiles, writing_into
-from msmq.pipeline.files.errors import parquet
+from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.files.format import write_file
-from msmq.pipeline.files.row_parts import RowPart, logged_page, queued_pages, row_parts
+from msmq.pipeline.files.row_parts import (
+    RowPart,
+    log_bounds,
+    logged_page,
+    logged_pages,
+    number_of,
+    queued_pages,
+    row_parts,
+)
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
-from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders
+from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders, microseconds
 from msmq.pipeline.stored_packets import StoredPacket, signed
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.structures.names.name_text import is_format_name
@@ -210,14 +218,7 @@ class Exporter:
         return part
 
     def _parts(self, request: ExportRequest, exported: Exported) -> Iterator[RowPart]:
-        number: Callable[[Any], int]
-        match request.stream:
-            case "events":
-                number = _sequence
-            case "log":
-                number = _offset
-            case _:
-                number = _lookup_id
+        number: Callable[[Any], int] = number_of if request.stream in ("events", "log") else _lookup_id
         for rows in self._pages(request, exported):
             yield from row_parts(rows, number, reading=self._reading, most=self._file_rows)
 
@@ -227,41 +228,61 @@ class Exporter:
         if request.stream in ("events", "log"):
             return self._logged(request, exported)
         # A transaction that commits late may add a lower number than those in the files.
-        known = self._topic_files(request).numbers("lookup_id")
-        return queued_pages(self._store, request.topic, lambda number, time: signed(number) not in known)
+        known = self._topic_files(request).moments()
+
+        def is_new(lookup_id: int, arrived: float | None) -> bool:
+            moment = known.get(signed(lookup_id))
+            if moment is not None and moment != (microseconds(arrived) or 0):
+                raise _restored(request, f"its message {lookup_id} is another one")
+            return moment is None
+
+        return queued_pages(self._store, request.topic, is_new)
 
     def _logged(
         self, request: ExportRequest, exported: Exported
     ) -> Iterator[Sequence[StoredPacket | StoredEvent]]:
         is_events = request.stream == "events"
-        first, end = self._bounds(request)
+        first, end = log_bounds(self._store, request.topic, is_events=is_events)
         if not is_events:
             end = self._store.log_end()
+
+        def trimmed(first: int, last: int) -> None:
+            exported.trimmed = exported.trimmed[0] if exported.trimmed else first, last
+
         behind = self._behind(request)
+        if behind:
+            self._check_last(request, behind - 1, end)
         if 0 < behind < first:
-            exported.trimmed = behind, first - 1
-        following: int | None = max(behind, first)
-        while following is not None:
-            page, following = logged_page(self._store, request.topic, following, end, is_events=is_events)
+            trimmed(behind, first - 1)
+        pages = logged_pages(
+            self._store, request.topic, max(behind, first), end, trimmed, is_events=is_events
+        )
+        for page, _ in pages:
             yield page
-            if following is not None and (first := self._bounds(request)[0]) > following:
-                # The store was trimmed meanwhile.
-                exported.trimmed = exported.trimmed[0] if exported.trimmed else following, first - 1
-                following = first
 
-    def _bounds(self, request: ExportRequest) -> tuple[int, int]:
-        """The first number of a log, and the one after its last."""
-        if request.stream == "events":
-            return self._store.event_bounds()
-        return self._store.log_bounds(request.topic.queue)
+    def _check_last(self, request: ExportRequest, last: int, end: int) -> None:
+        """Check that the store still has the last exported entry of a log, unless it was trimmed.
+
+        @raise FilesError: it has another one, or none: it was restored from a backup.
+        """
+        if last >= end:
+            raise _restored(request, f"it ends before {end}, the export before {last + 1}")
+        is_events = request.stream == "events"
+        page, _ = logged_page(self._store, request.topic, last, last + 1, is_events=is_events)
+        if not page and log_bounds(self._store, request.topic, is_events=is_events)[0] > last:
+            return
+        moments = [
+            microseconds(row.event.time if isinstance(row, StoredEvent) else row.arrived) or 0 for row in page
+        ]
+        if moments != [self._topic_files(request).last_moment()]:
+            raise _restored(request, f"its entry {last} is another one")
 
 
-def _sequence(event: StoredEvent) -> int:
-    return event.sequence
-
-
-def _offset(packet: StoredPacket) -> int:
-    return packet.offset
+def _restored(request: ExportRequest, how: str) -> FilesError:
+    return FilesError(
+        f"{request.topic.name}: the store is not the one that was exported, {how}: it was restored from a"
+        " backup; select another directory for the export from now on"
+    )
 
 
 def _lookup_id(packet: StoredPacket) -> int:

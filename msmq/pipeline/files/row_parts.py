@@ -76,6 +76,57 @@ def logged_page(
     return rows, page.next
 
 
+def log_bounds(store: StoreReader, topic: Topic, *, is_events: bool) -> tuple[int, int]:
+    """The first number of a message log or the event log, and the one after its last.
+
+    @raise StorageError: the store cannot be read.
+    """
+    return store.event_bounds() if is_events else store.log_bounds(topic.queue)
+
+
+def logged_pages(
+    store: StoreReader,
+    topic: Topic,
+    begin: int,
+    end: int,
+    on_trimmed: Callable[[int, int], object],
+    *,
+    is_events: bool,
+) -> Iterator[tuple[Sequence[StoredPacket | StoredEvent], bool]]:
+    """The pages of a log, each with whether it is the last, while its server may trim the log.
+
+    @param begin: the first number to read; C{end}: the first one not to read.
+    @param on_trimmed: called with the first and the last number of entries that were trimmed before they were
+        read; some of these numbers may belong to other queues.
+    @raise StorageError: the store cannot be read.
+    """
+    following: int | None = begin
+    while following is not None:
+        # The store may be trimmed between any two calls. The numbers of a queue have gaps, so the entry that
+        # comes next is looked up before the bounds.
+        expected = _first_entry(store, topic, following, is_events)
+        while (first := log_bounds(store, topic, is_events=is_events)[0]) > following:
+            on_trimmed(following, first - 1)
+            following = first
+            expected = _first_entry(store, topic, following, is_events)
+        asked = following
+        page, following = logged_page(store, topic, asked, end, is_events=is_events)
+        found = number_of(page[0]) if page else log_bounds(store, topic, is_events=is_events)[0]
+        if expected is not None and expected < found:
+            on_trimmed(asked, found - 1)
+        yield page, following is None
+
+
+def _first_entry(store: StoreReader, topic: Topic, begin: int, is_events: bool) -> int | None:
+    """The first entry from a number on; C{None} if there is none. The numbers of events have no gaps."""
+    return begin if is_events else store.log_after([topic.queue], begin, 0)
+
+
+def number_of(row: StoredPacket | StoredEvent) -> int:
+    """The number of an entry of a log."""
+    return row.sequence if isinstance(row, StoredEvent) else row.offset
+
+
 def queued_pages(
     store: StoreReader,
     topic: Topic,
