@@ -16,6 +16,7 @@ from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.pipeline.archive.manifest import ROOT, Archive, StreamManifest, stream_name
 from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, FilePart, opened_parquet
 from msmq.pipeline.files.directory import NO_DATE, date_of
+from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.opening import open_store
@@ -112,10 +113,15 @@ class _Planner:
 
     def plan(self, store: StoreReader | None) -> list[ArchiveSlice]:
         for _ in range(_TRIES):
+            manifests = self.manifests()
             try:
-                return self._plan(store, self.manifests())
+                return self._plan(store, manifests)
             except _Moved:
                 continue
+            except FilesError:
+                # An erasure may have deleted a file that the manifests named.
+                if self.manifests() == manifests:
+                    raise
         raise ReadingError(f"{self.archive.directory}: the archive is faster than its reader, try again")
 
     def manifests(self) -> list[StreamManifest]:

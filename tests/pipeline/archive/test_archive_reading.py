@@ -11,6 +11,7 @@ from uuid import UUID
 import attrs
 
 from msmq.persistence.changes import PutQueue, PutState, RemoveMessages, RemoveQueue, TrimLog
+from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.parts import ArchiveSlice, read_plan, write_plan
 from msmq.pipeline.archive.plan import plan_archive
@@ -23,6 +24,7 @@ from msmq.pipeline.reading.row_selection import RowSelection, wanted_columns
 from msmq.pipeline.reading.slices import RowSpan
 from msmq.pipeline.rows import PLAIN
 from msmq.pipeline.schema import EVENT_COLUMNS, MESSAGE_COLUMNS, names_of
+from msmq.storage.readers.log import LogStoreReader
 from tests.builders import BETA
 from tests.pipeline import stores
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
@@ -158,6 +160,20 @@ class MeanwhileTests(ReadingTestCase):
         self.assertEqual(expected, self.offsets(self.read()))
         erase(self.archive, parse_condition("topic = '.\\private$\\orders'"), self.now)
         self.assertEqual([], self.finish(*planned))
+
+    def test_an_erasure_while_a_read_is_planned(self) -> None:
+        """It deletes a file between the manifests and the files; the plan is made anew."""
+        self.grow()
+        self.update()
+        queues, erasures = LogStoreReader.queues, iter(["label = 'message 50'"])
+
+        def erasing(store: LogStoreReader) -> list[QueueDefinition]:
+            for condition in erasures:
+                erase(self.archive, parse_condition(condition), self.now)
+            return queues(store)
+
+        self.patch(LogStoreReader, "queues", erasing)
+        self.assertEqual([35, 51], self.offsets(self.read("dead_letter")))
 
     def test_an_erasure_keeps_row_groups(self) -> None:
         """So parts of one file that are read before and after it fit together."""
