@@ -93,6 +93,7 @@ class RoutingCore:
     A topology with faults does not replace one without: routing keeps the last good one.
     Until there is one without faults the newest is used, without its faulty objects.
     A read that fails changes nothing.
+    A change that is reported during a read may be missing from its result, so another read follows.
 
     @ivar snapshot: the topology and table in use.
     @ivar is_reading: a L{ReadTopology} is pending.
@@ -107,6 +108,7 @@ class RoutingCore:
         self._times = times or RoutingTimes()
         self._is_running = False
         self._has_read = False
+        self._is_outdated = False
         self._deadline: float | None = None
         self._last_read: float | None = None
 
@@ -128,7 +130,7 @@ class RoutingCore:
     def stop(self) -> None:
         """Stop reading; the result of a pending read is ignored."""
         self._is_running = False
-        self.is_reading = False
+        self.is_reading = self._is_outdated = False
         self._deadline = None
 
     def expire(self, now: Moment) -> list[RoutingEffect]:
@@ -138,7 +140,8 @@ class RoutingCore:
         return self._read(now)
 
     def refresh(self, now: Moment) -> list[RoutingEffect]:
-        """Read now, on request of an administrator or after a detected change."""
+        """Read now, on request of an administrator or after a detected change; after a pending read again."""
+        self._is_outdated = self.is_reading
         return self._read(now)
 
     def route_missing(self, now: Moment) -> list[RoutingEffect]:
@@ -151,6 +154,9 @@ class RoutingCore:
         """Handle a complete read of the enterprise."""
         if not self._ended(now):
             return []
+        return [*self._taken(snapshot), *self._again(now)]
+
+    def _taken(self, snapshot: RoutingSnapshot) -> list[RoutingEffect]:
         faults = snapshot.enterprise.faults
         if faults and self._has_read and not self.snapshot.enterprise.faults:
             more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
@@ -176,7 +182,9 @@ class RoutingCore:
 
         @param detail: why, in words.
         """
-        return self._refuse(TopologyRefused(detail)) if self._ended(now) else []
+        if not self._ended(now):
+            return []
+        return [*self._refuse(TopologyRefused(detail)), *self._again(now)]
 
     def next_hops(self, destination: UUID) -> tuple[UUID, ...]:
         """GetNextHops, from this queue manager. [MS-MQBR] 3.1.5.1.
@@ -203,6 +211,11 @@ class RoutingCore:
         self._deadline = None
         self._last_read = now.monotonic
         return [ReadTopology()]
+
+    def _again(self, now: Moment) -> list[RoutingEffect]:
+        """Read again, if a change was reported during the read that has ended."""
+        is_outdated, self._is_outdated = self._is_outdated, False
+        return self._read(now) if is_outdated else []
 
     def _ended(self, now: Moment) -> bool:
         """Restart the timer after a read; false if its result is no longer needed."""

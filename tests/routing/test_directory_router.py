@@ -226,6 +226,23 @@ class DirectoryRouterTests(RouterTestCase):
         self.successResultOf(router.refresh())
         self.assertEqual(self.hops(router, "cC"), ["gB"])
 
+    def test_change_during_a_reading(self) -> None:
+        """A queue manager that comes while the enterprise is read is known once that has ended."""
+        threads: list[Deferred[Any]] = []
+
+        def in_thread(call: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+            threads.append(Deferred())
+            return threads[-1].addCallback(lambda _: call(*arguments))
+
+        router = self.created(in_thread=in_thread)
+        opened = router.open()
+        self.directory.add(machine("new", "C"))
+        self.successResultOf(router.refresh())
+        for number in range(2):
+            threads[number].callback(None)
+        self.successResultOf(opened)
+        self.assertEqual(self.hops(router, "new"), ["gC"])
+
     def test_directory_is_unavailable(self) -> None:
         """A directory that is away changes nothing, and is asked again an hour later."""
         router = self.opened()

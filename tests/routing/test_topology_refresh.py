@@ -213,6 +213,27 @@ class RoutingCoreTests(SynchronousTestCase):
         self.assertEqual(core.refresh(at(5)), [ReadTopology()])
         self.assertEqual(core.refresh(at(6)), [])
 
+    def test_change_during_a_reading(self) -> None:
+        """What is reported as changed during a reading is read after it, once."""
+        core = self.running()
+        core.expire(at(3600))
+        core.refresh(at(3601))
+        core.refresh(at(3602))
+        taken, again = core.topology_read(snapshot(DIRECT), at(3603))
+        self.assertIsInstance(taken, TopologyTaken)
+        self.assertEqual((again, core.is_reading), (ReadTopology(), True))
+        core.refresh(at(3604))
+        refused, again = core.reading_failed("it is away", at(3605))
+        self.assertIsInstance(refused, TopologyRefused)
+        self.assertEqual(again, ReadTopology())
+        [_] = core.topology_read(snapshot(AROUND), at(3606))
+        self.assertEqual((self.hops(core), core.is_reading, core.deadline), (["gB"], False, 7206))
+        core.refresh(at(3607))
+        core.refresh(at(3608))
+        core.stop()
+        core.start(at(3609))
+        self.assertEqual(len(core.topology_read(snapshot(AROUND), at(3610))), 1)
+
     def test_stop(self) -> None:
         """After the end nothing is read, and what was being read comes to nothing."""
         core = self.running()

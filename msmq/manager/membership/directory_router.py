@@ -135,7 +135,9 @@ class DirectoryRouter:
     # More
 
     def refresh(self) -> Deferred[None]:
-        """Read the enterprise now; fires when that is done, or at once if a read is in progress."""
+        """Read the enterprise now; fires when that is done, or at once if a read is in progress,
+        which another one follows then.
+        """
         return Deferred.fromCoroutine(self._perform(self.core.refresh(self._clock.now())))
 
     def refresh_later(self) -> None:
@@ -190,10 +192,14 @@ class DirectoryRouter:
             )
 
     async def _perform(self, effects: Sequence[RoutingEffect]) -> None:
-        for effect in effects:
+        pending = list(effects)
+        for effect in pending:
             match effect:
                 case ReadTopology():
-                    await self._perform(await self._read())
+                    found = await self._read()
+                    await self._perform([each for each in found if not isinstance(each, ReadTopology)])
+                    # Last, and not in a call of this one, since it may happen again and again.
+                    pending += [each for each in found if isinstance(each, ReadTopology)]
                     if not self.core.has_read and not self._has_restored:
                         self._has_restored = True
                         await self._restore()
