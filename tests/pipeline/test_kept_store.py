@@ -16,7 +16,7 @@ from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
 from tests.builders import ALPHA, BETA
-from tests.pipeline.stores import ORDERS, log, write_log, write_sqlite
+from tests.pipeline.stores import ARRIVED, ORDERS, log, write_log, write_sqlite
 
 OWNER = PutState("queue_manager", ALPHA.bytes)
 
@@ -92,6 +92,36 @@ class KeptStoreTests(SynchronousTestCase):
                     expected = f"was read up to offset {end}, and now ends before 6"
                     with self.assertRaisesRegex(DataLost, expected):
                         self.progress.latest(self.offset, None)
+
+    def test_older_copy_that_has_grown(self) -> None:
+        """An older copy is noticed also after its server has used the same numbers again."""
+        copy = Path(self.mktemp())
+        shutil.copytree(self.data, copy)
+        self.go_on()
+        self.replace(copy)
+        write_log(self.data, [log(number) for number in range(100, 110)])
+        expected = "was read up to offset 1[13], and its entry 10 is another one now: it was restored"
+        for question in (
+            lambda: self.progress.latest(self.offset, 3),
+            lambda: self.begin().has_unread(self.offset, 1),
+            lambda: self.begin().slices(self.offset, {**self.offset, "next": 13}),
+        ):
+            with self.assertRaisesRegex(DataLost, expected):
+                question()
+        options = {"path": str(self.data), "startingOffsets": "earliest", "failOnDataLoss": "false"}
+        careless = LogProgress(read_options(options), "queue")
+        later = careless.latest(self.offset, None)
+        [part] = careless.slices(self.offset, later)
+        self.assertEqual([(1, 16)], [(span.begin, span.end) for span in part.spans])
+        self.assertEqual(later, careless.latest(later, None))
+
+    def test_marked_entry_that_is_trimmed(self) -> None:
+        """It is gone, and not another one; nor does a checkpoint of before need a mark."""
+        self.go_on()
+        write_log(self.data, [*map(log, range(11, 14)), TrimLog(ORDERS.identifier, ARRIVED + 11.5, None)])
+        self.assertEqual(self.progress.latest(self.offset, None)["next"], 14)
+        del self.offset["mark"]
+        self.assertEqual(self.progress.latest(self.offset, None)["next"], 14)
 
     def replace(self, copy: Path) -> None:
         shutil.rmtree(self.data)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 from uuid import UUID
+from zlib import crc32
 
 import attrs
 
@@ -35,11 +36,14 @@ class LogOffset:
     @ivar store: the GUID of the queue manager whose store it is.
     @ivar next: the number of the first unread entry.
     @ivar queues: the queues, each with the number of its first requested entry.
+    @ivar mark: an entry that the store had, by which one that was restored from a backup is recognised: its
+        queue, its number and its checksum. Checkpoints of earlier versions have none.
     """
 
     store: str
     next: int
     queues: Mapping[UUID, int] = attrs.field(factory=dict)
+    mark: tuple[UUID, int, int] | None = None
 
     @classmethod
     def read(cls, record: Mapping[str, Any]) -> LogOffset:
@@ -53,21 +57,29 @@ class LogOffset:
                     f"the checkpoint has offsets of version {record['version']}, this one knows {VERSION}"
                 )
             queues = {UUID(name): int(first) for name, first in record["queues"].items()}
-            return cls(str(record["store"]), int(record["next"]), queues)
-        except (KeyError, TypeError, ValueError, AttributeError):
+            mark = record.get("mark")
+            if mark is not None:
+                mark = UUID(mark[0]), int(mark[1]), int(mark[2])
+            return cls(str(record["store"]), int(record["next"]), queues, mark)
+        except (LookupError, TypeError, ValueError, AttributeError):
             raise ReadingError(f"the checkpoint has an offset of another source: {record}") from None
 
     def record(self) -> dict[str, Any]:
         """Encode the offset for a checkpoint, deterministically."""
         queues = {str(queue): first for queue, first in sorted(self.queues.items())}
-        return {"version": VERSION, "store": self.store, "next": self.next, "queues": queues}
+        found = {"version": VERSION, "store": self.store, "next": self.next, "queues": queues}
+        if self.mark is not None:
+            queue, number, crc = self.mark
+            found["mark"] = [str(queue), number, crc]
+        return found
 
-    def begin(self, queue: UUID, end: LogOffset) -> int:
-        """The first unread number of a queue, of those to be read up to C{end}."""
-        if self.next > end.next:
-            # The store was replaced, and its numbers start again.
-            return end.queues[queue]
-        if queue not in self.queues:
+    def begin(self, queue: UUID, end: LogOffset, *, is_replaced: bool = False) -> int:
+        """The first unread number of a queue, of those to be read up to C{end}.
+
+        @param is_replaced: whether the store was replaced since this offset.
+        """
+        if is_replaced or self.next > end.next or queue not in self.queues:
+            # In a store that was replaced the numbers start again.
             return end.queues[queue]
         return max(self.next, self.queues[queue])
 
@@ -148,11 +160,12 @@ class LogProgress:
             begin = self._checked(store, LogOffset.read(start))
             topics = self._topics(store)
             queues: dict[UUID, int] = {}
-            end = begin.next
+            end, newest = begin.next, (0, NULL_GUID)
             for topic in topics:
                 first, last = self._bounds(store, topic.queue)
                 queues[topic.queue] = begin.queues.get(topic.queue, first)
                 end = max(end, last)
+                newest = max(newest, (last, topic.queue))
             self._look_for_removed(begin, queues)
             if (rows is not None or size is not None) and queues:
                 after = self._after(store, list(queues), _first_unread(begin, queues), rows, size)
@@ -167,6 +180,7 @@ class LogProgress:
                     queue: 0 if queue in begin.queues and first <= begin.next else first
                     for queue, first in queues.items()
                 },
+                self._mark(store, newest[1], newest[0] - 1) or begin.mark,
             ).record()
 
     def newest(self) -> dict[str, Any]:
@@ -236,10 +250,13 @@ class LogProgress:
         begin, last = LogOffset.read(start), LogOffset.read(end)
         with self._store.opened() as store:
             self._check_store(store, last)
+            if self._is_replaced(store, last):
+                self._lost_store(store, last)
+            is_replaced = self._is_replaced(store, begin)
             names = {topic.queue: topic.name for topic in self._every_topic(store)}
             spans = []
             for queue in last.queues:
-                first = begin.begin(queue, last)
+                first = begin.begin(queue, last, is_replaced=is_replaced)
                 if first >= last.next:
                     continue
                 if queue not in names:
@@ -317,9 +334,39 @@ class LogProgress:
         self._check_store(store, offset)
         end = self._end(store)
         if offset.next <= end:
-            return offset
+            if not self._is_replaced(store, offset):
+                return offset
+            self._lost_store(store, offset)
+            return LogOffset(offset.store, 1)
         self._lost(f"{store.text} was read up to offset {offset.next}, and now ends before {end}")
         return LogOffset(offset.store, 1)
+
+    def _mark(self, store: StoreReader, queue: UUID, number: int) -> tuple[UUID, int, int] | None:
+        """The mark of an entry; C{None} if there is no such entry, or no longer."""
+        if number < 1:
+            return None
+        if self.stream == "events":
+            facts: list[object] = [
+                (one.event.time, one.event.identity.hex()) for one in store.events(number, number + 1)[0]
+            ]
+        else:
+            page = store.log(queue, number, number + 1, since=None, until=None, bodies=False)
+            facts = [row[1:3] for row in page.rows]
+        return (queue, number, crc32(repr(facts).encode())) if facts else None
+
+    def _is_replaced(self, store: StoreReader, offset: LogOffset) -> bool:
+        """Whether the entry that an offset has marked is another one now; if it is gone, it was trimmed."""
+        if offset.mark is None:
+            return False
+        found = self._mark(store, *offset.mark[:2])
+        return found is not None and found != offset.mark
+
+    def _lost_store(self, store: StoreReader, offset: LogOffset) -> None:
+        assert offset.mark is not None
+        self._lost(
+            f"{store.text} was read up to offset {offset.next}, and its entry {offset.mark[1]} is another one"
+            " now: it was restored from a backup"
+        )
 
     def _check_store(self, store: StoreReader, offset: LogOffset) -> None:
         identifier = store.identifier()
