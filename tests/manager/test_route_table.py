@@ -180,6 +180,21 @@ class WaysTests(SynchronousTestCase):
         self.table.missed([GA])
         self.assertEqual(self.changes, [CC])
 
+    def test_missed_during_a_query(self) -> None:
+        """A next hop that is found to be down while it is looked up is not used."""
+        for is_at_once in (True, False):
+            with self.subTest(is_at_once=is_at_once):
+                self.setUp()
+                self.assertEqual(self.hops(), [])
+                self.table.missed([GB])
+                self.router.answers = [["gC"]] if is_at_once else []
+                self.router.answer("gB")
+                if not is_at_once:
+                    self.assertEqual((self.hops(), self.changes), ([], []))
+                    self.router.answer("gC")
+                self.assertEqual(self.router.asked, [(CC, frozenset()), (CC, {GB})])
+                self.assertEqual((self.hops(), self.changes), (["gC"], [CC]))
+
     def test_missed_destination(self) -> None:
         """There is no route around the destination itself, which is not avoided on routes to it."""
         self.router.answers = [["gB"]]

@@ -108,18 +108,28 @@ class RouteTable:
                 del self._known[destination]
                 self._listener.route_changed(destination)
 
-    def _ask(self, destination: UUID) -> None:
+    def _ask(self, destination: UUID, *, has_waited: bool = False) -> None:
+        """Look up a route.
+
+        @param has_waited: whether the listener waits for it.
+        """
         if self._router is None or self._is_stopped:
             return
         self._asked.add(destination)
         avoided = frozenset(self._avoided) - {destination, self._own}
         generation = self._generation
         answer = maybeDeferred(self._router.next_hops, self._own, destination, avoided)
-        is_late = not answer.called
+        is_late = has_waited or not answer.called
 
-        def found(hops: Iterable[QueueManager]) -> None:
+        def found(answered: Iterable[QueueManager]) -> None:
+            hops = tuple(answered)
             if generation == self._generation:
-                self._answered(destination, tuple(hops), is_late)
+                missed = self._avoided.keys() - avoided - {destination, self._own}
+                if any(hop.identifier in missed for hop in hops):
+                    # It became unreachable during the look-up, and would not be missed once more.
+                    self._ask(destination, has_waited=is_late)
+                else:
+                    self._answered(destination, hops, is_late)
             elif not is_late and destination not in self._known and destination not in self._asked:
                 # The query has changed the routes; its caller has no answer yet.
                 self._ask(destination)
