@@ -70,7 +70,7 @@ SHARED: Final = {
     ),
     # In front of the package that they are in: they need no RabbitMQ.
     "Kafka": ("tests.bridge_service.kafka",),
-    "RabbitMQ": ("tests.bridge_service",),
+    "RabbitMQ": ("tests.bridge_service", "tests.bridge_program.test_server"),
     "PostgreSQL for two": ("tests.standby",),
     "Source tree": ("tests.test_architecture", "tests.project.test_declared_dependencies"),
 }

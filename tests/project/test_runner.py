@@ -21,6 +21,7 @@ from tests.worker import forget_warnings
 PROJECT = Path(__file__).resolve().parent.parent.parent
 STARTS = re.compile(
     r"spark_support import|local_spark import|samba\.shared_server|samba import .*shared_server"
+    r"|bridge_service\.support import|rabbitmq import .*shared_broker"
 )
 """How a test module refers to a server that is started once in a process."""
 
@@ -171,7 +172,7 @@ class TableTests(SynchronousTestCase):
     """The runner's table of the suite."""
 
     def test_users_of_servers(self) -> None:
-        """Every module that needs Spark or Samba is in the table, so that only one worker starts it."""
+        """Every module that needs Spark, Samba or RabbitMQ is in the table; one worker starts each."""
         listed = [name for users in SHARED.values() for name in users]
         missing = []
         for path in (PROJECT / "tests").rglob("test_*.py"):
