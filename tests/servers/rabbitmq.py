@@ -33,9 +33,31 @@ ADDRESS: Final = "127.0.0.1"
 _BINARIES: Final = Path("/usr/lib/rabbitmq/bin")
 _ACCOUNT: Final = "rabbitmq"
 _LOOPBACK: Final = (
-    "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+    "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +SDcpu 1:1 +SDio 1"
+    " +sbwt none +sbwtdcpu none +sbwtdio none"
 )
-"""Options of each Erlang: loopback alone, and one scheduler, which does not spin while it is idle."""
+"""Options of each Erlang: loopback alone, and one scheduler of each kind, which sleeps while it is idle."""
+
+# In Erlang's syntax: for rabbitmq.conf each start of a node reads the schemas of all plugins.
+_CONFIGURATION: Final = """\
+[{{kernel, [{{inet_dist_use_interface, {{127,0,0,1}}}}]}},
+ {{rabbit, [
+  {{tcp_listeners, [{{"{address}", {port}}}]}},
+  {{ssl_listeners, [{{"{address}", {tls_port}}}]}},
+  {{ssl_options, [
+   {{cacertfile, "{directory}/ca.pem"}},
+   {{certfile, "{directory}/server.pem"}},
+   {{keyfile, "{directory}/server.key"}},
+   {{verify, verify_peer}},
+   {{fail_if_no_peer_cert, false}}]}},
+  {{auth_mechanisms, ['PLAIN', 'AMQPLAIN', 'EXTERNAL']}},
+  {{ssl_cert_login_from, common_name}},
+  {{default_user, <<"{user}">>}},
+  {{default_pass, <<"{password}">>}},
+  {{max_message_size, {largest}}},
+  {{disk_free_limit, 1000000}},
+  {{log, [{{file, [{{level, error}}]}}]}}]}}].
+"""
 
 
 def free_port() -> int:
@@ -73,8 +95,7 @@ class RabbitServer:
             "RABBITMQ_ALLOW_INPUT": "1",
             "RABBITMQ_NODENAME": f"msmq-test-{os.getpid()}@localhost",
             "RABBITMQ_DIST_PORT": distribution,
-            "RABBITMQ_CONFIG_FILE": str(self.directory / "rabbitmq"),
-            "RABBITMQ_ADVANCED_CONFIG_FILE": str(self.directory / "advanced.config"),
+            "RABBITMQ_CONFIG_FILE": str(self.directory / "rabbitmq.config"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(self.directory / "enabled_plugins"),
             "RABBITMQ_MNESIA_BASE": str(self.directory / "mnesia"),
             "RABBITMQ_LOG_BASE": str(self.directory / "log"),
@@ -93,23 +114,16 @@ class RabbitServer:
             ("server.key", self.credentials.key),
         ):
             (directory / name).write_bytes(content)
-        (directory / "rabbitmq.conf").write_text(
-            f"listeners.tcp.1 = {ADDRESS}:{self.port}\n"
-            f"listeners.ssl.1 = {ADDRESS}:{self.tls_port}\n"
-            f"ssl_options.cacertfile = {directory}/ca.pem\n"
-            f"ssl_options.certfile = {directory}/server.pem\n"
-            f"ssl_options.keyfile = {directory}/server.key\n"
-            "ssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = false\n"
-            "auth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = AMQPLAIN\nauth_mechanisms.3 = EXTERNAL\n"
-            "ssl_cert_login_from = common_name\n"
-            f"default_user = {USER}\ndefault_pass = {PASSWORD}\n"
-            f"max_message_size = {LARGEST_MESSAGE}\n"
-            "disk_free_limit.absolute = 1MB\nlog.file.level = error\n",
-            encoding="ascii",
+        configuration = _CONFIGURATION.format(
+            address=ADDRESS,
+            port=self.port,
+            tls_port=self.tls_port,
+            directory=directory,
+            user=USER,
+            password=PASSWORD,
+            largest=LARGEST_MESSAGE,
         )
-        (directory / "advanced.config").write_text(
-            "[{kernel,[{inet_dist_use_interface,{127,0,0,1}}]}].\n", encoding="ascii"
-        )
+        (directory / "rabbitmq.config").write_text(configuration, encoding="ascii")
         (directory / "enabled_plugins").write_text(PLUGINS, encoding="ascii")
         if os.geteuid() == 0:
             for path in (directory, *directory.iterdir()):
