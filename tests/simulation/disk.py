@@ -8,6 +8,8 @@ from typing import Final, TypeAlias
 
 SECTOR: Final = 512
 
+_ZEROS: Final = bytes(1 << 16)
+
 Undo: TypeAlias = tuple[int, bytes, int]
 """An offset, the bytes that were there, and the size of the file before."""
 
@@ -34,6 +36,16 @@ class SimulatedFile:
         self.content[offset:end] = data
         if is_synced and self.unsynced:
             self.unsynced = [_covered(undo, offset, data) for undo in self.unsynced]
+
+    @property
+    def used(self) -> int:
+        """The size without the zeros at the end."""
+        end = len(self.content)
+        # rstrip() looks at each byte of a segment, most of which are zeros; blocks are compared at once.
+        while end >= len(_ZEROS) and self.content.endswith(_ZEROS, end - len(_ZEROS), end):
+            end -= len(_ZEROS)
+        last = max(0, end - len(_ZEROS))
+        return last + len(self.content[last:end].rstrip(b"\0"))
 
     def resize(self, size: int) -> None:
         """Cut it, or fill it with zeros."""

@@ -219,8 +219,7 @@ class Host:
         if not files or self.rot:
             return
         file = self.disk.chance.choice(files)
-        used = len(bytes(file.content).rstrip(b"\0"))
-        offset, bit = self.disk.chance.randrange(used), 1 << self.disk.chance.randrange(8)
+        offset, bit = self.disk.chance.randrange(file.used), 1 << self.disk.chance.randrange(8)
         if self.disk.last_group is not None:
             last, start, end = self.disk.last_group
             if file is last and start <= offset < end:

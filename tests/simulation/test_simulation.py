@@ -16,6 +16,7 @@ from pathlib import Path
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.simulation.disk import SimulatedFile
 from tests.simulation.plan import DRAINS_FROM, Plan, Step, draw_plan
 from tests.simulation.shrinking import shrink
 from tests.simulation.world import Result, run_plan
@@ -100,6 +101,20 @@ class DeterminismTests(RunTestCase):
     def test_other_seeds_are_other_runs(self) -> None:
         """A digest says something about the run."""
         self.assertEqual(len({run_plan(draw_plan(seed), with_digest=True).digest for seed in (1, 2, 3)}), 3)
+
+
+class FileTests(SynchronousTestCase):
+    """A file of a simulated disk."""
+
+    def test_used_size(self) -> None:
+        """It ends with the last byte that is not zero, in whichever block that is."""
+        block = 1 << 16
+        for size in (0, 1, block - 1, block, 2 * block + 7):
+            for used in {0, 1, block, block + 1, size} & {*range(size + 1)}:
+                file = SimulatedFile()
+                file.resize(size)
+                file.write(max(used - 1, 0), b"x"[:used], is_synced=True)
+                self.assertEqual(file.used, used, size)
 
 
 class ShrinkingTests(SynchronousTestCase):

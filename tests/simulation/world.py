@@ -300,7 +300,7 @@ class World:
                 found.update(str(path).encode())
                 # Segments are made of zeros, most of which stay.
                 found.update(b" %d " % len(file.content))
-                found.update(file.content.rstrip(b"\0"))
+                found.update(memoryview(file.content)[: file.used])
         for line in self.history:
             found.update(line.encode())
         found.update(b"%d" % self.clock.events)
