@@ -7,17 +7,14 @@ finished one is Parquet.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from zlib import crc32
 
 from msmq.durable import sync
 from msmq.pipeline.files.errors import FilesError, FileUnwritable
-from msmq.pipeline.schema import (
-    arrow_schema,
-    columns_of,
-    is_always_known,
-)
+from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, is_always_known
 
 EVENTS: Final = "events"
 """The stream of the event log."""
@@ -43,11 +40,18 @@ def file_schema(stream: str, *, dictionaries: bool = False) -> Any:
 
     @param dictionaries: whether the columns of L{DICTIONARIES} are dictionaries, as in Parquet.
     """
+    return _file_schema(stream == EVENTS, dictionaries)
+
+
+@cache
+def _file_schema(are_events: bool, dictionaries: bool) -> Any:
+    """The schema, which is made once: an archive writes many small files, for which it took longest."""
     import pyarrow
 
-    plain = arrow_schema(columns_of(stream))
+    columns = EVENT_COLUMNS if are_events else EXPORTED_COLUMNS
+    plain = arrow_schema(columns)
     fields = []
-    for field, column in zip(plain, columns_of(stream), strict=True):
+    for field, column in zip(plain, columns, strict=True):
         kind = field.type
         if dictionaries and column.name in DICTIONARIES:
             kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
@@ -55,7 +59,7 @@ def file_schema(stream: str, *, dictionaries: bool = False) -> Any:
             pyarrow.field(
                 column.name,
                 kind,
-                nullable=not is_always_known(column, columns_of(stream)),
+                nullable=not is_always_known(column, columns),
                 metadata={b"comment": column.meaning.encode()},
             )
         )
