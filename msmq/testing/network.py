@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from ipaddress import ip_address
 from typing import Literal
 
 import attrs
@@ -46,7 +45,7 @@ from zope.interface import implementer
 from msmq.errors import LocalProtocolError
 from msmq.quoting import kind_of, quoted
 from msmq.testing.streams import PERFECT, Conditions, Link
-from msmq.wire.addresses import read_address
+from msmq.wire.addresses import cached_address, read_address
 
 CONNECT_TIMEOUT = 30.0
 """Seconds after which a connection to an unreachable host fails."""
@@ -71,13 +70,13 @@ class Datagram:
 
 
 def _address(kind: Literal["TCP", "UDP"], host: str, port: int) -> IPv4Address | IPv6Address:
-    if ip_address(host).version == 6:
+    if cached_address(host).version == 6:
         return IPv6Address(kind, host, port)
     return IPv4Address(kind, host, port)
 
 
 def _pair(one: str, other: str) -> frozenset[str]:
-    return frozenset((ip_address(one).compressed, ip_address(other).compressed))
+    return frozenset((cached_address(one).compressed, cached_address(other).compressed))
 
 
 def _is_any(interface: str) -> bool:
@@ -121,7 +120,7 @@ class Network:
                 f"Network: the address of a host is {words}; it has to be an IP address as text, such as"
                 " 10.0.0.1"
             )
-        address = ip_address(address).compressed
+        address = cached_address(address).compressed
         host = self._hosts.get(address)
         if host is None:
             host = self._hosts[address] = MemoryHost(self, address)
@@ -176,7 +175,7 @@ class Network:
 
         Its scheduled calls are dropped.
         """
-        address = ip_address(address).compressed
+        address = cached_address(address).compressed
         host = self._hosts.pop(address)
         for pair, link in self._link_ends:
             if address in pair:
@@ -311,13 +310,13 @@ class MemoryHost:
 
     def client_endpoint(self, address: str, port: int) -> IStreamClientEndpoint:
         """Connects from this host to a port of another."""
-        return _ClientEndpoint(self._network, self, ip_address(address).compressed, port)
+        return _ClientEndpoint(self._network, self, cached_address(address).compressed, port)
 
     def listenUDP(
         self, port: int, protocol: DatagramProtocol, interface: str = "", maxPacketSize: int = 8192
     ) -> IListeningPort:
         """Open a socket for datagrams; the port 0 takes any that is free."""
-        if not _is_any(interface) and ip_address(interface).compressed != self.address:
+        if not _is_any(interface) and cached_address(interface).compressed != self.address:
             raise CannotListenError(interface, port, OSError(99, "no address of this host"))
         port = port or self.ephemeral_port()
         if port in self._datagrams:
@@ -331,7 +330,7 @@ class MemoryHost:
         self, port: int, protocol: DatagramProtocol, interface: str, *, listenMultiple: bool = False
     ) -> IListeningPort:
         """Receive datagrams to a port of a broadcast address, as any number of sockets may."""
-        self._listeners.setdefault((ip_address(interface).compressed, port), []).append(protocol)
+        self._listeners.setdefault((cached_address(interface).compressed, port), []).append(protocol)
         return _DatagramListener(self, interface, port, protocol)
 
     def listeners(self, destination: tuple[str, int]) -> list[DatagramProtocol]:
@@ -340,7 +339,7 @@ class MemoryHost:
 
     def close_listener(self, address: str, port: int, protocol: DatagramProtocol) -> None:
         """Stop receiving there."""
-        listeners = self._listeners.get((ip_address(address).compressed, port), [])
+        listeners = self._listeners.get((cached_address(address).compressed, port), [])
         if protocol in listeners:
             listeners.remove(protocol)
 
@@ -398,10 +397,10 @@ class _DatagramPort:
         destination = self._connected_to or addr
         assert destination is not None, "a transport that is not connected needs an address"
         try:
-            version = ip_address(destination[0]).version
+            version = cached_address(destination[0]).version
         except ValueError as error:
             raise InvalidAddressError(destination[0], "no IP address") from error
-        if version != ip_address(self._host.address).version:
+        if version != cached_address(self._host.address).version:
             raise InvalidAddressError(destination[0], "an address of the other family")
         if len(packet) > LARGEST_DATAGRAM:
             raise MessageLengthError("message too long")

@@ -11,6 +11,9 @@ import attrs
 
 from msmq.quoting import quoted
 
+cached_address: Final = lru_cache(4096)(ip_address)
+"""C{ip_address}, with the last addresses in memory: a simulated network parses the same ones all the time."""
+
 _EVERYBODY: Final = IPv4Address("255.255.255.255")
 
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
