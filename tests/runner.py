@@ -32,7 +32,6 @@ from twisted.trial._dist.disttrial import DistTrialRunner, WorkerPool
 
 # Modules of tests take their settings of hypothesis when they are imported.
 from tests import samples as samples
-from tests.servers.shared_files import SHARED as SHARED_FILES
 from tests.worker import LOG
 
 WORKER: Final = ["-m", "tests.worker"]
@@ -226,35 +225,18 @@ def files_in_memory(memory: Path, logs: Path) -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-@contextmanager
-def files_for_all_workers() -> Iterator[None]:
-    """Have a directory for what is made once in a run (L{tests.servers.shared_files})."""
-    with tempfile.TemporaryDirectory(prefix="msmq-shared-") as directory:
-        os.environ[SHARED_FILES] = directory
-        try:
-            yield
-        finally:
-            del os.environ[SHARED_FILES]
-
-
-def run() -> None:
-    """Run what the arguments of trial name."""
-    with files_for_all_workers():
-        trial.run()
-
-
 def main() -> None:
     """Run what the arguments name."""
     trial.DistTrialRunner = GroupsRunner  # type: ignore[attr-defined]
     if IN_MEMORY not in sys.argv:
-        run()
+        trial.run()
     sys.argv.remove(IN_MEMORY)
     if not has_space(MEMORY):
         print(f"{MEMORY} has not {SPACE >> 30} GiB: the tests write to the disk", flush=True)
-        run()
+        trial.run()
     with files_in_memory(MEMORY, Path("_trial_temp")) as directory:
         sys.argv.insert(1, f"--temp-directory={directory}")
-        run()
+        trial.run()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import attrs
 from twisted.trial import _synctest
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.runner import LONGEST, SHARED, files_for_all_workers, files_in_memory, groups, has_space
+from tests.runner import LONGEST, SHARED, files_in_memory, groups, has_space
 from tests.servers import shared_files
 from tests.worker import forget_warnings
 
@@ -93,47 +93,52 @@ class MemoryTests(SynchronousTestCase):
 
 
 class SharedFilesTests(SynchronousTestCase):
-    """What all workers of a run copy is made once."""
+    """What several processes of the tests copy is made once."""
 
     def setUp(self) -> None:
-        # The run to which this test belongs has its own.
-        others = {name: value for name, value in os.environ.items() if name != shared_files.SHARED}
-        self.patch(os, "environ", others)
-        self.made: list[Path] = []
+        self.kept = Path(self.mktemp())
+        self.made = 0
 
     def make(self, directory: Path) -> None:
         """Make a directory with one file."""
-        self.made.append(directory)
-        (directory / "number").write_text(f"{len(self.made)}")
+        self.made += 1
+        (directory / "number").write_text(f"{self.made}")
 
-    def copied(self) -> str:
+    def copied(self, version: str = "1.0") -> str:
         """What is in another copy."""
         target = Path(self.mktemp())
         target.mkdir()
-        shared_files.copy_of("numbers", target, self.make)
+        shared_files.copy_of("numbers", version, target, self.make, kept=self.kept)
         return (target / "number").read_text()
 
     def test_made_once(self) -> None:
-        """Each copy is of the same directory, which is gone after the run."""
-        with files_for_all_workers():
-            self.assertEqual([self.copied(), self.copied()], ["1", "1"])
-        self.assertFalse(self.made[0].parent.exists())
+        """Each copy has what was made for the first."""
+        self.assertEqual([self.copied(), self.copied()], ["1", "1"])
 
     def test_failure(self) -> None:
-        """What was not finished is not copied, and the next worker makes it."""
+        """What was not finished is not copied, and the next process makes it."""
 
         def fail(directory: Path) -> None:
             self.make(directory)
             raise OSError("full")
 
-        with files_for_all_workers():
-            target = Path(self.mktemp())
-            self.assertRaises(OSError, shared_files.copy_of, "numbers", target, fail)
-            self.assertEqual([self.copied(), self.copied()], ["2", "2"])
+        target = Path(self.mktemp())
+        target.mkdir()
+        self.assertRaises(OSError, shared_files.copy_of, "numbers", "1.0", target, fail, kept=self.kept)
+        self.assertEqual([self.copied(), self.copied()], ["2", "2"])
 
-    def test_without_the_runner(self) -> None:
-        """A single process makes its own each time."""
-        self.assertEqual([self.copied(), self.copied()], ["1", "2"])
+    def test_another_version(self) -> None:
+        """It is made anew, and what was kept of the version before is removed."""
+        self.assertEqual([self.copied(), self.copied("1.1"), self.copied("1.1")], ["1", "2", "2"])
+        self.assertEqual(len([path for path in self.kept.iterdir() if path.is_dir()]), 1)
+
+    def test_old(self) -> None:
+        """What may have expired is made anew."""
+        self.copied()
+        [made] = (path for path in self.kept.iterdir() if path.is_dir())
+        since = made.stat().st_mtime - shared_files.AGE
+        os.utime(made, (since, since))
+        self.assertEqual([self.copied(), self.copied()], ["2", "2"])
 
 
 class GroupTests(SynchronousTestCase):

@@ -1,8 +1,8 @@
 """An Active Directory domain controller of our own: Samba, which has the genuine classes of MSMQ.
 
-It is made once for a run of the suite, which takes some seconds, and copied for each process of the tests
-that needs one. It listens on one address of the loopback network alone, another one for each process, and
-ends with the process that started it.
+It is made once a week, since that takes eleven seconds of a processor, and copied for each process of the
+tests that needs one. It listens on one address of the loopback network alone, another one for each process,
+and ends with the process that started it.
 Its ports are those of LDAP and Kerberos, so that only root can start it.
 """
 
@@ -33,6 +33,12 @@ REALM: Final = "MSMQ.TEST"
 DOMAIN: Final = "DC=msmq,DC=test"
 ADMINISTRATOR: Final = "administrator@msmq.test"
 PASSWORD: Final = "Passw0rd!test"
+
+_PROVISION: Final = (
+    *("--realm=MSMQ.TEST", "--domain=MSMQ", "--host-name=DC", "--host-ip=127.0.0.77", "--server-role=dc"),
+    *("--dns-backend=NONE", f"--adminpass={PASSWORD}", "--option=interfaces=lo"),
+    *("--option=bind interfaces only=yes", "--option=vfs objects=dfs_samba4 acl_xattr xattr_tdb"),
+)
 
 _CONFIGURATION: Final = """\
 [global]
@@ -80,7 +86,7 @@ class SambaServer:
         place = "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-test-dc-", dir=place))
         atexit.register(self.remove)
-        copy_of("samba", self.directory, self._provision)
+        copy_of("samba", self._version(), self.directory, self._provision)
         configuration = _CONFIGURATION.format(address=address, directory=self.directory)
         (self.directory / "smb.conf").write_text(configuration)
         credentials = make_credentials(address=address)
@@ -91,23 +97,13 @@ class SambaServer:
 
     def _provision(self, directory: Path) -> None:
         """Make the domain, without its configuration; neither the directory nor the address is in it."""
-        self._run(
-            self._tool,
-            "domain",
-            "provision",
-            f"--targetdir={directory}",
-            "--realm=MSMQ.TEST",
-            "--domain=MSMQ",
-            "--host-name=DC",
-            f"--host-ip={ADDRESS}",
-            "--server-role=dc",
-            "--dns-backend=NONE",
-            f"--adminpass={PASSWORD}",
-            "--option=interfaces=lo",
-            "--option=bind interfaces only=yes",
-            "--option=vfs objects=dfs_samba4 acl_xattr xattr_tdb",
-        )
+        self._run(self._tool, "domain", "provision", f"--targetdir={directory}", *_PROVISION)
         shutil.rmtree(directory / "etc")
+
+    def _version(self) -> str:
+        """All that the domain depends on."""
+        done = subprocess.run([self._samba, "--version"], capture_output=True, text=True, timeout=DEADLINE)
+        return "\n".join((done.stdout, *_PROVISION))
 
     def _written(self, name: str, contents: bytes) -> Path:
         path = self.directory / name

@@ -1,38 +1,47 @@
-"""Directories that the workers of one run of the suite share, each made once, by the first that needs it."""
+"""Directories that tests copy: each is made by the first process that needs it, and kept for later runs."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-SHARED: Final = "MSMQ_TESTS_SHARED"
-"""The variable with the directory that L{tests.runner} makes for a run; it is not set without the runner."""
+KEPT: Final = Path(__file__).resolve().parents[2] / "build" / "tests"
+"""Where they are kept; C{make clean} removes it."""
+
+AGE: Final = 7 * 24 * 3600.0
+"""Seconds after which a directory is made anew, since what is in it may expire, such as passwords."""
 
 
-def copy_of(name: str, target: Path, make: Callable[[Path], None]) -> None:
-    """Fill an empty directory with a copy of one that is the same for all workers.
+def copy_of(
+    name: str, version: str, target: Path, make: Callable[[Path], None], *, kept: Path = KEPT
+) -> None:
+    """Fill an empty directory with a copy of one that is the same for all processes of the tests.
 
-    Without the runner it is made anew. A worker that needs the directory while another makes it waits.
+    It is made where there is none of this version, or an old one. A process that needs it while another
+    makes it waits.
 
     @param name: of the directory, which no other use has.
-    @param make: makes it in an empty directory, whose path must not matter. If it fails, the next worker
-        tries again.
+    @param version: all that the content depends on, such as the version of a program and its arguments.
+    @param make: makes it in an empty directory, whose path must not matter. If it fails, nothing is kept.
+    @param kept: where it is kept.
     """
-    shared = os.environ.get(SHARED)
-    if shared is None:
-        make(target)
-        return
-    made = Path(shared, name)
-    with open(f"{made}.lock", "wb") as lock:
+    kept.mkdir(parents=True, exist_ok=True)
+    made = kept / f"{name}-{sha256(version.encode()).hexdigest()[:16]}"
+    with (kept / f"{name}.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            unfinished = Path(f"{made}.unfinished")
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(mode=0o700)
-            make(unfinished)
-            unfinished.rename(made)
-    shutil.copytree(made, target, symlinks=True, dirs_exist_ok=True)
+        if made.exists() and abs(time.time() - made.stat().st_mtime) < AGE:
+            shutil.copytree(made, target, symlinks=True, dirs_exist_ok=True)
+            return
+        make(target)
+        for old in kept.glob(f"{name}-*"):
+            shutil.rmtree(old)
+        unfinished = kept / f"{name}-unfinished"
+        shutil.copytree(target, unfinished, symlinks=True)
+        os.utime(unfinished)
+        unfinished.rename(made)
