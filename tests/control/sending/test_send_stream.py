@@ -283,6 +283,26 @@ class DurableSendTests(ControlTestCase):
         self.assertEqual(len(caller.answer.lines), 8)
         self.assertEqual(len(self.bodies()), 8)
 
+    def test_refusal_while_the_stream_is_paused(self) -> None:
+        """A message that is refused while its stream is not read is answered; the rest is dropped."""
+        self.disk.is_slow = True
+        caller = self.caller()
+        valid = record(b"1", delivery="recoverable").to_bytes()
+        wrong = record(bytes(400), label=5).to_bytes()
+        head = (
+            f"POST /v1/send HTTP/1.1\r\nHost: x\r\nContent-Type: {CONTENT_TYPE}\r\n"
+            f"Content-Length: {len(valid) + 9 * len(wrong)}\r\n\r\n"
+        )
+        caller.feed(head.encode("ascii") + valid + 8 * wrong)
+        self.assertEqual(caller.transport.producerState, "paused")
+        self.disk.catch_up()
+        self.clock.advance(0)
+        self.clock.advance(0)
+        self.assertEqual(caller.transport.producerState, "producing")
+        caller.feed(wrong)
+        self.assertEqual((caller.answer.status, len(caller.answer.lines)), (400, 2))
+        self.assertEqual(self.bodies(), [b"1"])
+
     def test_time_to_store_is_no_idleness(self) -> None:
         """A stream that waits for the disk is not idle, and is not cut."""
         self.disk.is_slow = True

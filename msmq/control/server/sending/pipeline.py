@@ -223,6 +223,8 @@ class SendPipeline:
                 if self._error is None:
                     self._error = self._unreported = error
                 self._drop_records()
+                # The rest of a request body is discarded, which needs the connection read to its end.
+                self._adjust()
             else:
                 self._hand_over(part)
         self._schedule()
