@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import attrs
 
+from msmq.control.protocol.records import CONTENT_TYPE, DEEPEST, LENGTHS
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.messages.json_records import json_record
 from tests.control.support import ORDERS, Answer, ControlTestCase, resource
@@ -289,3 +291,22 @@ class RefusalTests(ControlTestCase):
         caller.feed(b"\x10\x00\x03\x00LIOR\r\n\r\n")
         self.assertTrue(caller.transport.disconnecting)
         self.assertEqual(self.call("GET", "/v1/status").status, 200)
+
+
+class DeepJsonTests(ControlTestCase):
+    """JSON of callers that is nested deeply."""
+
+    def test_deep_json(self) -> None:
+        """JSON of any depth is refused with a reason, in a body and in the header of a record."""
+        for depth in (95, *range(sys.getrecursionlimit() - 150, sys.getrecursionlimit())):
+            deep = b'{"path": %s%s}' % (b"[" * depth, b"]" * depth)
+            answers = [self.call("POST", "/v1/queues", deep)]
+            deep = b'{"destination": "q", "label": ' + deep.partition(b" ")[2]
+            caller = self.caller()
+            stream = LENGTHS.pack(len(deep), 0) + deep
+            caller.ask("POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE})
+            answers.append(caller.answer)
+            for answer in answers:
+                self.assertEqual((answer.status, answer.json["error"]), (400, "MQ_ERROR_INVALID_PARAMETER"))
+                if depth > DEEPEST:
+                    self.assertIn("nested more than 100 levels deep", answer.json["detail"])

@@ -26,6 +26,9 @@ WITH_RUNS: Final = f"{PROTOCOL}/2"
 LENGTHS: Final = Struct("<II")
 """Prefix of a record: the lengths of its header and of its body."""
 
+DEEPEST: Final = 100
+"""Limit on the lists and objects inside each other in the JSON of a caller."""
+
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 # json.dumps() makes an encoder for each value whose separators are not the usual ones.
 
@@ -153,7 +156,7 @@ class RecordDecoder:
         if raw == self._last[0] and raw:
             return self._last[1]
         try:
-            header = json.loads(raw.decode("utf-8"))
+            header = parse_json(raw)
         except (ValueError, RecursionError) as error:
             self._fail("header", f"not JSON in UTF-8: {json_problem(error)}")
         if not isinstance(header, dict):
@@ -167,10 +170,33 @@ class RecordDecoder:
         raise self._error
 
 
+def parse_json(raw: bytes) -> Any:
+    """Parse JSON of a caller, with at most L{DEEPEST} lists and objects inside each other.
+
+    @raise ValueError: it is not JSON in UTF-8.
+    @raise RecursionError: it is nested too deeply.
+    """
+    value = json.loads(raw.decode("utf-8"))
+    # Deeper values could be parsed, but not be shown in a refusal: where that fails depends on the caller.
+    if raw.count(b"[") + raw.count(b"{") > DEEPEST and _is_deeper(value, DEEPEST):
+        raise RecursionError
+    return value
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        inner = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [each for values in inner for each in values if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
+
+
 def json_problem(error: Exception) -> str:
     """Describe the error in invalid JSON."""
     if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
         return str(error)
     if isinstance(error, RecursionError):
-        return "it is nested too deeply"
+        return f"it is nested more than {DEEPEST} levels deep"
     return "a number in it has more digits than are read"

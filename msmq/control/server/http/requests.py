@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, cast
 from urllib.parse import unquote_to_bytes
@@ -13,7 +12,7 @@ from twisted.web.server import Request
 
 from msmq.control.authentication.callers import Caller, caller_of
 from msmq.control.authentication.roles import Role, required_role
-from msmq.control.protocol.records import CONTENT_TYPE, json_problem
+from msmq.control.protocol.records import CONTENT_TYPE, json_problem, parse_json
 from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
 from msmq.control.server.http.headers import header_value, header_values
 from msmq.control.server.http.limits import ControlLimits
@@ -198,7 +197,7 @@ def json_body(request: ControlRequest, limit: int) -> dict[str, Any]:
     """
     body = raw_body(request, limit)
     try:
-        value = json.loads(body.decode("utf-8")) if body else {}
+        value = parse_json(body) if body else {}
     except (ValueError, RecursionError) as error:
         raise invalid(f"the request body is not JSON: {json_problem(error)}") from None
     if not isinstance(value, dict):
