@@ -8,7 +8,7 @@ import io
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.client import AsyncioClient, Client, DeferredClient, message_to
 from msmq.client.reconnection import Reconnection
+from msmq.control.client.client import ControlClient
+from msmq.control.protocol.records import StreamRecord
 from msmq.errors import LocalProtocolError
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
@@ -233,6 +235,24 @@ class ClientTests(TestCase):
 
         self.assertEqual(await self.refusal(program), Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
         self.assertEqual(await self.blocking(lambda: self.client.peek(PAYMENTS)), [])
+
+    async def test_producer_that_fails(self) -> None:
+        """What a producer raises is raised as it is, and its transaction is aborted."""
+
+        def records(error: Exception) -> Iterator[StreamRecord]:
+            yield message_to(PAYMENTS, "10").record(transactional=True)
+            raise error
+
+        def program() -> None:
+            self.client.create_queue(PAYMENTS, transactional=True)
+            control = ControlClient(self.data / "control.sock")
+            for error in (OSError("the disk has failed"), ValueError("line 2 is not UTF-8")):
+                with self.assertRaises(type(error)) as caught:
+                    list(control.send(records(error), one_transaction=True))
+                self.assertIs(caught.exception, error)
+            self.assertEqual(self.client.peek(PAYMENTS, timeout=0), [])
+
+        await self.blocking(program)
 
     async def test_refusals(self) -> None:
         """What the server refuses is not repeated."""

@@ -529,6 +529,7 @@ class ControlClient(ControlRequests):
         @param outstanding: limit on sent messages without a result; not applied in a transaction.
         @param is_import: have the server log their number and the caller.
         @raise MQError: a message is refused, or the transaction is not committed.
+        @raise Exception: C{messages} raised it; a transaction is aborted, and messages before may be sent.
         """
         if stop_at_refusal is None and not pipelined and not one_transaction:
             stop_at_refusal = True
@@ -538,16 +539,16 @@ class ControlClient(ControlRequests):
         with contextlib.closing(self.open()) as connection:
             response = self.upgrade(connection, f"/v1/send?{query}" if query else "/v1/send")
             has_runs = response.getheader("Upgrade") == WITH_RUNS
-            with self.losing():
-                yield from ClientSendStream(
-                    self,
-                    connection.sock,
-                    sent,
-                    outstanding,
-                    has_runs,
-                    pipelined=pipelined,
-                    one_transaction=one_transaction,
-                )
+            # Not in C{losing}: what the producer raises is not a lost connection.
+            yield from ClientSendStream(
+                self,
+                connection.sock,
+                sent,
+                outstanding,
+                has_runs,
+                pipelined=pipelined,
+                one_transaction=one_transaction,
+            )
 
     def receive(
         self,

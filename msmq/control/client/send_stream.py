@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
 import ssl
 import threading
@@ -15,6 +15,7 @@ from msmq.control.client.streams import refused
 from msmq.control.protocol.records import LENGTHS, RecordDecoder, StreamRecord
 from msmq.control.protocol.runs import LONGEST, RUN, run_header
 from msmq.errors import RemoteProtocolError
+from msmq.structures.status import MQError
 
 PATIENCE: Final = 0.001
 """Seconds after which collected messages are sent without waiting for more."""
@@ -27,6 +28,8 @@ _LARGE_BODY: Final = 0x4000
 """Size of a body in bytes from which on a unix socket gets a larger send buffer."""
 _LARGE_BUFFER: Final = 0x100000
 """Size of that buffer in bytes; the system limits it (C{net.core.wmem_max})."""
+_SELECTOR: Final[type[selectors.BaseSelector]] = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""C{select} refuses descriptors above 1023; C{poll} needs no descriptor of its own."""
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -138,7 +141,8 @@ class ClientSendStream:
         self._is_complete = False
         self._is_slow = False
         self._is_enlarged = False
-        self._error: BaseException | None = None
+        self._error: MQError | None = None
+        self._selector = _SELECTOR()
         # Held by this thread, except while it waits for the producer.
         self._lock = threading.Lock()
         self._waiting = threading.Event()
@@ -146,7 +150,14 @@ class ClientSendStream:
         self._flusher: threading.Thread | None = None
 
     def __iter__(self) -> Iterator[str]:
-        self._socket.setblocking(False)
+        """Send the messages, and yield the identifiers of those that the server has accepted.
+
+        @raise MQError: a message is refused, or the connection is lost.
+        @raise Exception: the producer raised it.
+        """
+        with self._asking.losing():
+            self._socket.setblocking(False)
+            self._selector.register(self._socket, selectors.EVENT_READ)
         self._lock.acquire()
         try:
             while True:
@@ -161,6 +172,7 @@ class ClientSendStream:
             self._over.set()
             self._waiting.set()
             self._lock.release()
+            self._selector.close()
 
     def _fill(self) -> None:
         """Send messages of the producer until the socket is full or the producer is slow."""
@@ -191,7 +203,8 @@ class ClientSendStream:
         # and store as few at a time. Small messages keep it: they fill a batch anyway, and the server stores
         # some while others are written. The buffers of TCP grow by themselves.
         if not self._is_enlarged and self._socket.family == socket.AF_UNIX:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGE_BUFFER)
+            with self._asking.losing():
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGE_BUFFER)
         self._is_enlarged = True
 
     @property
@@ -227,7 +240,7 @@ class ClientSendStream:
                     self._waiting.clear()
                     try:
                         self._flush()
-                    except OSError as error:
+                    except MQError as error:
                         self._error = error
 
     def _flush(self) -> None:
@@ -236,14 +249,15 @@ class ClientSendStream:
             self._send()
 
     def _send(self) -> None:
-        try:
-            self._unsent = self._unsent[self._socket.send(self._unsent) :]
-        except _NOT_NOW:
-            pass
-        except (BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
-            # The server sends its reason before it closes the connection.
-            self._unsent = memoryview(b"")
-            self._is_complete = True
+        with self._asking.losing():
+            try:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+            except _NOT_NOW:
+                pass
+            except (BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                # The server sends its reason before it closes the connection.
+                self._unsent = memoryview(b"")
+                self._is_complete = True
 
     def _answers(self) -> Iterator[str]:
         is_waited_for = self._is_complete or self._is_slow or self._is_full
@@ -263,20 +277,23 @@ class ClientSendStream:
                 return
             if "first" not in header:
                 raise refused(header, "the stream was interrupted")
-            stem, _, number = header["first"].rpartition("\\")
-            count = int(header["messages"])
+            with self._asking.losing():
+                stem, _, number = header["first"].rpartition("\\")
+                first, count = int(number), int(header["messages"])
             self._unanswered -= count
-            for ordinal in range(int(number), int(number) + count):
+            for ordinal in range(first, first + count):
                 yield f"{stem}\\{ordinal}"
 
     def _receive(self, has_more: bool) -> bytes | None:
         """Read received bytes; wait for them unless there is more to send."""
-        # Bytes that the TLS layer has buffered do not make the socket readable.
-        if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
-            readable, _, _ = select.select([self._socket], [self._socket] if has_more else [], [])
-            if not readable:
+        with self._asking.losing():
+            # Bytes that the TLS layer has buffered do not make the socket readable.
+            if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if has_more else 0)
+                self._selector.modify(self._socket, wanted)
+                if not any(events & selectors.EVENT_READ for _, events in self._selector.select()):
+                    return None
+            try:
+                return self._socket.recv(_READ)
+            except _NOT_NOW:
                 return None
-        try:
-            return self._socket.recv(_READ)
-        except _NOT_NOW:
-            return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import resource
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +46,23 @@ class LargeBodyTests(SynchronousTestCase):
         """With small ones the buffer stays: the server stores some while others are written."""
         before, after = self.buffer_after(bytes(1024))
         self.assertEqual(after, before)
+
+
+class ManyDescriptorsTests(SynchronousTestCase):
+    """A program with many open files and connections."""
+
+    def test_descriptor_over_1023(self) -> None:
+        """Messages are sent on a connection whose descriptor is beyond what C{select} can watch."""
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        first, server = socket.socketpair()
+        ours = socket.socket(fileno=fcntl.fcntl(first, fcntl.F_DUPFD, 1024))
+        for each in (first, server, ours):
+            self.addCleanup(each.close)
+        server.send(StreamRecord({"first": "{A}\\1", "messages": 1}).to_bytes())
+        sending = ClientSendStream(ControlRequests(Path("unused")), ours, iter([MESSAGE]), 10, True)
+        self.assertEqual(list(sending), ["{A}\\1"])
 
 
 class SlowProducerTests(SynchronousTestCase):
