@@ -132,6 +132,8 @@ class TokenRequest(ControlRequest):
 
     def is_current(self) -> bool:
         """See L{ControlRequest.is_current}."""
+        if self.channel is None:
+            return False
         site: TokenSite = vars(self.channel)["site"]
         return self.holder is not None and site.guard.is_current(self.holder)
 

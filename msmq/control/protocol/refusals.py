@@ -124,6 +124,14 @@ def role_too_low(name: str, role: object, wanted: str, required: object) -> MQEr
     )
 
 
+def no_longer_admitted() -> MQError:
+    """Ends a stream whose caller had the role for it at the beginning, and has it no longer."""
+    return MQError(
+        Status.MQ_ERROR_ACCESS_DENIED,
+        "the token of this connection was removed or has another role; connect again with a valid one",
+    )
+
+
 def invalid(detail: str) -> MQError:
     """Refuses a parameter or a header of a record."""
     return MQError(Status.MQ_ERROR_INVALID_PARAMETER, detail)

@@ -124,6 +124,8 @@ class WebRequest(ControlRequest):
 
     def is_current(self) -> bool:
         """See L{ControlRequest.is_current}."""
+        if self.channel is None:
+            return False
         site: AdmittingSite = vars(self.channel)["site"]
         return self.identity is not None and site.is_current(self.identity)
 

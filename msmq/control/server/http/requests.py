@@ -13,7 +13,14 @@ from twisted.web.server import Request
 from msmq.control.authentication.callers import Caller, caller_of
 from msmq.control.authentication.roles import Role, required_role
 from msmq.control.protocol.records import CONTENT_TYPE, json_problem, parse_json
-from msmq.control.protocol.refusals import http_status, invalid, refusal, too_large, wrong_content
+from msmq.control.protocol.refusals import (
+    http_status,
+    invalid,
+    no_longer_admitted,
+    refusal,
+    too_large,
+    wrong_content,
+)
 from msmq.control.server.http.headers import header_value, header_values
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.request_memory import RequestMemory
@@ -160,6 +167,8 @@ class ControlRequest(Request):
 
     def handleContentChunk(self, data: bytes) -> None:
         """Receive a part of the body."""
+        if isinstance(self.content, SendBody) and not self.is_current():
+            self.content.refuse(no_longer_admitted())
         self.content.write(data)
         memory = self._site.request_memory
         if isinstance(self.content, BoundedContent):

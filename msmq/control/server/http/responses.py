@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from twisted.web.server import Request
 from zope.interface import implementer
 
-from msmq.control.protocol.refusals import refusal
+from msmq.control.protocol.refusals import no_longer_admitted, refusal
 from msmq.control.server.http.disconnection import next_reactor_turn
 from msmq.structures.status import MQError
 
@@ -46,6 +46,13 @@ def encoded_answer(request: Request, body: bytes, code: int = 200, content_type:
     request.setHeader(b"content-type", content_type.encode("ascii"))
     request.setHeader(b"content-length", b"%d" % len(body))
     return body
+
+
+class LastingRequest(Protocol):
+    """Interface of a request whose response may last longer than the rights of its caller."""
+
+    def is_current(self) -> bool:
+        """Whether the caller still has its role."""
 
 
 @implementer(IPushProducer)
@@ -84,6 +91,15 @@ class ResponseStream:
         """
         if self._is_broken:
             raise CancelledError
+
+    def check_caller(self) -> None:
+        """As L{check}, and stop if the caller has lost its role; before messages or entries are shown.
+
+        @raise MQError: MQ_ERROR_ACCESS_DENIED: its token was removed, or has another role.
+        """
+        self.check()
+        if not cast(LastingRequest, self._request).is_current():
+            raise no_longer_admitted()
 
     def write(self, data: bytes, *, is_awaited: bool = False) -> None:
         """Write the next part.

@@ -192,8 +192,13 @@ class ActiveReceives:
         while missing:
             await receipts.at_most(self._limits.open_receipts - 1)
             reservation = await self.reserve(wanted, min(missing, self._limits.receive_batch), response)
+            try:
+                response.check_caller()
+            except BaseException:
+                # Without a receipt that the reader has seen, nothing would release them before the end.
+                reservation.release()
+                raise
             receipt = receipts.hold(reservation, len(reservation.messages))
-            response.check()
             missing -= len(reservation.messages)
             record = _receipt(receipts, receipt, len(reservation.messages))
             await self._write(response, writer, reservation, record)
@@ -213,7 +218,7 @@ class ActiveReceives:
                     raise
                 # It has seen the last message.
                 return
-            response.check()
+            response.check_caller()
             missing -= len(reservation.messages)
             after = reservation.messages[-1].lookup_id
             await self._write(response, writer, reservation)
@@ -237,7 +242,7 @@ class ActiveReceives:
                         raise
                     late = error
                 else:
-                    response.check()
+                    response.check_caller()
                     count += len(reservation.messages)
                     await self._write(response, writer, reservation)
         except BaseException:

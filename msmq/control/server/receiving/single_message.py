@@ -107,13 +107,13 @@ async def receive_one(
     try:
         reservation = await receiving.reserve(wanted, 1, response)
         receipt = receipts.hold(reservation, 1)
+        response.check_caller()
         message = reservation.messages[0]
         headers, parts = ({}, _whole(message)) if as_json else _raw(message)
         for name, value in headers.items():
             request.setHeader(name.encode("ascii"), value.encode("ascii"))
         try:
             response.open()
-            response.check()
             for part in parts:
                 response.write(part)
                 await next_reactor_turn(clock)

@@ -81,7 +81,7 @@ class EventResources:
                 stream.write(json_line({"end": "log", "after": after}))
                 return
             await deferLater(self._clock, _POLL)
-            stream.check()
+            stream.check_caller()
 
 
 async def last_sequence(inspection: IInspection) -> int:

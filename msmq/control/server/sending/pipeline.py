@@ -159,6 +159,14 @@ class SendPipeline:
             self._work()
         self._adjust()
 
+    def refuse(self, error: MQError) -> None:
+        """Send nothing more, as if the next message were refused with this error."""
+        if self._error is None and not self._is_complete and not self._is_closed:
+            self._error = self._unreported = error
+            self._drop_records()
+            self._schedule()
+            self._adjust()
+
     def complete(self) -> None:
         """End the stream: all bytes have arrived."""
         try:

@@ -15,6 +15,7 @@ from msmq.control.server.http.responses import JSON_LINES, ResponseStream, to_js
 from msmq.control.server.sending.identifiers import IdentifierRange
 from msmq.control.server.sending.pipeline import PausableSource, SendPipeline, SendResult
 from msmq.interfaces.manager.queue_manager import IMessaging
+from msmq.structures.status import MQError
 
 _IDENTIFIERS_AT_ONCE: Final = 500
 
@@ -50,6 +51,10 @@ class SendBody:
     def write(self, data: bytes) -> None:
         """Process the next bytes of the stream."""
         self._pipeline.write(data)
+
+    def refuse(self, error: MQError) -> None:
+        """Send nothing more of it; the answer has this error after the messages that were accepted."""
+        self._pipeline.refuse(error)
 
     def tell(self) -> int:
         """Return 0, so that the HTTP server does not parse a form."""

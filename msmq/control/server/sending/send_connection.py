@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.protocol.records import StreamRecord
-from msmq.control.protocol.refusals import refusal
+from msmq.control.protocol.refusals import no_longer_admitted, refusal
 from msmq.control.server.http.channel import RecordConnection
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
@@ -46,7 +46,13 @@ class SendConnection:
             stops_at_refusal=stops_at_refusal,
             has_end_record=True,
         )
-        self._connection = RecordConnection(request, self._pipeline.write, self._pipeline.report)
+        self._request = request
+        self._connection = RecordConnection(request, self._take, self._pipeline.report)
+
+    def _take(self, data: bytes) -> None:
+        if not self._request.is_current():
+            self._pipeline.refuse(no_longer_admitted())
+        self._pipeline.write(data)
 
     @property
     def accepted_by_destination(self) -> dict[str, int]:

@@ -1,0 +1,120 @@
+"""Requests that last longer than the token of their caller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from twisted.internet.address import IPv4Address
+
+from msmq.control.authentication.token_check import TokenSite
+from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
+from msmq.control.server.http.limits import ControlLimits
+from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
+from tests.control.support import ORDERS, Caller, ControlTestCase
+
+SHOWN = {"Authorization": f"Bearer {TOKEN}"}
+UPGRADE = {"Connection": "Upgrade", "Upgrade": PROTOCOL, **SHOWN}
+DENIED = "MQ_ERROR_ACCESS_DENIED"
+
+
+def record(body: bytes) -> bytes:
+    return StreamRecord({"destination": ORDERS, "delivery": "recoverable"}, body).to_bytes()
+
+
+class RevokedTokenTests(ControlTestCase):
+    """The token of a caller is removed from the file while its request lasts."""
+
+    limits = attrs.evolve(ControlLimits(), receive_batch=1)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.file = token_file(self, f"night operator {TOKEN}")
+        self.guarded = TokenSite(self.site, authentication(self.file, self.clock.reactor), self.clock.reactor)
+
+    def revoke(self) -> None:
+        self.file.write_text(f"morning operator {OTHER}\n")
+
+    def remote(self, method: str, path: str, headers: dict[str, str], **parameters: Any) -> Caller:
+        caller = Caller(self.guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))  # type: ignore[arg-type]
+        caller.ask(method, path, headers=headers, **parameters)
+        return caller
+
+    def test_send_connection(self) -> None:
+        """What arrives on an open connection afterwards is refused, and the connection ends."""
+        caller = self.remote("GET", "/v1/send", UPGRADE)
+        caller.feed(record(b"1"))
+        self.revoke()
+        caller.feed(record(b"2"))
+        self.assertEqual(self.bodies(), [b"1"])
+        data = caller.transport.value()
+        self.assertIn(DENIED.encode(), data)
+        self.assertIn(b"was removed or has another role", data)
+        self.assertTrue(caller.transport.disconnecting)
+
+    def test_send_body(self) -> None:
+        """What arrives of a body afterwards is refused."""
+        caller = self.remote(
+            "POST", "/v1/send", {"Content-Type": CONTENT_TYPE, "Content-Length": "1000", **SHOWN}
+        )
+        first = record(b"1")
+        caller.feed(first)
+        self.revoke()
+        caller.feed(record(b"2").ljust(1000 - len(first), b" "))
+        self.assertEqual(self.bodies(), [b"1"])
+        self.assertEqual((caller.answer.status, caller.answer.lines[-1]["error"]), (403, DENIED))
+
+    def test_receive_that_waits(self) -> None:
+        """A receive that waits gets no message that arrives afterwards; it stays in its queue."""
+        single = self.remote("GET", "/v1/messages", SHOWN, queue=ORDERS)
+        stream = self.remote("POST", "/v1/receive", SHOWN, queue=ORDERS)
+        self.revoke()
+        self.put(b"secret")
+        self.clock.advance(0)
+        for caller in (single, stream):
+            self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+        self.assertEqual(self.bodies(), [b"secret"])
+
+    def test_receive_stream(self) -> None:
+        """A stream ends before its next messages; those that were delivered can be confirmed on it."""
+        for peek in ("false", "true"):
+            self.file.write_text(f"night operator {TOKEN}\n")
+            self.put(b"1")
+            caller = self.remote("GET", "/v1/receive", UPGRADE, queue=ORDERS, count=9, peek=peek)
+            caller.feed(StreamRecord({"confirm": 1}).to_bytes())
+            self.revoke()
+            self.put(b"secret")
+            self.clock.advance(0)
+            data = caller.transport.value()
+            self.assertNotIn(b"secret", data)
+            self.assertEqual(DENIED.encode() in data, peek == "false", data)
+            self.assertTrue(caller.transport.disconnecting)
+            self.take()
+
+    def test_transaction(self) -> None:
+        """A transaction is aborted: its messages return."""
+        queue = self.make_queue(transactional=True)
+        self.put(b"1", queue=queue, transactional=True)
+        caller = self.remote("GET", "/v1/receive", UPGRADE, queue=queue, count=2, transactional="true")
+        self.revoke()
+        self.put(b"secret", queue=queue, transactional=True)
+        self.clock.advance(0)
+        self.assertNotIn(b"secret", caller.transport.value())
+        self.assertIn(DENIED.encode(), caller.transport.value())
+        self.assertEqual(self.bodies(queue), [b"1", b"secret"])
+
+    def test_events(self) -> None:
+        """The event log is followed no longer."""
+        caller = self.remote("GET", "/v1/events", SHOWN, follow="true")
+        self.revoke()
+        self.make_queue("secret")
+        self.clock.advance(2)
+        self.assertEqual(caller.answer.lines[-1]["error"], DENIED)
+        self.assertNotIn(b"secret", caller.answer.body)
+
+    def test_valid_token(self) -> None:
+        """A file that is written again with the token ends nothing."""
+        caller = self.remote("GET", "/v1/send", UPGRADE)
+        self.file.write_text(f"morning operator {OTHER}\nnight operator {TOKEN}\n")
+        caller.feed(record(b"1"))
+        self.assertEqual(self.bodies(), [b"1"])
