@@ -174,9 +174,9 @@ class TwistdService(Service):
         self._manager.reloading()
         try:
             result = self.server.reload()
-            self._manager.ready(f"reloaded; changed: {', '.join(result['changed']) or 'nothing'}")
+            self._manager.reloaded(f"reloaded; changed: {', '.join(result['changed']) or 'nothing'}")
         except MQError as error:
-            self._manager.ready(f"not reloaded: {error}")
+            self._manager.reloaded(f"not reloaded: {error}")
             # The server has logged a mistake in the configuration.
             if error.status is not Status.MQ_ERROR_INVALID_PARAMETER:
                 self.log.warn("SIGHUP is ignored: {error}", error=error)

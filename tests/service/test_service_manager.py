@@ -52,7 +52,7 @@ class ServiceManagerTests(SynchronousTestCase):
         self.clock.pump([5, 5])
         self.assertEqual(self.heard(), ["WATCHDOG=1"] * 2)
         manager.reloading()
-        manager.ready("reloaded")
+        manager.reloaded("reloaded")
         self.assertEqual(self.heard(), ["RELOADING=1\nMONOTONIC_USEC=10000000", "READY=1\nSTATUS=reloaded"])
         manager.stopping()
         self.assertEqual(self.heard(), ["STOPPING=1"])

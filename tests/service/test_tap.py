@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import signal
+import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -168,6 +170,27 @@ class TwistdServiceTests(SynchronousTestCase):
         server.started.errback(ZeroDivisionError("surprise"))
         self.assertEqual(self.stderr.getvalue(), "msmq cannot start: surprise\n")
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_reload_outside_its_time(self) -> None:
+        """SIGHUP during the start, or after the stop, does not report the server as ready."""
+        path = str(self.data / "notify")
+        heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.addCleanup(heard.close)
+        heard.bind(path)
+        self.manager = ServiceManager.of({"NOTIFY_SOCKET": path}, self.reactor)
+        service, server = self.late()
+        os.kill(os.getpid(), signal.SIGHUP)
+        self.reactor.advance(0)
+        self.assertRaises(BlockingIOError, heard.recv, 4096)
+        server.started.callback(None)
+        self.assertTrue(heard.recv(4096).startswith(b"READY=1"))
+        service.reload()
+        self.assertTrue(heard.recv(4096).startswith(b"RELOADING=1"))
+        self.assertTrue(heard.recv(4096).startswith(b"READY=1"))
+        self.successResultOf(service.stopService())
+        self.assertEqual(heard.recv(4096), b"STOPPING=1")
+        service.reload()
+        self.assertRaises(BlockingIOError, heard.recv, 4096)
 
     def test_a_stop_during_the_start_is_no_failure(self) -> None:
         """A signal while the store opens ends the process as a signal does."""

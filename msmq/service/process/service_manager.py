@@ -35,6 +35,7 @@ class ServiceManager:
         self._reactor = reactor
         self._monotonic = monotonic
         self._call: IDelayedCall | None = None
+        self._is_ready = False
 
     @classmethod
     def of(
@@ -51,20 +52,33 @@ class ServiceManager:
         return cls(environment.get("NOTIFY_SOCKET", ""), watchdog, reactor, monotonic)
 
     def ready(self, status: str) -> None:
-        """The start, or a reload, is done.
+        """The start is done.
 
         @param status: what C{systemctl status} shows.
         """
+        self._is_ready = True
         self._send("READY=1", f"STATUS={status}")
         if self._call is None:
             self._feed()
 
     def reloading(self) -> None:
-        """A reload begins; call L{ready} afterwards, also if it fails."""
-        self._send("RELOADING=1", f"MONOTONIC_USEC={int(self._monotonic() * 1e6)}")
+        """A reload begins; call L{reloaded} afterwards, also if it fails."""
+        if self._is_ready:
+            self._send("RELOADING=1", f"MONOTONIC_USEC={int(self._monotonic() * 1e6)}")
+
+    def reloaded(self, status: str) -> None:
+        """A reload is done, or was refused.
+
+        Nothing is sent before the start is done, and while the process ends: it would be taken for ready.
+
+        @param status: as of L{ready}.
+        """
+        if self._is_ready:
+            self.ready(status)
 
     def stopping(self) -> None:
         """The process is about to end."""
+        self._is_ready = False
         self._send("STOPPING=1")
         if self._call is not None:
             self._call.cancel()
