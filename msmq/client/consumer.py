@@ -161,6 +161,11 @@ class Consumer:
             self._disconnect()
             if error.status != Status.MQ_ERROR_IO_TIMEOUT:
                 raise
+        except BaseException:
+            # A signal, for example. The iteration has ended in the middle of a batch, which would look like
+            # a time-out afterwards.
+            self._disconnect()
+            raise
         self._disconnect()
         return ReceivedBatch((), _nothing)
 
