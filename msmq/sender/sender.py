@@ -218,6 +218,8 @@ class Sender:
             raise LocalProtocolError(f"send: message is {kind_of(message)}; it has to be a Message")
         if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float)):
             raise LocalProtocolError(f"send: timeout is {kind_of(timeout)}; it has to be a number")
+        if timeout is not None and not timeout >= 0:
+            raise LocalProtocolError(f"send: timeout is {timeout:g}; it has to be from 0")
         return await _awaited(self._send(destination, message, timeout))
 
     async def _send(self, destination: str, message: Message, timeout: float | None) -> MessageIdentifier:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import math
 import shutil
 import subprocess
 import sys
@@ -109,6 +110,16 @@ class SenderTests(TestCase):
         with self.assertRaises(NotDelivered) as lost:
             await pending
         self.assertEqual(lost.exception.event, "sender closed")
+
+    async def test_limits_that_are_none(self) -> None:
+        """A time-out that is no time is refused before the message is sent."""
+        async with connect(own_address(68)) as peer:
+            for timeout in (-1, -0.001, math.nan):
+                with self.assertRaises(LocalProtocolError) as refused:
+                    await peer.send("orders", Message(body=b"1"), timeout=timeout)
+                self.assertIn(f"send: timeout is {timeout:g}", str(refused.exception))
+            with self.assertRaises(MQError):
+                await peer.send("orders", Message(body=b"1"), timeout=0)
 
     async def test_example(self) -> None:
         """The program of the guide, with all of its messages."""

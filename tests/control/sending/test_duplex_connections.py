@@ -416,6 +416,8 @@ class ReceiveTests(SteadyTestCase):
         self.put(b"1")
         for nonsense in (
             StreamRecord({"confirm": "all"}),
+            # In Python a truth value is a number.
+            StreamRecord({"confirm": True}),
             StreamRecord({}),
             StreamRecord({"confirm": 1}, b"body"),
         ):

@@ -151,7 +151,8 @@ class Confirmations:
         self._unread += self.connection.is_behind
 
     def _confirm(self, receipt: object, is_answered: object) -> None:
-        if not isinstance(receipt, int) or not isinstance(is_answered, bool):
+        # A truth value is an int of Python, and would confirm the first receipt.
+        if isinstance(receipt, bool) or not isinstance(receipt, int) or not isinstance(is_answered, bool):
             self._abort()
             return
         running(self._receipts.confirm(receipt)).addCallbacks(
