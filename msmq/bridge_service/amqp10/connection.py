@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.internet.endpoints import connectProtocol
 from twisted.internet.error import ConnectingCancelledError
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from msmq.bridge_service.amqp10.answer_time import NoAnswer, in_time
 from msmq.bridge_service.amqp10.consumer import Amqp10Consumer
 from msmq.bridge_service.amqp10.engine import EngineProtocol
 from msmq.bridge_service.amqp10.errors import broker_error
@@ -71,7 +73,7 @@ class Amqp10Connection:
 
     def dead_letters(self, name: str) -> Amqp10DeadLetters:
         """See L{IBrokerConnection}; the name is an address."""
-        return Amqp10DeadLetters(self._engine, name, self._reactor)
+        return Amqp10DeadLetters(self._engine, self._settings, name, self._reactor)
 
     async def peek(self, source: str, count: int) -> Sequence[AmqpMessage]:
         """See L{IBrokerConnection}."""
@@ -91,46 +93,28 @@ class Amqp10Connection:
         await self._engine.close()
 
     async def _in_time(self, work: Any) -> None:
-        """Wait for an answer, for a limited time."""
-        seconds = self._settings.connect_time
-        late = False
-
-        def give_up(result: object, timeout: float) -> Any:
-            nonlocal late
-            late = True
-            return result
-
-        try:
-            await Deferred.fromCoroutine(work).addTimeout(seconds, self._reactor, give_up)
-        except CancelledError:
-            if late:
-                raise BrokerError(f"the broker has not answered within {seconds:g} s") from None
-            raise
+        await in_time(work, self._settings.connect_time, self._reactor)
 
 
 @implementer(IDeadLetterPublisher)
 class Amqp10DeadLetters:
     """Stores dead letters at an address, with a link that is opened before the first one."""
 
-    def __init__(self, engine: EngineProtocol, address: str, reactor: Any) -> None:
+    def __init__(
+        self, engine: EngineProtocol, settings: Amqp10Settings, address: str, reactor: IReactorTime
+    ) -> None:
         self._engine = engine
+        self._settings = settings
         self._address = address
         self._reactor = reactor
         self._link: SenderLink | None = None
+        self._opening = DeferredLock()
         self._last = 0
         self._waiting: dict[int, Deferred[None]] = {}
 
     async def store(self, message: AmqpMessage) -> None:
         """See L{IDeadLetterPublisher}."""
-        link = self._link
-        if link is None:
-            results = PublishResults(
-                confirmed=self._confirmed, returned=self._refused, nacked=self._released, failed=self._refused
-            )
-            link = SenderLink(self._engine, self._address, results, self._reactor)
-            await link.open()
-            link.closed.addCallback(self._closed)
-            self._link = link
+        link = await self._open_link()
         self._last += 1
         token = self._last
         stored = self._waiting[token] = Deferred()
@@ -140,6 +124,29 @@ class Amqp10DeadLetters:
             del self._waiting[token]
             raise BrokerError(f"the dead letter cannot be encoded: {error}") from error
         await stored
+
+    async def _open_link(self) -> SenderLink:
+        """The link, which the first of several dead letters opens for all of them."""
+        await self._opening.acquire()
+        try:
+            if self._link is None:
+                results = PublishResults(
+                    confirmed=self._confirmed,
+                    returned=self._refused,
+                    nacked=self._released,
+                    failed=self._refused,
+                )
+                link = SenderLink(self._engine, self._address, results, self._reactor)
+                try:
+                    await in_time(link.open(), self._settings.connect_time, self._reactor)
+                except NoAnswer:
+                    link.detach()
+                    raise
+                link.closed.addCallback(self._closed)
+                self._link = link
+            return self._link
+        finally:
+            self._opening.release()
 
     def _confirmed(self, token: int) -> None:
         self._waiting.pop(token).callback(None)

@@ -10,6 +10,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
+from msmq.bridge_service.amqp10.answer_time import NoAnswer, in_time
 from msmq.bridge_service.amqp10.engine import EngineProtocol
 from msmq.bridge_service.amqp10.messages import encode
 from msmq.bridge_service.amqp10.sender import SenderLink
@@ -110,8 +111,11 @@ class Amqp10Publisher:
     async def _open_reply(self, reply: _ReplyLink) -> None:
         address = reply.link.address
         try:
-            await reply.link.open()
+            await in_time(reply.link.open(), self._settings.connect_time, self._reactor)
         except CancelledError:
+            return
+        except NoAnswer as error:
+            self._reply_closed(address, error)
             return
         except BrokerError as error:
             self._replies.pop(address, None)

@@ -16,6 +16,8 @@ class ScriptedBroker:
     """Accepts a connection and its links; grants credit and settles only when told to.
 
     @ivar client: the protocol under test, connected.
+    @ivar links: the addresses of the links that the client has attached.
+    @ivar is_deaf: whether it answers no further link.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -27,6 +29,8 @@ class ScriptedBroker:
         self._engine.bind(self._connection)
         self._receiver: Any = None
         self._arrived: list[Delivery] = []
+        self.links: list[str] = []
+        self.is_deaf = False
         self.client = EngineProtocol(Amqp10Settings(addresses=()), "broker.example", clock)
         self.wire = StringTransport()
         self.client.makeConnection(self.wire)
@@ -69,6 +73,10 @@ class ScriptedBroker:
             elif event.type == Event.SESSION_REMOTE_OPEN:
                 event.session.open()
             elif event.type == Event.LINK_REMOTE_OPEN:
+                self.links.append(event.link.remote_target.address)
+                if self.is_deaf:
+                    self._collector.pop()
+                    continue
                 self._receiver = event.link
                 event.link.source.copy(event.link.remote_source)
                 event.link.target.copy(event.link.remote_target)
