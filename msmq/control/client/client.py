@@ -19,7 +19,6 @@ from msmq.control.client.send_stream import ClientSendStream
 from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
 from msmq.control.protocol.names import DEFAULT_CERTIFICATE
 from msmq.control.protocol.records import WITH_RUNS, StreamRecord
-from msmq.control.protocol.refusals import read_refusal
 from msmq.structures.status import MQError, Status
 
 __all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
@@ -126,17 +125,12 @@ class ControlClient(ControlRequests):
     def _purge(self, target: str, progress: Callable[[int], None] | None) -> dict[str, Any]:
         if progress is None:
             return self.one("POST", target)
-        with contextlib.closing(self.open()) as connection:
-            response = self.begin(connection, "POST", f"{target}?progress=true")
-            with self.losing(), response:
-                for line in response:
-                    value: dict[str, Any] = json.loads(line)
-                    if "error" in value:
-                        raise read_refusal(line, "the purge was interrupted")
-                    if "purged" in value:
-                        return value
-                    progress(value["messages"])
-            raise self.lost("the answer ended early")
+        target = f"{target}?progress=true"
+        for value in self.lines("POST", target, "the purge was interrupted", last="purged"):
+            if "purged" in value:
+                return value
+            progress(value["messages"])
+        raise self.lost("the answer ended early")
 
     def replay(
         self,

@@ -156,12 +156,15 @@ class ControlRequests:
             raise self.lost("its response is not a list of JSON objects")
         return answer
 
-    def lines(self, method: str, target: str, broken: str, body: bytes = b"") -> Iterator[dict[str, Any]]:
-        """Yield the JSON objects that the server sends while it works, up to the one with C{end}.
+    def lines(
+        self, method: str, target: str, broken: str, body: bytes = b"", *, last: str = "end"
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the JSON objects that the server sends while it works, up to the one with the last key.
 
         Closing the iterator closes the connection, which stops the work.
 
         @param broken: the text for an error that cannot be parsed.
+        @param last: a key of the last object.
         @raise MQError: the request is refused, at once or later.
         """
         with contextlib.closing(self.open()) as connection:
@@ -173,6 +176,6 @@ class ControlRequests:
                     if "error" in value and "lookup_id" not in value:
                         raise read_refusal(line, broken)
                     yield value
-                    if "end" in value:
+                    if last in value:
                         return
             raise self.lost("the answer ended early")
