@@ -77,6 +77,9 @@ async def _note_fates(world: World, host: Host, labels: Mapping[bytes, str]) -> 
         event = stored.event
         if event.event not in FATES:
             continue
+        if event.event == "refused" and event.message_class == MessageClass.NORMAL:
+            # There was no space for it: its sender keeps it, and sends it again.
+            continue
         label = labels.get(event.identity)
         if event.event == "damaged":
             if ";" in event.queue:

@@ -75,6 +75,11 @@ class FoundTests(RunTestCase):
         for seed in (*finals, 12017194, 12020256, 7000868, 8002643, 15006859, 16120428):
             self.assertEqual(run_plan(draw_plan(seed)).violations, [], seed)
 
+    def test_a_refusal_for_want_of_space_is_no_fate(self) -> None:
+        """A full queue manager refuses a message twice, as its destination or a relay, and takes it later."""
+        for seed in (20014823, 20016618):
+            self.assertEqual(run_plan(draw_plan(seed)).violations, [], seed)
+
     def test_no_message_is_read_without_end(self) -> None:
         """The first acknowledgement of a queue is not in memory, and for another session than the next."""
         result = run_plan(draw_plan(14005299))
