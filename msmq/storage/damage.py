@@ -17,6 +17,8 @@ from msmq.storage.scrub_policy import ScrubPolicy
 
 DAMAGED: Final = "damaged"
 """Event name of quarantined data."""
+EVENT_LOST: Final = "the event that was here is lost"
+"""The reason of the event that takes the number of a lost one."""
 LOSS_ACCEPTED: Final = "loss_accepted"
 """Event name of a store that was opened although it is not the one last used."""
 

@@ -10,7 +10,7 @@ import attrs
 
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.checking.log_salvage import LogSalvage
-from msmq.storage.damage import DAMAGED, keep
+from msmq.storage.damage import DAMAGED, EVENT_LOST, keep
 from msmq.storage.log.core.events import event_packet
 from msmq.storage.log.core.plan import GroupPlan
 from msmq.storage.log.core.records import EVENT_ROW, HAS_IDENTITY, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
@@ -71,7 +71,7 @@ class _Lost:
     def events(self) -> None:
         """Replace lost events by placeholders, since event numbers have no gaps."""
         events = self.found.state.events
-        packet = event_packet(AppendEvent(self.now, b"", DAMAGED, "the event that was here is lost"))
+        packet = event_packet(AppendEvent(self.now, b"", DAMAGED, EVENT_LOST))
         count = 0
         for sequence in range(events.first, events.end):
             row = events.row(sequence)

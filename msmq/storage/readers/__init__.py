@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.migration_mark import MARK, MigrationMark, MigrationRole, read_mark
-from msmq.storage.readers.shape import RowPage, StoreReader
+from msmq.storage.readers.shape import RowDamaged, RowPage, StoreReader
 
-__all__ = ["RowPage", "StoreReader", "has_store", "open_reader", "store_in_use"]
+__all__ = ["RowDamaged", "RowPage", "StoreReader", "has_store", "open_reader", "store_in_use"]
 
 STORE_FILE = "msmq.sqlite"
 """The file of the store in a data directory."""

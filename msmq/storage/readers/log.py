@@ -32,6 +32,7 @@ from msmq.storage.readers.shape import (
     PAGE_ROWS,
     MomentGone,
     Row,
+    RowDamaged,
     RowPage,
     first_beyond,
     one_page,
@@ -105,11 +106,11 @@ class LogStoreReader:
             ]
             count, is_more = one_page([(row[0], row[2]) for row in rows], bodies)
             found: list[Row] = []
-            for lookup_id, *place, arrived, due, aborts, moves, _ in rows[:count]:
+            for number, *place, arrived, due, aborts, moves, _ in rows[:count]:
                 if _is_within(arrived, since, until):
-                    packet = self._packet(log, (place[0], place[1], place[2]), bodies)
+                    packet = self._packet(log, number, (place[0], place[1], place[2]), bodies)
                     moves &= ~EVENT_ONLY
-                    found.append((lookup_id, arrived, aborts, moves, None if due < 0 else due, packet))
+                    found.append((number, arrived, aborts, moves, None if due < 0 else due, packet))
             return RowPage(found, rows[count][0] if is_more else None)
 
         return self._ask(page)
@@ -139,10 +140,10 @@ class LogStoreReader:
             rows = [LOG_ROW.unpack(row) for row in islice(_entries(kept, begin, end), PAGE_ROWS + 1)]
             count, is_more = one_page([(row[0], row[3]) for row in rows], bodies)
             found: list[Row] = []
-            for sequence, lookup_id, *place, arrived in rows[:count]:
+            for number, lookup_id, *place, arrived in rows[:count]:
                 if _is_within(arrived, since, until):
-                    packet = self._packet(log, (place[0], place[1], place[2]), bodies)
-                    found.append((sequence, lookup_id, arrived, packet))
+                    packet = self._packet(log, number, (place[0], place[1], place[2]), bodies)
+                    found.append((number, lookup_id, arrived, packet))
             return RowPage(found, rows[count][0] if is_more else None)
 
         return self._ask(page)
@@ -158,7 +159,7 @@ class LogStoreReader:
                 row = events.row(sequence)
                 assert row is not None
                 location, size, checksum, time, length, identity = EVENT_ROW.unpack(row)
-                packet = self._packet(log, (location, size, checksum), True)
+                packet = self._packet(log, sequence, (location, size, checksum), True)
                 found.append(StoredEvent(sequence, read_event(packet, time, identity[:length])))
             return found, first + PAGE_ROWS if last > first + PAGE_ROWS else None
 
@@ -325,7 +326,7 @@ class LogStoreReader:
             raise failure(self._directory, "read", error) from None
         raise StorageError(f"{self._directory}: cannot read: the server is faster than the reader, try again")
 
-    def _packet(self, log: Follower, place: _Place, bodies: bool) -> bytes:
+    def _packet(self, log: Follower, number: int, place: _Place, bodies: bool) -> bytes:
         location, size, checksum = place
         offset = location & OFFSET_MASK
         if not bodies and size >= LARGE:
@@ -341,7 +342,7 @@ class LogStoreReader:
             # The packet may have been copied to another segment, and its own reused.
             log.check(location >> 32)
             path = log.path(location >> 32)
-            raise StorageError(f"{path}, offset {offset}: {size} bytes are damaged")
+            raise RowDamaged(f"{path}, offset {offset}: {size} bytes are damaged", number)
         return packet
 
 

@@ -27,6 +27,7 @@ from msmq.storage.readers.shape import (
     LAST,
     PAGE_ROWS,
     Row,
+    RowDamaged,
     RowPage,
     check_packet,
     events_of,
@@ -160,7 +161,7 @@ class PostgresqlStoreReader:
             expected = event_checksum(sequence, time, number, owner, event, reason, path)
             if not is_older and checksum != expected:
                 where = f"{self.text}, table event, sequence {sequence}"
-                raise StorageError(f"{where}: the checksum does not match; run msmq store check")
+                raise RowDamaged(f"{where}: the checksum does not match; run msmq store check", sequence)
         return events_of([row[:7] for row in rows], text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
@@ -300,10 +301,12 @@ class PostgresqlStoreReader:
                 if statements is _LOG:
                     values = (row, number, facts[0], facts[1], packet)
                     where, computed = f"table log, sequence {number}", partial(entry_checksum, *values)
+                    named = number
                 else:
-                    where = f"table message, lookup id {lookup_id_of(number):#018x}"
-                    computed = partial(crc32, packet)
-                check_packet(f"{self.text}, {where}", packet, size, checksum, computed, is_sound=is_sound)
+                    named = lookup_id_of(number)
+                    where, computed = f"table message, lookup id {named:#018x}", partial(crc32, packet)
+                where = f"{self.text}, {where}"
+                check_packet(where, named, packet, size, checksum, computed, is_sound=is_sound)
             found.append((number, *facts, packet))
         return found
 

@@ -83,6 +83,20 @@ class StoreContents(Protocol):
         """See L{StoreReader.log_end}."""
 
 
+class RowDamaged(StorageError):
+    """A stored message, log entry or event does not match its checksum; all others can be read.
+
+    @ivar number: the LookupIdentifier of the message, or the sequence of the entry or event.
+    """
+
+    def __init__(self, problem: str, number: int) -> None:
+        super().__init__(problem)
+        self.number = number
+
+    def __reduce__(self) -> tuple[type[RowDamaged], tuple[str, int]]:
+        return type(self), (str(self), self.number)
+
+
 class MomentGone(StorageError):
     """The server has reused space that a held reader has not read yet; hold the reader again."""
 
@@ -244,20 +258,28 @@ def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Seque
 
 
 def check_packet(
-    where: str, packet: bytes, size: int, checksum: int | None, computed: Callable[[], int], *, is_sound: bool
+    where: str,
+    number: int,
+    packet: bytes,
+    size: int,
+    checksum: int | None,
+    computed: Callable[[], int],
+    *,
+    is_sound: bool,
 ) -> None:
     """Verify the checksums of a row, and of a packet that was read completely.
 
     @param where: the name of the row, for people.
+    @param number: as of L{RowDamaged}.
     @param checksum: the stored checksum; C{None} for a row from before checksums existed.
     @param computed: the expected checksum.
     @param is_sound: whether the other values of the row match their checksum.
-    @raise StorageError: they do not match.
+    @raise RowDamaged: they do not match.
     """
     if not is_sound:
-        raise StorageError(f"{where}: the checksum of the row does not match; run msmq store check")
+        raise RowDamaged(f"{where}: the checksum of the row does not match; run msmq store check", number)
     if len(packet) != size or (checksum is not None and checksum != computed()):
-        raise StorageError(f"{where}: the checksum of the packet does not match; run msmq store check")
+        raise RowDamaged(f"{where}: the checksum of the packet does not match; run msmq store check", number)
 
 
 def stored(number: int) -> int:

@@ -24,6 +24,7 @@ from msmq.storage.readers.shape import (
     LAST,
     PAGE_ROWS,
     Row,
+    RowDamaged,
     RowPage,
     check_packet,
     events_of,
@@ -155,10 +156,8 @@ class SqliteStoreReader:
             ).fetchall()
             for *row, checksum, is_older in rows:
                 if not is_older and checksum != checksum_of_event(*row):
-                    raise StorageError(
-                        f"{self._path}, table event, sequence {row[0]}: the checksum does not match; run msmq"
-                        " store check"
-                    )
+                    where = f"{self._path}, table event, sequence {row[0]}"
+                    raise RowDamaged(f"{where}: the checksum does not match; run msmq store check", row[0])
         return events_of([row[:7] for row in rows], text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
@@ -289,11 +288,12 @@ class SqliteStoreReader:
             if table == "log":
                 values = (row or 0, number, facts[0], facts[1], packet)
                 where, computed = f"table log, sequence {number}", partial(entry_checksum, *values)
+                named = number
             else:
-                where = f"table message, lookup id {lookup_id_of(number):#018x}"
-                computed = partial(crc32, packet)
+                named = lookup_id_of(number)
+                where, computed = f"table message, lookup id {named:#018x}", partial(crc32, packet)
             where = f"{self._path}, {where}"
-            check_packet(where, packet, size, checksum, computed, is_sound=bool(is_sound))
+            check_packet(where, named, packet, size, checksum, computed, is_sound=bool(is_sound))
             found.append((number, *facts, packet))
         return found
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import (
     AppendEvent,
     AppendLog,
@@ -19,7 +19,7 @@ from msmq.persistence.changes import (
 )
 from msmq.pipeline.rows import message_row
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.readers import StoreReader
+from msmq.storage.readers import RowDamaged, StoreReader
 from msmq.storage.readers.shape import HEAD, LARGE, PAGE_BYTES, PAGE_ROWS
 from msmq.testing.contracts.store_contract import BILLS, ORDERS
 from tests.builders import user_packet
@@ -146,20 +146,23 @@ class ReaderContract(_Base):
         raise NotImplementedError
 
     def test_damage(self) -> None:
-        """A packet, an entry or an event with a wrong bit is reported, and never another body returned."""
+        """A packet, an entry or an event with a wrong bit is named, and never another body returned."""
         place, limits = ORDERS.identifier, {**ANY, "bodies": True}
-        for content, change, read in (
+        for number, content, change, read in (
             (
+                2,
                 b"rotten" * 30,
                 PutMessage(place, 2, b"rotten" * 30, 1.0),
                 lambda store: store.messages(place, *EVERYTHING, **limits),
             ),
             (
+                1,
                 b"logged" * 30,
                 AppendLog(place, 2, b"logged" * 30, 1.0),
                 lambda store: store.log(place, *EVERYTHING, **limits),
             ),
             (
+                1,
                 b"reason" * 30,
                 AppendEvent(1.0, b"", "e", "reason" * 30),
                 lambda store: store.events(*EVERYTHING),
@@ -169,8 +172,10 @@ class ReaderContract(_Base):
             read(store)
             self.spoil(content)
             store.close()
-            error = self.assertRaises(StorageError, read, store)
+            error = self.assertRaises(RowDamaged, read, store)
             self.assertRegex(str(error), "checksum|are damaged")
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((number, number, str(error)), (error.number, again.number, str(again)))
             self.assertNotIn("\n", str(error))
 
     def test_times(self) -> None:
