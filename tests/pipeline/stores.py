@@ -126,6 +126,15 @@ def write_sqlite(directory: Path, *batches: Sequence[Change]) -> Path:
     return directory
 
 
+def spoil_log(directory: Path, content: bytes) -> None:
+    """Change a bit of each copy of this content that the record log of a data directory has."""
+    # The end of a log whose last group is damaged was never confirmed, and is ignored.
+    write_log(directory, [PutState("after", b"")])
+    for path in (directory / DIRECTORY_NAME).iterdir():
+        if path.is_file() and content in (data := path.read_bytes()):
+            path.write_bytes(data.replace(content, bytes([content[0] ^ 1]) + content[1:]))
+
+
 def write_log(directory: Path, *batches: Sequence[Change]) -> Path:
     """The same into a record log, the store of a server without a configuration."""
     directory.mkdir(exist_ok=True, parents=True)

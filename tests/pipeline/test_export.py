@@ -32,6 +32,7 @@ from msmq.pipeline.files.exporter import Exported, Exporter, ExportRequest, expo
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.streams import Topic, find_topic
 from msmq.pipeline.schema import EVENT_COLUMNS, EXPORTED_COLUMNS, arrow_schema, names_of
+from msmq.storage.checking.log_repair import rebuild_log
 from tests.builders import BETA, user_packet
 from tests.pipeline.export_case import (
     DAMAGED,
@@ -48,7 +49,7 @@ from tests.pipeline.export_case import (
     packet,
     put,
 )
-from tests.pipeline.stores import write_log
+from tests.pipeline.stores import spoil_log, write_log
 
 
 class NameTests(SynchronousTestCase):
@@ -228,6 +229,26 @@ class AgainTests(ExportTestCase):
         self.write([TrimLog(ORDERS.identifier, MORNING + 10 * DAY / 4 + 1, None)])
         [told] = self.export("orders", log=True)
         self.assertEqual((told.rows, told.trimmed), (2, (9, 10)))
+
+    def test_damaged_in_the_store(self) -> None:
+        """A row with a wrong bit is left out and named, and so when it is the last one that was exported."""
+        self.write([put(1), put(2), put(3), *map(log, range(1, 5))])
+        spoil_log(self.data, packet(2))
+        [told] = self.export("orders")
+        self.assertEqual((told.rows, told.unreadable, len(told.problems)), (2, 1, 1))
+        self.assertRegex(told.problems[0], "are damaged$")
+        [told] = self.export("orders", log=True)
+        self.assertEqual((told.rows, told.unreadable), (3, 1))
+        spoil_log(self.data, packet(4))
+        self.write([log(5)])
+        [told] = self.export("orders", log=True)
+        self.assertEqual((told.rows, told.unreadable), (1, 0))
+        spoil_log(self.data, packet(5))
+        rebuild_log(self.data / "msmq.log", self.data / "mark", lambda: MORNING)
+        self.write([log(6)])
+        [told] = self.export("orders", log=True)
+        self.assertEqual((told.rows, told.unreadable), (1, 0))
+        self.assertEqual([1, 3, 4, 5, 6], self.rows(pattern="*-log*"))
 
     def test_trimmed_meanwhile(self) -> None:
         """Nor is it silent of what the server trims while it reads."""

@@ -10,15 +10,17 @@ from typing import Any
 
 import pyarrow.parquet
 
-from msmq.pipeline.files.exporter import Exporter, export_request, store_at
+from msmq.pipeline.files.exporter import MOST_PROBLEMS, Exporter, export_request, store_at
 from tests.builders import user_packet
 from tests.pipeline import stores
 from tests.pipeline.export_case import (
     DAMAGED,
     ExportTestCase,
     event,
+    packet,
     put,
 )
+from tests.pipeline.stores import spoil_log
 from tests.servers.postgresql import shared_server
 
 
@@ -77,15 +79,33 @@ class CommandTests(ExportTestCase):
                         "damaged": 1,
                         "files": 1,
                     },
-                    "trimmed": None,
+                    **{"trimmed": None, "unreadable": 0},
                 },
-                {"topic": "events", "stream": "events", "rows": 1, "damaged": 0, "files": 1, "trimmed": None},
+                {
+                    **{"topic": "events", "stream": "events", "rows": 1, "damaged": 0, "files": 1},
+                    **{"trimmed": None, "unreadable": 0},
+                },
             ],
         )
         ended = self.msmq("export", "orders", *output)
         self.assertRegex(
             ended.output, r"(?m)^topic +stream +rows +damaged +files\n\.\\private\$\\orders +queue +0"
         )
+
+    def test_damaged_in_the_store(self) -> None:
+        """What is left out is named, up to a limit, and the status says that something is."""
+        self.write([*map(put, range(1, 25))])
+        for number in range(2, 24):
+            spoil_log(self.data, packet(number))
+        output = ("--output", str(self.directory), "--data", str(self.data))
+        ended = self.msmq("export", "orders", *output, "--json")
+        [told] = ended.objects
+        self.assertEqual((ended.status, told["rows"], told["unreadable"]), (1, 2, 22))
+        *lines, last = ended.errors.splitlines()
+        self.assertEqual((20, MOST_PROBLEMS), (len(lines), MOST_PROBLEMS))
+        for line in lines:
+            self.assertRegex(line, r"^msmq export: \.\\private\$\\orders: not exported: .* are damaged$")
+        self.assertIn("2 more rows are damaged and not exported", last)
 
     def test_locations(self) -> None:
         """The store is found by --data, by the control socket or by --store; a remote one is not."""

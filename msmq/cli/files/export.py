@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 import click
 
+from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
@@ -32,7 +33,7 @@ from msmq.structures.status import MQError, Status
 @pass_settings
 def export(
     settings: Settings, queues: tuple[str, ...], directory: str, log: bool, store: str | None, decode: str
-) -> None:
+) -> int:
     r"""Export the stored messages of each QUEUE to Parquet files; the server may run.
 
     QUEUE is the path of a queue, as .\private$\orders, of a journal or a dead-letter queue, the format name
@@ -67,9 +68,17 @@ def export(
                 f"{exported.topic}: the entries {first} to {last} were trimmed before they were exported",
                 "msmq export",
             )
+        for problem in exported.problems:
+            complain(f"{exported.topic}: not exported: {problem}", "msmq export")
+        if exported.unreadable > len(exported.problems):
+            more = exported.unreadable - len(exported.problems)
+            complain(f"{exported.topic}: {more} more rows are damaged and not exported", "msmq export")
     columns = ("topic", "stream", "rows", "damaged", "files")
-    output.many([attrs.asdict(exported) for exported in done], columns)
+    output.many(
+        [attrs.asdict(one, filter=lambda field, _: field.name != "problems") for one in done], columns
+    )
     output.flush()
+    return REFUSED if any(one.unreadable for one in done) else DONE
 
 
 def progress_bar() -> Any:

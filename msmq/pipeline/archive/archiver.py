@@ -24,11 +24,11 @@ from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
 from msmq.pipeline.files.directory import date_of
+from msmq.pipeline.files.earlier_entries import earlier_entry
 from msmq.pipeline.files.format import EVENTS, read_file
 from msmq.pipeline.files.row_parts import (
     RowPart,
     log_bounds,
-    logged_page,
     logged_pages,
     number_of,
     queued_pages,
@@ -38,7 +38,7 @@ from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC, microseconds
 from msmq.pipeline.stored_packets import StoredPacket, signed
-from msmq.storage.readers import StoreReader
+from msmq.storage.readers import RowDamaged, StoreReader
 from msmq.wire.guid import NULL_GUID
 
 STREAMS: Final = ARCHIVED_STREAMS
@@ -57,7 +57,7 @@ class ArchiveProgress:
 
     @ivar rows: the number of rows that were archived.
     @ivar behind: the number of log entries and events that are not archived yet.
-    @ivar gaps: the lines that name what was trimmed before it was archived, found in this pass.
+    @ivar gaps: the lines that name what is missing in the archive, found in this pass.
     @ivar complete: what was stored until then is archived; by the monotonic clock.
     """
 
@@ -79,17 +79,20 @@ class ArchiveSelection:
     streams: Sequence[str] = STREAMS
     queues: Sequence[str] = ("*",)
 
+    def has(self, stream: str, name: str) -> bool:
+        """Whether the topic with this name is selected."""
+        return stream in self.streams and (stream not in ("log", "journal") or self._has(name))
+
     def topics(self, stream: str, definitions: Sequence[QueueDefinition]) -> list[Topic]:
         """The selected topics of a stream."""
         if stream not in self.streams:
             return []
         if stream == EVENTS:
             return [Topic(NULL_GUID, EVENTS_TOPIC)]
-        found = topics_of(stream, definitions)
-        return [topic for topic in found if self._has(topic)] if stream in ("log", "journal") else found
+        return [topic for topic in topics_of(stream, definitions) if self.has(stream, topic.name)]
 
-    def _has(self, topic: Topic) -> bool:
-        name = topic.name.casefold().removesuffix(";journal")
+    def _has(self, topic: str) -> bool:
+        name = topic.casefold().removesuffix(";journal")
         names = (name, name.removeprefix(".\\"), name.rpartition("\\")[2])
         return any(pattern.fullmatch(each) for pattern in self._patterns for each in names)
 
@@ -142,6 +145,12 @@ class Archiver:
         self._forgotten: dict[str, str] = {}
         self._is_begun = False
         self._gaps: list[str] = []
+        self._damaged: set[tuple[str, int]] = set()
+        # Where the logs ended at the beginning of the latest complete pass; and for each queue that there was
+        # then, the number before which all of its entries are archived: where the pass before that one ended,
+        # since a queue may have been deleted during a pass.
+        self._ended = 0
+        self._archived: dict[UUID, int] = {}
 
     def run(self) -> ArchiveProgress:
         """Archive everything that the store has now.
@@ -170,7 +179,9 @@ class Archiver:
             for stream in STREAMS:
                 for topic in self._selection.topics(stream, definitions):
                     rows += self._topic(stream, topic, log_end)
-            behind = self._maintain()
+            behind = self._maintain(definitions)
+            self._archived = {each.identifier: self._ended for each in definitions}
+            self._ended = log_end
         except BaseException:
             # What is in memory may be ahead of the files.
             self._kept.clear()
@@ -186,6 +197,8 @@ class Archiver:
                 manifest = self._archive.load(name) or StreamManifest(
                     name, stream, topic.name, topic.queue.hex, begun=-1
                 )
+                # The store has the queue, perhaps again: it was restored.
+                manifest.missing.deleted = ()
                 changes = StreamChanges(self._archive, manifest, self._clock())
                 if stream in ("log", EVENTS):
                     rows, is_done = self._logged(changes, topic, log_end)
@@ -212,7 +225,7 @@ class Archiver:
         elif manifest.next < first:
             self._trimmed(manifest, manifest.next, first - 1)
         if begin >= end:
-            if manifest.next < first and manifest.gaps:
+            if manifest.next < first and manifest.missing.numbers:
                 manifest.next = first
                 changes.commit()
             return 0, True
@@ -223,8 +236,12 @@ class Archiver:
             self._trimmed(manifest, first, last)
             manifest.next = last + 1
 
+        def damaged(error: RowDamaged) -> None:
+            self._missing(topic.name, f"{manifest.missing.damage(error.number)}: {error}")
+            manifest.next = error.number + 1
+
         is_last = False
-        pages = logged_pages(store, topic, begin, end, trimmed, is_events=is_events)
+        pages = logged_pages(store, topic, begin, end, trimmed, damaged, is_events=is_events)
         for page, is_end in islice(pages, self._pages):
             is_last = is_end
             if page:
@@ -248,10 +265,8 @@ class Archiver:
             return
         last, crc = manifest.anchor
         if first <= last:
-            is_events = manifest.stream == EVENTS
-            page, _ = logged_page(self._store, topic, last, last + 1, is_events=is_events)
-            is_trimmed = not page and log_bounds(self._store, topic, is_events=is_events)[0] > last
-            if not is_trimmed and [_checksum(row) for row in page] != [crc]:
+            found = earlier_entry(self._store, topic, last, is_events=manifest.stream == EVENTS)
+            if found is not None and [_checksum(row) for row in found] != [crc]:
                 raise ArchiveError(self._restored(topic, f"its entry {last} is another one;", manifest))
         self._checked.add(manifest.name)
 
@@ -262,10 +277,10 @@ class Archiver:
         )
 
     def _trimmed(self, manifest: StreamManifest, first: int, last: int) -> None:
-        manifest.gaps.append((first, last))
-        self._gaps.append(
-            f"{manifest.topic}: the entries {first} to {last} were trimmed before they were archived"
-        )
+        self._missing(manifest.topic, manifest.missing.trim(first, last))
+
+    def _missing(self, topic: str, line: str) -> None:
+        self._gaps.append(f"{topic}: {line}")
 
     def _queued(self, changes: StreamChanges, topic: Topic) -> tuple[int, bool]:
         """Archive the messages of a queue that are not archived yet."""
@@ -300,9 +315,17 @@ class Archiver:
         """The messages that are not archived, page by page."""
         for first, last in kept.missing():
             end = min(last + 1, LEVELS * LEVEL)
-            yield from queued_pages(self._store, topic, partial(_is_new, kept), first, end)
+            damaged = partial(self._damaged_message, kept, topic)
+            yield from queued_pages(self._store, topic, partial(_is_new, kept), damaged, first, end)
 
-    def _maintain(self) -> int:
+    def _damaged_message(self, kept: KeptRows, topic: Topic, error: RowDamaged) -> None:
+        """Leave out a message; its server removes it from the queue when it notices."""
+        kept.leave_out(signed(error.number))
+        if (topic.name, error.number) not in self._damaged:
+            self._damaged.add((topic.name, error.number))
+            self._missing(topic.name, f"the message {error.number:#018x} is damaged in the store: {error}")
+
+    def _maintain(self, definitions: Sequence[QueueDefinition]) -> int:
         """Compact and expire, and return the number of entries that the archive is behind."""
         now, behind = self._clock(), 0
         oldest = date_of(now - self._keep_days * 86_400) if self._keep_days else ""
@@ -313,6 +336,7 @@ class Archiver:
                     continue
                 changes = StreamChanges(self._archive, manifest, now)
                 kept = self._kept.get(name)
+                self._watch_deletion(changes, definitions)
                 is_own = kept is not None and (kept.serial, kept.erased) == (manifest.serial, manifest.erased)
                 if oldest and any(file.date < oldest for file in manifest.files):
                     expire(self._archive, changes, oldest)
@@ -331,6 +355,32 @@ class Archiver:
                 if manifest.next < end:
                     behind += self._store.log_cuts(queue, manifest.next, end, end)[1]
         return behind
+
+    def _watch_deletion(self, changes: StreamChanges, definitions: Sequence[QueueDefinition]) -> None:
+        """Note once of a queue that was deleted that it may have had entries that are not archived.
+
+        All logs of a store share their numbers; those that no other queue has may have been of this one.
+
+        @param definitions: the queues that there were when this pass began.
+        """
+        manifest = changes.manifest
+        queue = UUID(manifest.queue)
+        is_watched = manifest.stream == "log" and self._selection.has("log", manifest.topic)
+        if (
+            not is_watched
+            or manifest.missing.deleted
+            or any(each.identifier == queue for each in definitions)
+        ):
+            return
+        store, first = self._store, max(manifest.next, self._archived.get(queue, 0))
+        end = max(first, store.log_end())
+        # Entries that are made now are at the end of the range or after it, and so are those of new queues.
+        others = [each.identifier for each in store.queues() if each.log]
+        most = end - first - sum(store.log_cuts(other, first, end, end)[1] for other in others)
+        line = manifest.missing.delete(first, end - 1, max(0, most))
+        changes.commit()
+        if most > 0:
+            self._missing(manifest.topic, line)
 
 
 def _path_of(store: StoreReader) -> str:

@@ -78,6 +78,10 @@ class KeptRows:
         """Note messages as archived."""
         self._mark(*(numpy.array(part, numpy.int64) for part in zip(*rows, strict=True)))
 
+    def leave_out(self, number: int) -> None:
+        """Note the message with this number as one that needs no archiving."""
+        self._archived[self._numbers == number] = True
+
     def has(self, number: int, moment: int) -> bool:
         """Whether a message needs no archiving: it is archived, or was not there in the scan."""
         place = int(numpy.searchsorted(self._numbers, number))

@@ -19,6 +19,7 @@ import attrs
 
 from msmq.durable import sync, write_durably
 from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.missing import NOT_WATCHED, MissingEntries
 from msmq.pipeline.files.errors import FileUnwritable
 from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.schema import VERSION as RECORD_FORMAT
@@ -79,7 +80,7 @@ class StreamManifest:
     @ivar next: of a log, the first number that is not archived.
     @ivar begun: the first number that was available when the archive began.
     @ivar anchor: the last archived number of a log, and the checksum of its row; empty before any.
-    @ivar gaps: first and last numbers that the store had trimmed before they were archived.
+    @ivar missing: of a log, which entries are not archived.
     @ivar skipped: rows of a queue that are not archived again, by C{lookup_id} and time of arrival in
         microseconds, since they were erased.
     @ivar retired: files that others have replaced, or that are too old, with the time: readers may still need
@@ -99,7 +100,7 @@ class StreamManifest:
     begun: int = 0
     anchor: tuple[int, ...] = ()
     files: list[ArchiveFile] = attrs.field(factory=list)
-    gaps: list[tuple[int, int]] = attrs.field(factory=list)
+    missing: MissingEntries = attrs.field(factory=MissingEntries)
     skipped: list[tuple[int, int]] = attrs.field(factory=list)
     retired: list[tuple[str, float]] = attrs.field(factory=list)
     replaced: list[tuple[str, str, float]] = attrs.field(factory=list)
@@ -293,13 +294,16 @@ def _manifest(found: Any) -> StreamManifest:
     names = {field.name for field in attrs.fields(StreamManifest)}
     if not isinstance(found, dict):
         raise ValueError("it is not an object")
-    # Manifests of before lack it.
+    # Earlier versions wrote neither, but the ranges that were trimmed.
     found.setdefault("replaced", [])
+    trimmed = found.pop("gaps", [])
+    found.setdefault("missing", {**attrs.asdict(MissingEntries(deleted=NOT_WATCHED)), "trimmed": trimmed})
     if set(found) != names:
         raise ValueError(f"its keys are {', '.join(sorted(found))}")
     found["files"] = [ArchiveFile(**file) for file in found["files"]]
     found["anchor"] = tuple(found["anchor"])
-    for name in ("gaps", "skipped", "retired"):
+    found["missing"] = MissingEntries.from_record(found["missing"])
+    for name in ("skipped", "retired"):
         found[name] = [(first, second) for first, second in found[name]]
     found["replaced"] = [(old, new, since) for old, new, since in found["replaced"]]
     return StreamManifest(**found)

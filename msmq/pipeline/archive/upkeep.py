@@ -26,6 +26,10 @@ class StreamSummary:
 
     @ivar next: of a log, the first number that is not archived; C{None} of a queue.
     @ivar gaps: the numbers of log entries that were trimmed before they were archived.
+    @ivar damaged: the numbers of entries that were damaged in the store, and could not be archived.
+    @ivar missing: how many numbers of both there are; the lists have the latest thousand of each.
+    @ivar deleted: the first and last number between which the queue may have had more entries when it was
+        deleted, and how many at most.
     @ivar erased: rows that were erased; C{expired}: rows that were removed by age.
     """
 
@@ -38,6 +42,9 @@ class StreamSummary:
     gaps: Sequence[tuple[int, int]]
     erased: int
     expired: int
+    damaged: Sequence[int]
+    missing: int
+    deleted: Sequence[int]
 
 
 def summaries(archive: Archive) -> list[StreamSummary]:
@@ -54,9 +61,12 @@ def summaries(archive: Archive) -> list[StreamSummary]:
             len(each.files),
             sum(file.size for file in each.files),
             each.next if each.stream in ("log", EVENTS) else None,
-            tuple(each.gaps),
+            tuple(each.missing.trimmed),
             each.erased,
             each.expired,
+            tuple(each.missing.damaged),
+            each.missing.numbers,
+            each.missing.uncertain,
         )
         for each in archive.streams()
     ]
@@ -70,8 +80,8 @@ def problems(archive: Archive, on_rows: Callable[[int], None] = lambda rows: Non
     """
     archive.owner()
     for manifest in archive.streams():
-        for first, last in manifest.gaps:
-            yield f"{manifest.topic}: the entries {first} to {last} were trimmed before they were archived"
+        for line in manifest.missing.lines():
+            yield f"{manifest.topic}: {line}"
         is_log = manifest.stream in ("log", EVENTS)
         shared = _Shared.of(manifest) if is_log else None
         for file in manifest.files:

@@ -199,7 +199,7 @@ class ArchiveWorker:
             found = []
         if found:
             state |= {name: sum(getattr(each, name) for each in found) for name in _SUMS}
-            state["missing"] = sum(last - first + 1 for each in found for first, last in each.gaps)
+            state["missing"] = sum(each.missing for each in found)
         self._channel.send({"state": state})
         self._state = {name: state[name] for name in ("behind", *_SUMS, "missing") if name in state}
 

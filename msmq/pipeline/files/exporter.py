@@ -15,12 +15,12 @@ import attrs
 
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.files.directory import TopicFiles, writing_into
+from msmq.pipeline.files.earlier_entries import earlier_entry
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.files.format import write_file
 from msmq.pipeline.files.row_parts import (
     RowPart,
     log_bounds,
-    logged_page,
     logged_pages,
     number_of,
     queued_pages,
@@ -31,7 +31,7 @@ from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders, microseconds
 from msmq.pipeline.stored_packets import StoredPacket, signed
-from msmq.storage.readers import StoreReader, open_reader
+from msmq.storage.readers import RowDamaged, StoreReader, open_reader
 from msmq.structures.names.name_text import is_format_name
 from msmq.wire.guid import NULL_GUID
 
@@ -39,6 +39,9 @@ FILE_ROWS: Final = 100_000
 """Maximum number of rows of a file."""
 FILE_BYTES: Final = 128 * 1024 * 1024
 """Approximate limit on the bytes of packets in a file."""
+
+MOST_PROBLEMS: Final = 20
+"""Limit on the damaged rows of a stream that an export names."""
 
 _STREAMS: Final = (
     *("queue", "log", "journal", "source_journal", "dead_letter", "dead_letter_transactional", "outgoing"),
@@ -63,6 +66,8 @@ class Exported:
     """The result of an export, for people and programs.
 
     @ivar damaged: the number of rows of malformed packets, which have only the bytes.
+    @ivar unreadable: the number of rows that are damaged in the store, and are left out.
+    @ivar problems: what is wrong with the first of these.
     @ivar trimmed: the first and the last number of log entries that were trimmed before they were exported;
         some of them may belong to other queues.
     """
@@ -73,6 +78,14 @@ class Exported:
     damaged: int = 0
     files: int = 0
     trimmed: tuple[int, int] | None = None
+    unreadable: int = 0
+    problems: list[str] = attrs.field(factory=list)
+
+    def leave_out(self, error: RowDamaged) -> None:
+        """Note a row that is damaged in the store."""
+        self.unreadable += 1
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(str(error))
 
 
 @contextmanager
@@ -236,7 +249,7 @@ class Exporter:
                 raise _restored(request, f"its message {lookup_id} is another one")
             return moment is None
 
-        return queued_pages(self._store, request.topic, is_new)
+        return queued_pages(self._store, request.topic, is_new, exported.leave_out)
 
     def _logged(
         self, request: ExportRequest, exported: Exported
@@ -254,8 +267,9 @@ class Exporter:
             self._check_last(request, behind - 1, end)
         if 0 < behind < first:
             trimmed(behind, first - 1)
+        begin = max(behind, first)
         pages = logged_pages(
-            self._store, request.topic, max(behind, first), end, trimmed, is_events=is_events
+            self._store, request.topic, begin, end, trimmed, exported.leave_out, is_events=is_events
         )
         for page, _ in pages:
             yield page
@@ -267,9 +281,8 @@ class Exporter:
         """
         if last >= end:
             raise _restored(request, f"it ends before {end}, the export before {last + 1}")
-        is_events = request.stream == "events"
-        page, _ = logged_page(self._store, request.topic, last, last + 1, is_events=is_events)
-        if not page and log_bounds(self._store, request.topic, is_events=is_events)[0] > last:
+        page = earlier_entry(self._store, request.topic, last, is_events=request.stream == "events")
+        if page is None:
             return
         moments = [
             microseconds(row.event.time if isinstance(row, StoredEvent) else row.arrived) or 0 for row in page

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -15,9 +16,11 @@ from msmq.pipeline.reading.streams import Topic
 from msmq.pipeline.rows import PLAIN, BodyReaders, event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.readers import StoreReader
+from msmq.storage.readers import RowDamaged, RowPage, StoreReader
 
 _NAMES: Final = names_of(EXPORTED_COLUMNS)
+
+_Page = TypeVar("_Page")
 
 
 @attrs.frozen
@@ -90,6 +93,7 @@ def logged_pages(
     begin: int,
     end: int,
     on_trimmed: Callable[[int, int], object],
+    on_damaged: Callable[[RowDamaged], object],
     *,
     is_events: bool,
 ) -> Iterator[tuple[Sequence[StoredPacket | StoredEvent], bool]]:
@@ -98,6 +102,7 @@ def logged_pages(
     @param begin: the first number to read; C{end}: the first one not to read.
     @param on_trimmed: called with the first and the last number of entries that were trimmed before they were
         read; some of these numbers may belong to other queues.
+    @param on_damaged: called for each damaged entry, which is left out, after the page before it.
     @raise StorageError: the store cannot be read.
     """
     following: int | None = begin
@@ -110,11 +115,36 @@ def logged_pages(
             following = first
             expected = _first_entry(store, topic, following, is_events)
         asked = following
-        page, following = logged_page(store, topic, asked, end, is_events=is_events)
+        read = partial(logged_page, store, topic, asked, is_events=is_events)
+        (page, following), damage = _until_damage(read, end)
         found = number_of(page[0]) if page else log_bounds(store, topic, is_events=is_events)[0]
         if expected is not None and expected < found:
             on_trimmed(asked, found - 1)
-        yield page, following is None
+        if damage is None or following is not None:
+            yield page, following is None
+            continue
+        if page:
+            yield page, False
+        if log_bounds(store, topic, is_events=is_events)[0] <= damage.number:
+            on_damaged(damage)
+        following = damage.number + 1
+        if following >= end:
+            yield (), True
+            return
+
+
+def _until_damage(read: Callable[[int], _Page], end: int) -> tuple[_Page, RowDamaged | None]:
+    """A page that ends at a number, or before the first damaged row.
+
+    @param read: reads rows up to a number.
+    """
+    damage: RowDamaged | None = None
+    while True:
+        try:
+            return read(end), damage
+        except RowDamaged as error:
+            # A page is verified in order, but other rows of it may have been damaged or trimmed meanwhile.
+            damage, end = error, min(end - 1, error.number)
 
 
 def _first_entry(store: StoreReader, topic: Topic, begin: int, is_events: bool) -> int | None:
@@ -131,18 +161,20 @@ def queued_pages(
     store: StoreReader,
     topic: Topic,
     is_wanted: Callable[[int, float | None], bool],
+    on_damaged: Callable[[RowDamaged], object],
     first: int = 0,
     end: int = LEVELS * LEVEL,
 ) -> Iterator[Sequence[StoredPacket]]:
     """The wanted messages of a queue, in the order of LookupIdentifiers.
 
     @param is_wanted: for a LookupIdentifier and a time of arrival, in seconds since 1970-01-01 UTC.
+    @param on_damaged: called for each damaged message, which is left out.
     @param first: the first LookupIdentifier to read; C{end}: the first one not to read.
     @raise StorageError: the store cannot be read.
     """
     begin: int | None = first
     while begin is not None:
-        page = store.messages(topic.queue, begin, end, since=None, until=None, bodies=True)
+        page, damage = _until_damage(partial(_messages, store, topic, begin), end)
         rows = [
             StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
             for lookup_id, arrived, aborts, moves, _, packet in page.rows
@@ -151,6 +183,13 @@ def queued_pages(
         if rows:
             yield rows
         begin = page.next
+        if damage is not None and begin is None:
+            on_damaged(damage)
+            begin = damage.number + 1 if damage.number + 1 < end else None
+
+
+def _messages(store: StoreReader, topic: Topic, begin: int, end: int) -> RowPage:
+    return store.messages(topic.queue, begin, end, since=None, until=None, bodies=True)
 
 
 def _batch(rows: Sequence[Any], reading: BodyReaders) -> Any:

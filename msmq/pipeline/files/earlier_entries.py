@@ -1,0 +1,55 @@
+"""Entries of a log that were read before, by which a store that was restored from a backup is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.files.row_parts import log_bounds, logged_page, logged_pages
+from msmq.pipeline.reading.streams import Topic
+from msmq.pipeline.rows import EVENTS_TOPIC
+from msmq.pipeline.stored_packets import StoredPacket
+from msmq.storage.damage import DAMAGED, EVENT_LOST
+from msmq.storage.readers import RowDamaged, StoreReader
+from msmq.wire.guid import NULL_GUID
+
+
+def earlier_entry(
+    store: StoreReader, topic: Topic, number: int, *, is_events: bool
+) -> Sequence[StoredPacket | StoredEvent] | None:
+    """The entry of a log with a number that was read before; empty if the store has none.
+
+    @return: C{None} if it was trimmed, or lost by damage: then it is not known whether it is the same.
+    @raise StorageError: the store cannot be read.
+    """
+    try:
+        page, _ = logged_page(store, topic, number, number + 1, is_events=is_events)
+    except RowDamaged:
+        return None
+    if any(map(_is_placeholder, page)):
+        return None
+    if page:
+        return page
+    is_gone = log_bounds(store, topic, is_events=is_events)[0] > number or _was_removed(store, topic, number)
+    return None if is_gone else page
+
+
+def _is_placeholder(row: StoredPacket | StoredEvent) -> bool:
+    """Whether a repair has put an event in the place of a damaged one."""
+    return isinstance(row, StoredEvent) and (row.event.event, row.event.reason) == (DAMAGED, EVENT_LOST)
+
+
+def _was_removed(store: StoreReader, topic: Topic, number: int) -> bool:
+    """Whether a repair has removed this entry from its log, which an event says."""
+    events = Topic(NULL_GUID, EVENTS_TOPIC)
+    path, what = topic.name.removeprefix(".\\").casefold(), f"entry {number} of the message log;"
+    first, end = store.event_bounds()
+    pages = logged_pages(store, events, first, end, lambda *_: None, lambda _: None, is_events=True)
+    return any(
+        isinstance(row, StoredEvent)
+        and row.event.event == DAMAGED
+        and row.event.queue.casefold() == path
+        and row.event.reason.startswith(what)
+        for page, _ in pages
+        for row in page
+    )
