@@ -142,10 +142,12 @@ class ArchiveScan:
         """Entries of a log; those that the store trims meanwhile are read from the archive."""
         seen: list[int] = []
         pages: Iterator[Sequence[Any]]
+        skips = not self.options.fail_on_data_loss
+        wanted = attrs.evolve(self.wanted, since=None, until=None)
         if span.queue is None:
-            pages = event_pages(store, span)
+            pages = event_pages(store, span, skips)
         else:
-            pages = message_pages(store, "log", span, attrs.evolve(self.wanted, since=None, until=None))
+            pages = message_pages(store, "log", span, wanted, skips)
         for page in pages:
             seen += [row.sequence if isinstance(row, StoredEvent) else row.offset for row in page]
             if page:
@@ -174,7 +176,7 @@ class ArchiveScan:
         numbers, times = (numpy.frombuffer(each, numpy.int64) for each in (part.numbers, part.times))
         is_read = numpy.zeros(len(numbers), numpy.bool_)
         wanted = attrs.evolve(self.wanted, since=None, until=None)
-        for page in message_pages(store, "messages", span, wanted):
+        for page in message_pages(store, "messages", span, wanted, not self.options.fail_on_data_loss):
             rows = []
             for row in page:
                 place = int(numpy.searchsorted(numbers, signed(row.lookup_id or 0)))

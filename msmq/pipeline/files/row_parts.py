@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import attrs
 
 from msmq.interfaces.storage import StoredEvent
 from msmq.pipeline.files.directory import date_of
+from msmq.pipeline.reading.damage import until_damage
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic
 from msmq.pipeline.rows import PLAIN, BodyReaders, event_batch, message_batch
@@ -19,8 +20,6 @@ from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import RowDamaged, RowPage, StoreReader
 
 _NAMES: Final = names_of(EXPORTED_COLUMNS)
-
-_Page = TypeVar("_Page")
 
 
 @attrs.frozen
@@ -116,7 +115,7 @@ def logged_pages(
             expected = _first_entry(store, topic, following, is_events)
         asked = following
         read = partial(logged_page, store, topic, asked, is_events=is_events)
-        (page, following), damage = _until_damage(read, end)
+        (page, following), damage = until_damage(read, end)
         found = number_of(page[0]) if page else log_bounds(store, topic, is_events=is_events)[0]
         if expected is not None and expected < found:
             on_trimmed(asked, found - 1)
@@ -131,20 +130,6 @@ def logged_pages(
         if following >= end:
             yield (), True
             return
-
-
-def _until_damage(read: Callable[[int], _Page], end: int) -> tuple[_Page, RowDamaged | None]:
-    """A page that ends at a number, or before the first damaged row.
-
-    @param read: reads rows up to a number.
-    """
-    damage: RowDamaged | None = None
-    while True:
-        try:
-            return read(end), damage
-        except RowDamaged as error:
-            # A page is verified in order, but other rows of it may have been damaged or trimmed meanwhile.
-            damage, end = error, min(end - 1, error.number)
 
 
 def _first_entry(store: StoreReader, topic: Topic, begin: int, is_events: bool) -> int | None:
@@ -174,7 +159,7 @@ def queued_pages(
     """
     begin: int | None = first
     while begin is not None:
-        page, damage = _until_damage(partial(_messages, store, topic, begin), end)
+        page, damage = until_damage(partial(_messages, store, topic, begin), end)
         rows = [
             StoredPacket(packet, topic.name, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
             for lookup_id, arrived, aborts, moves, _, packet in page.rows

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import attrs
 
 from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StoredEvent
+from msmq.pipeline.reading.damage import until_damage
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
@@ -17,8 +20,8 @@ from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, level_s
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.readers import StoreReader
-from msmq.storage.readers.shape import MomentGone
+from msmq.storage.readers import RowPage, StoreReader
+from msmq.storage.readers.shape import MomentGone, PacketDamage
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import NULL_GUID
@@ -122,20 +125,24 @@ class StoreScan:
         @raise StorageError: the store cannot be read.
         @raise DataLost: rows of the slice were removed, and the slice is strict.
         """
-        store = open_store(self.options.location)
+        store, skips = open_store(self.options.location), not self.options.fail_on_data_loss
         try:
             for span in part.spans:
-                pages = _counted(part, span, message_pages(store, part.kind, span, self.wanted))
+                pages = _counted(
+                    part,
+                    span,
+                    message_pages(store, part.kind, span, self.wanted, skips),
+                )
                 yield from map(_reports, pages) if self.stream == "report" else pages
         finally:
             store.close()
 
     def event_pages(self, part: ReadSlice) -> Iterator[Sequence[StoredEvent]]:
         """The events of a slice; see L{pages}."""
-        store = open_store(self.options.location)
+        store, skips = open_store(self.options.location), not self.options.fail_on_data_loss
         try:
             for span in part.spans:
-                yield from _counted(part, span, event_pages(store, span))
+                yield from _counted(part, span, event_pages(store, span, skips))
         finally:
             store.close()
 
@@ -168,12 +175,21 @@ def _class_of(packet: bytes) -> int | None:
         return None
 
 
-def event_pages(store: StoreReader, span: RowSpan) -> Iterator[Sequence[StoredEvent]]:
-    """The events of a span, page by page."""
+def event_pages(
+    store: StoreReader, span: RowSpan, skips_damage: bool = False
+) -> Iterator[Sequence[StoredEvent]]:
+    """The events of a span, page by page.
+
+    @param skips_damage: whether events that are damaged in the store are left out.
+    @raise StorageError: the store cannot be read.
+    """
     begin: int | None = span.begin
     while begin is not None:
-        events, begin = store.events(begin, span.end)
+        read = partial(store.events, begin)
+        (events, begin), damage = until_damage(read, span.end) if skips_damage else (read(span.end), None)
         yield events
+        if damage is not None and begin is None:
+            begin = damage.number + 1
 
 
 def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str]) -> None:
@@ -188,35 +204,55 @@ def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str
 
 
 def message_pages(
-    store: StoreReader, kind: str, span: RowSpan, wanted: RowSelection
+    store: StoreReader, kind: str, span: RowSpan, wanted: RowSelection, skips_damage: bool = False
 ) -> Iterator[Sequence[StoredPacket]]:
-    """The packets of a span, page by page."""
+    """The packets of a span, page by page.
+
+    @param skips_damage: whether rows that are damaged in the store are left out.
+    @raise StorageError: the store cannot be read.
+    """
     assert span.queue is not None
     if span.places:
-        yield from _placed(store, kind, span, wanted)
+        yield from _placed(store, kind, span, wanted, skips_damage)
         return
     begin: int | None = span.begin
-    how = {"since": wanted.since, "until": wanted.until}
     while begin is not None:
+        read = _page_read(store, kind, span.queue, begin, wanted)
+        page, damage = until_damage(read, span.end) if skips_damage else (read(span.end), None)
         if kind == "log":
-            page = store.log(span.queue, begin, span.end, **how, bodies=wanted.bodies)
             yield [
                 StoredPacket(packet, span.topic, sequence, arrived, lookup_id)
                 for sequence, lookup_id, arrived, packet in page.rows
             ]
         else:
-            page = store.messages(span.queue, begin, span.end, **how, bodies=wanted.bodies)
             yield [
                 StoredPacket(packet, span.topic, lookup_id % LEVEL, arrived, lookup_id, aborts, moves)
                 for lookup_id, arrived, aborts, moves, _, packet in page.rows
             ]
         begin = page.next
+        if damage is not None and begin is None:
+            begin = damage.number + 1
+
+
+def _page_read(
+    store: StoreReader, kind: str, queue: UUID, begin: int, wanted: RowSelection
+) -> Callable[[int], RowPage]:
+    """Reads a page from a number on, up to another one."""
+    ask = store.log if kind == "log" else store.messages
+
+    def read(end: int) -> RowPage:
+        return ask(queue, begin, end, since=wanted.since, until=wanted.until, bodies=wanted.bodies)
+
+    return read
 
 
 def _placed(
-    store: StoreReader, kind: str, span: RowSpan, wanted: RowSelection
+    store: StoreReader, kind: str, span: RowSpan, wanted: RowSelection, skips_damage: bool
 ) -> Iterator[Sequence[StoredPacket]]:
-    """The packets of a span with their places; those that the server has moved since, by their numbers."""
+    """The packets of a span with their places; those that the server has moved since, by their numbers.
+
+    If damage is skipped, so are those from a damaged one on.
+    """
     # It needs numpy, which a single row does without.
     from msmq.pipeline.reading.placed_pages import numbers_of, placed_pages
 
@@ -225,10 +261,12 @@ def _placed(
         for page in placed_pages(store, kind, span, wanted):
             yield page
             following = int((page.offsets if kind == "log" else page.lookup_ids)[-1]) + 1
-    except MomentGone:
+    except (MomentGone, PacketDamage) as error:
+        if isinstance(error, PacketDamage) and not skips_damage:
+            raise
         planned = set(numbers_of(kind, span).tolist())
         rest = attrs.evolve(span, begin=following, places=b"")
-        for rows in message_pages(store, kind, rest, wanted):
+        for rows in message_pages(store, kind, rest, wanted, skips_damage):
             # What has arrived since is not part of the read.
             yield [row for row in rows if (row.offset if kind == "log" else row.lookup_id) in planned]
 

@@ -16,7 +16,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.storage.log.core.format import SEGMENT_HEADER, SegmentHeader
 from msmq.storage.log.core.records import OFFSET_MASK
 from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
-from msmq.storage.readers.shape import HEAD, LARGE, MomentGone, without_body
+from msmq.storage.readers.shape import HEAD, LARGE, MomentGone, PacketDamage, without_body
 
 PacketPlace: TypeAlias = tuple[int, int, int]
 """Location, size and checksum of a packet, as rows of the log have them."""
@@ -43,7 +43,8 @@ class LogPackets:
 
         @param bodies: as of L{StoreReader.messages<msmq.storage.readers.shape.StoreReader.messages>}.
         @raise MomentGone: the server has reused the space of one.
-        @raise StorageError: one is damaged, or cannot be read.
+        @raise PacketDamage: one is damaged.
+        @raise StorageError: one cannot be read.
         """
         found: list[bytes] = []
         try:
@@ -77,7 +78,7 @@ class LogPackets:
             if crc32(packet) != checksum:
                 self._check(generation)
                 path, _ = self._segment(generation)
-                raise StorageError(f"{path}, offset {begin + place}: {size} bytes are damaged")
+                raise PacketDamage(f"{path}, offset {begin + place}: {size} bytes are damaged")
             packets.append(packet)
         return packets
 

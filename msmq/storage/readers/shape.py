@@ -83,7 +83,11 @@ class StoreContents(Protocol):
         """See L{StoreReader.log_end}."""
 
 
-class RowDamaged(StorageError):
+class PacketDamage(StorageError):
+    """A packet does not match its checksum."""
+
+
+class RowDamaged(PacketDamage):
     """A stored message, log entry or event does not match its checksum; all others can be read.
 
     @ivar number: the LookupIdentifier of the message, or the sequence of the entry or event.

@@ -17,6 +17,9 @@ from msmq.persistence.changes import (
     PutState,
     TrimLog,
 )
+from msmq.pipeline.reading.row_selection import RowSelection
+from msmq.pipeline.reading.slices import RowSpan
+from msmq.pipeline.reading.stores import event_pages, message_pages
 from msmq.pipeline.rows import message_row
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import RowDamaged, StoreReader
@@ -177,6 +180,29 @@ class ReaderContract(_Base):
             again = pickle.loads(pickle.dumps(error))
             self.assertEqual((number, number, str(error)), (error.number, again.number, str(again)))
             self.assertNotIn("\n", str(error))
+
+    def test_damage_that_is_skipped(self) -> None:
+        """All other rows can be read."""
+        place = ORDERS.identifier
+        changes = [
+            *(PutMessage(place, n, b"message %d " % n * 9, 1.0) for n in range(1, 5)),
+            *(AppendLog(place, n, b"logged %d " % n * 9, 1.0) for n in range(1, 5)),
+            *(AppendEvent(1.0, b"", "e", f"reason {n} " * 9) for n in range(1, 5)),
+        ]
+        store = self.reader_of(PutQueue(ORDERS), *changes)
+        for kind, left in (("message", [1, 4]), ("logged", [1, 4]), ("reason", [1, 4])):
+            for number in (2, 3):
+                self.spoil(b"%s %d " % (kind.encode(), number) * 9)
+            store.close()
+            span = RowSpan(place, "orders", 1, 5)
+            if kind == "reason":
+                events = event_pages(store, span, skips_damage=True)
+                found = [row.sequence for page in events for row in page]
+            else:
+                named = "log" if kind == "logged" else "messages"
+                pages = message_pages(store, named, span, RowSelection(()), skips_damage=True)
+                found = [row.offset for page in pages for row in page]
+            self.assertEqual(left, found, kind)
 
     def test_times(self) -> None:
         """Entries outside the time range are left out, in every stream."""

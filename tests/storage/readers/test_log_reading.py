@@ -188,6 +188,18 @@ class LogTests(ReaderContract, LogTestCase):
         error = self.assertRaises(StorageError, self.read, store, "log", span)
         self.assertIn("17 bytes are damaged", str(error))
 
+    def test_damage_that_is_skipped(self) -> None:
+        """A read by places goes on by numbers: all other rows are read, each once."""
+        packets = [b"packet %d" % number for number in range(1, 9)]
+        changes = [AppendLog(ORDERS.identifier, n, each, 1.0) for n, each in enumerate(packets, 1)]
+        store = self.reader_of(PutQueue(ORDERS), *changes)
+        span = self.spans(store)["log"]
+        for number in (3, 4, 8):
+            self.spoil(b"packet %d" % number)
+        for some in (span, attrs.evolve(span, places=b"")):
+            pages = message_pages(store, "log", some, RowSelection(()), skips_damage=True)
+            self.assertEqual([1, 2, 5, 6, 7], [row.offset for page in pages for row in page])
+
     def test_both_stores(self) -> None:
         """A data directory with both stores is not guessed at."""
         self.done(self.opened().close())
