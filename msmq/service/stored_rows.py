@@ -53,6 +53,7 @@ class StoredRows:
         self._reader: StoreReader | None = None
         self._waiting = 0
         self._idle: IDelayedCall | None = None
+        self._is_stopped = False
 
     def ask(self, call: str, arguments: Mapping[str, Any]) -> Deferred[StoredRowsAnswer]:
         """See L{IStoredRows.ask}."""
@@ -62,6 +63,9 @@ class StoredRows:
             return answer
         if find_spec("pyarrow") is None:
             answer.errback(_refusal("the server lacks pyarrow: pip install 'msmq[parquet]' there"))
+            return answer
+        if self._is_stopped:
+            answer.errback(_refusal("the server stops"))
             return answer
         if self._waiting >= WAITING:
             answer.errback(too_many("calls of remote readers", WAITING))
@@ -77,7 +81,8 @@ class StoredRows:
         return answer
 
     def stop(self) -> None:
-        """End the thread, after the call that it has."""
+        """End the thread, after the calls that it has; further ones are refused."""
+        self._is_stopped = True
         if self._idle is not None and self._idle.active():
             self._idle.cancel()
         pool, self._pool = self._pool, None

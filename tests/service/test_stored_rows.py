@@ -42,6 +42,14 @@ class StoredRowsTests(TestCase):
         page = await rows.ask("log", {"queue": ORDERS.identifier, **READING})
         self.assertIsNotNone(page.rows)
 
+    async def test_stopped(self) -> None:
+        """A call that arrives while the server stops is refused, and starts no thread again."""
+        rows = self.rows(write_log(Path(self.mktemp()).absolute(), estate()) / "msmq.log")
+        call = rows.ask("log_end", {})
+        rows.stop()
+        self.assertEqual(21, (await call).value)
+        self.assertIn("the server stops", await self.refused(rows.ask("log_end", {})))
+
     async def test_no_store(self) -> None:
         """A store that cannot be read is a refusal, and so is one without files."""
         missing = Path(self.mktemp()).absolute()
