@@ -177,6 +177,20 @@ class CommandTests(SynchronousTestCase):
         self.assertEqual(cached_tables(), before + 1)
         self.assertTrue(own.storageLevel.useMemory)
 
+    def test_a_damaged_store(self) -> None:
+        """It is an error, unless rows may be left out; the report says that they may be."""
+        data = stores.write_log(self.directory / "beta", stores.estate())
+        stores.spoil_log(data, "message 7".encode("utf-16-le"))
+        arguments = ("loss", "--input", f"BETA={data}", "--output")
+        self.refuse("bytes are damaged", *arguments, str(self.directory / "refused"))
+        output = self.directory / "loss"
+        status, out, err = self.run_job(*arguments, str(output), "--allow-data-loss")
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("are damaged in a store, are left out of this report (--allow-data-loss)", out)
+        numbers = parquet.read_table(output / "fates").column("id").to_pylist()
+        self.assertEqual([], [each for each in numbers if each.endswith("\\7")])
+        self.assertTrue([each for each in numbers if each.endswith("\\8")])
+
     def test_topology(self) -> None:
         """Tables of an enterprise file, and what a change would cost; routes without reports."""
         output = self.directory / "topology"

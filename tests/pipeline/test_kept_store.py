@@ -16,7 +16,7 @@ from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
 from tests.builders import ALPHA, BETA
-from tests.pipeline.stores import ARRIVED, ORDERS, log, write_log, write_sqlite
+from tests.pipeline.stores import ARRIVED, ORDERS, log, packet, spoil_log, write_log, write_sqlite
 
 OWNER = PutState("queue_manager", ALPHA.bytes)
 
@@ -122,6 +122,20 @@ class KeptStoreTests(SynchronousTestCase):
         self.assertEqual(self.progress.latest(self.offset, None)["next"], 14)
         del self.offset["mark"]
         self.assertEqual(self.progress.latest(self.offset, None)["next"], 14)
+
+    def test_damaged_entries(self) -> None:
+        """One with a wrong bit does not stop the offsets of a stream, whether it is marked or comes next."""
+        self.go_on()
+        spoil_log(self.data, packet(10))
+        write_log(self.data, [log(11), log(12)])
+        self.progress.close()
+        before, self.offset = self.offset, self.progress.latest(self.offset, None)
+        self.assertEqual(self.offset["next"], 13)
+        spoil_log(self.data, packet(11))
+        state = self.begin().state(before)
+        self.assertEqual((state.unread, state.oldest), (2, None))
+        [part] = self.begin().slices(before, self.offset)
+        self.assertEqual([(11, 13)], [(span.begin, span.end) for span in part.spans])
 
     def replace(self, copy: Path) -> None:
         shutil.rmtree(self.data)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from msmq.pipeline.reading.opening import open_store
-from msmq.pipeline.reading.slices import LEVEL, level_spans
 from msmq.pipeline.reading.stores import LOGS
 from msmq.pipeline.reading.streams import topics_of
 from msmq.storage.readers import StoreReader
@@ -34,8 +33,4 @@ def _has_rows(store: StoreReader, stream: str) -> bool:
     queues = [topic.queue for topic in topics_of(stream, store.queues())]
     if stream in LOGS:
         return any(first < last for first, last in map(store.log_bounds, queues))
-    return any(
-        store.messages(queue, span.begin, span.end, since=None, until=None, bodies=False).rows
-        for queue in queues
-        for span in level_spans(queue, "", 0, LEVEL)
-    )
+    return any(store.message_rows(queue, 0).rows for queue in queues)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 from zlib import crc32
@@ -22,7 +23,7 @@ from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
-from msmq.storage.readers import StoreReader
+from msmq.storage.readers import RowDamaged, StoreReader
 from msmq.wire.guid import NULL_GUID
 
 VERSION: Final = 1
@@ -231,15 +232,17 @@ class LogProgress:
 
     def _oldest(self, store: StoreReader, begin: LogOffset) -> float | None:
         """The time of the first entry after an offset, in seconds since 1970-01-01 UTC."""
-        if self.stream == "events":
-            events, _ = store.events(begin.next, begin.next + 1)
-            return events[0].event.time if events else None
         times = []
-        for queue, first in begin.queues.items():
-            number = store.log_after([queue], max(begin.next, first), 0)
-            if number is not None:
-                page = store.log(queue, number, number + 1, since=None, until=None, bodies=False)
-                times += [row[2] for row in page.rows]
+        # The time of a damaged entry is unknown.
+        with suppress(RowDamaged):
+            if self.stream == "events":
+                events, _ = store.events(begin.next, begin.next + 1)
+                return events[0].event.time if events else None
+            for queue, first in begin.queues.items():
+                number = store.log_after([queue], max(begin.next, first), 0)
+                if number is not None:
+                    page = store.log(queue, number, number + 1, since=None, until=None, bodies=False)
+                    times += [row[2] for row in page.rows]
         return min(times, default=None)
 
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadSlice]:
@@ -342,16 +345,17 @@ class LogProgress:
         return LogOffset(offset.store, 1)
 
     def _mark(self, store: StoreReader, queue: UUID, number: int) -> tuple[UUID, int, int] | None:
-        """The mark of an entry; C{None} if there is no such entry, or no longer."""
+        """The mark of an entry; C{None} if there is no such entry, or no longer, or it is damaged."""
         if number < 1:
             return None
-        if self.stream == "events":
-            facts: list[object] = [
-                (one.event.time, one.event.identity.hex()) for one in store.events(number, number + 1)[0]
-            ]
-        else:
-            page = store.log(queue, number, number + 1, since=None, until=None, bodies=False)
-            facts = [row[1:3] for row in page.rows]
+        facts: list[object] = []
+        with suppress(RowDamaged):
+            if self.stream == "events":
+                events, _ = store.events(number, number + 1)
+                facts += [(one.event.time, one.event.identity.hex()) for one in events]
+            else:
+                page = store.log(queue, number, number + 1, since=None, until=None, bodies=False)
+                facts += [row[1:3] for row in page.rows]
         return (queue, number, crc32(repr(facts).encode())) if facts else None
 
     def _is_replaced(self, store: StoreReader, offset: LogOffset) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -184,11 +185,16 @@ def event_pages(
     @raise StorageError: the store cannot be read.
     """
     begin: int | None = span.begin
+    is_said = False
     while begin is not None:
         read = partial(store.events, begin)
         (events, begin), damage = until_damage(read, span.end) if skips_damage else (read(span.end), None)
         yield events
         if damage is not None and begin is None:
+            if not is_said:
+                is_said = True
+                # Spark shows the output of its Python processes there.
+                print(f"left out of {span.topic}: {damage} (failOnDataLoss is false)", file=sys.stderr)
             begin = damage.number + 1
 
 
@@ -216,6 +222,7 @@ def message_pages(
         yield from _placed(store, kind, span, wanted, skips_damage)
         return
     begin: int | None = span.begin
+    is_said = False
     while begin is not None:
         read = _page_read(store, kind, span.queue, begin, wanted)
         page, damage = until_damage(read, span.end) if skips_damage else (read(span.end), None)
@@ -231,6 +238,10 @@ def message_pages(
             ]
         begin = page.next
         if damage is not None and begin is None:
+            if not is_said:
+                is_said = True
+                # Spark shows the output of its Python processes there.
+                print(f"left out of {span.topic}: {damage} (failOnDataLoss is false)", file=sys.stderr)
             begin = damage.number + 1
 
 

@@ -91,6 +91,11 @@ def parser() -> ArgumentParser:
                 metavar="[NAME=]LOCATION",
                 help="a data directory, postgresql://..., a capture or Parquet; may be repeated",
             )
+            verb.add_argument(
+                "--allow-data-loss",
+                action="store_true",
+                help="leave out rows that are trimmed while they are read, or are damaged in a store",
+            )
         verb.add_argument(
             "--output",
             required=True,
@@ -171,6 +176,8 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
         raise ReadingError(f"the output {output} exists and is not an empty directory")
     inputs = [parse_input(text) for text in options.input] if job.wanted is not None else []
     check_inputs(inputs)
+    if job.wanted is not None and options.allow_data_loss:
+        inputs = [attrs.evolve(one, allows_loss=True) for one in inputs]
     enterprise = None if options.enterprise is None else _enterprise(options.enterprise)
     # A session that exists keeps its settings.
     is_quick = SparkSession.getActiveSession() is None and are_small(inputs)

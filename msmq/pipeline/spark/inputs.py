@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS, has_identifiers, has_numbers
@@ -59,10 +59,13 @@ class Input:
 
     @ivar name: the name of its queue manager in reports.
     @ivar location: a data directory, the file of a store, C{postgresql://...}, a capture, or Parquet.
+    @ivar allows_loss: whether rows of a store that are trimmed while they are read, or are damaged, are left
+        out; otherwise they are an error.
     """
 
     name: str
     location: str
+    allows_loss: bool = False
 
     @property
     def path(self) -> Path | None:
@@ -273,7 +276,7 @@ def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns
             continue
         present = [WIRE] if one.is_capture else owner_and_streams(one.location, [stream])[1]
         for place in present:
-            reader = spark.read.format("msmq").option("path", one.location).option("stream", place)
+            reader = _reader(spark, one).option("stream", place)
             found.append(reader.option("columns", ",".join(columns)).load().select(*columns))
     return _all(found)
 
@@ -283,12 +286,17 @@ def _all(tables: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, tables[1:] or tables)
 
 
+def _reader(spark: SparkSession, one: Input) -> DataFrameReader:
+    strictness = str(not one.allows_loss).lower()
+    return spark.read.format("msmq").option("path", one.location).option("failOnDataLoss", strictness)
+
+
 def _load(spark: SparkSession, one: Input, stream: str, wanted: JobInput, store: str = "") -> DataFrame:
     """The rows of a stream; of files all messages, if the stream is empty.
 
     @param store: of an archive, the option of this name.
     """
-    reader = spark.read.format("msmq").option("path", one.location)
+    reader = _reader(spark, one)
     if store:
         reader = reader.option("store", store)
     if stream:

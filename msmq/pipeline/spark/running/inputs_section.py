@@ -16,6 +16,11 @@ EVENTS: Final = "events"
 
 _WHO: Final = ("input", "queue manager", "location")
 _WHAT: Final = ("contents", "rows", "first offset", "last offset", "newest")
+_NEWEST: Final = "The newest row of each is the time up to which this report can know anything, in UTC."
+_ALLOWS_LOSS: Final = (
+    "Rows that were trimmed while they were read, or are damaged in a store, are left out of this report"
+    " (--allow-data-loss)."
+)
 _NOTHING: Final = ("nothing", 0, None, None, None)
 
 
@@ -34,8 +39,10 @@ def inputs_section(setting: JobContext, *, is_counted: bool) -> Section:
         else:
             rows.append(who)
     columns = [*_WHO, *_WHAT] if is_counted else _WHO
-    text = "The newest row of each is the time up to which this report can know anything, in UTC."
-    return Section(TITLE, text if is_counted else "", [Table("What was read", columns, rows)])
+    sentences = [_NEWEST] if is_counted else []
+    if any(one.allows_loss for one in setting.inputs):
+        sentences.append(_ALLOWS_LOSS)
+    return Section(TITLE, " ".join(sentences), [Table("What was read", columns, rows)])
 
 
 def _contents(setting: JobContext) -> dict[str, list[tuple[Cell, ...]]]:
