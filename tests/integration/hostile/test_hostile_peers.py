@@ -120,23 +120,6 @@ class ClosingTests(HostilePeersTestCase):
         self.assert_closes(establish(ALPHA), answer=self.establish_answer, reason=reason)
         self.assert_closes(establish(ALPHA), parameters()[:31], answer=self.establish_answer, reason=reason)
 
-    def test_a_flood_of_tiny_segments(self) -> None:
-        """Each byte of a conversation by itself, on ten connections alternately."""
-        peers = [self.server.connect() for _ in range(10)]
-        streams = [
-            establish(ALPHA)
-            + parameters(window_size=2)
-            + numbered_packet(b"drop by drop", destination=self.server.name())
-            for _ in peers
-        ]
-        for position in range(len(streams[0])):
-            for peer, stream in zip(peers, streams, strict=True):
-                peer.send(stream[position : position + 1])
-        for peer in peers:
-            self.assertEqual(peer.read(640)[-36:], session_ack(session_header(received=1)))
-        self.assertEqual(self.server.bodies(10), [b"drop by drop"] * 10)
-        self.healthy.exchange()
-
     def test_half_a_connection(self) -> None:
         """A peer that says that nothing follows gets what it is owed, and the connection ends."""
         peer = self.server.open(window_size=2)
@@ -183,7 +166,7 @@ class IdleTests(HostilePeersTestCase):
 
 
 class CrowdTests(HostilePeersTestCase):
-    """A server with a limit of ten handshakes, and an unlimited time for each."""
+    """A server with a limit of ten handshakes, and the usual time for each."""
 
     configuration = "[limits]\nmax_handshakes = 10\n"
 
@@ -197,6 +180,23 @@ class CrowdTests(HostilePeersTestCase):
             self.assertEqual(crowded_out.read_to_end(), b"")
         self.server.wait_for("closed: too many handshakes at once", 41)
         self.assertEqual(self.server.client.status()["sessions"], 2 + 9)
+        self.healthy.exchange()
+
+    def test_a_flood_of_tiny_segments(self) -> None:
+        """Each byte of a conversation by itself, on ten connections alternately."""
+        peers = [self.server.connect() for _ in range(10)]
+        streams = [
+            establish(ALPHA)
+            + parameters(window_size=2)
+            + numbered_packet(b"drop by drop", destination=self.server.name())
+            for _ in peers
+        ]
+        for position in range(len(streams[0])):
+            for peer, stream in zip(peers, streams, strict=True):
+                peer.send(stream[position : position + 1])
+        for peer in peers:
+            self.assertEqual(peer.read(640)[-36:], session_ack(session_header(received=1)))
+        self.assertEqual(self.server.bodies(10), [b"drop by drop"] * 10)
         self.healthy.exchange()
 
 
