@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from struct import pack
 from typing import Any
 from uuid import UUID
 
@@ -21,11 +22,16 @@ from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_queue import AckEnvelope
 from msmq.structures.names.queue_names import DirectQueueFormatName, QueueNameKind
+from msmq.structures.packet.multi_queue_format_header import (
+    MQFDirectQueueFormatName,
+    MQFDistributionQueueFormatName,
+    MultiQueueFormatHeader,
+)
 from msmq.structures.packet.security_header import ProviderInfo
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA
-from tests.decoding.builders import link, pcap, tcp, udp
-from tests.decoding.test_captures import CLIENT, PING, REQUEST, SERVER, session
+from tests.decoding.builders import block, link, pcap, tcp, udp
+from tests.decoding.test_captures import CLIENT, ESTABLISH, PING, REQUEST, SERVER, session
 from tests.decoding.test_packets_json import whole_message
 from tests.vectors import vector
 
@@ -133,6 +139,37 @@ class PacketTests(SynchronousTestCase):
             packet = secured(sender_id_type=sender_type, security_id=administrators)
             copy = anonymised_packet(packet, Pseudonyms(KEY))
             self.assertEqual(administrators in copy, is_kept, sender_type)
+
+    def test_malformed_senders(self) -> None:
+        """An identifier that is not of its type is replaced whole."""
+        for sender_type in (1, 2):
+            for sender in (b"abc", b"CONTOSO\\ada", b"CONTOSO\\lovelace-ada"):
+                copy = anonymised_packet(
+                    secured(sender_id_type=sender_type, security_id=sender), Pseudonyms(KEY)
+                )
+                self.assertNotIn(sender[:3], copy, sender_type)
+                self.assertEqual(lines(copy)[0]["SecurityHeader"]["SenderIdSize"], len(sender))
+
+    def test_distribution_list(self) -> None:
+        """A distribution list among the destinations has another GUID, and the names after it are there."""
+        names = [MQFDistributionQueueFormatName(ALPHA), MQFDirectQueueFormatName("OS:beta\\pay")]
+        message = attrs.evolve(whole_message(), multi_queue_format=MultiQueueFormatHeader.of(names))
+        [line] = lines(anonymised_packet(message.to_bytes(), Pseudonyms(KEY)))
+        [group, queue] = line["MultiQueueFormatHeader"]["Destination"]["FormatNameList"]
+        self.assertRegex(group["FormatName"], "^DL=[0-9A-F-]{36}$")
+        self.assertNotIn(str(ALPHA).upper(), group["FormatName"])
+        self.assertRegex(queue["FormatName"], r"^DIRECT=OS:[a-z]{4}\\[a-z]{3}$")
+
+    def test_values(self) -> None:
+        """A body of a type of COM that is a number, a time or a GUID is replaced whole."""
+        for body_type, body in ((3, pack("<i", 40)), (18, b"@A"), (5, pack("<d", 42000.0)), (17, b"7")):
+            packet = sent("OS:beta\\pay", body, body_type=body_type)
+            [line] = lines(anonymised_packet(packet, Pseudonyms(KEY)))
+            properties = line["MessagePropertiesHeader"]
+            self.assertEqual((properties["BodyType"], properties["MessageSize"]), (body_type, len(body)))
+            before = lines(packet)[0]["MessagePropertiesHeader"]
+            for key in ("MessageBody", "MessageBody_base64"):
+                self.assertNotEqual(properties.get(key, 1), before.get(key, 2), body)
 
     def test_markup(self) -> None:
         """What looks like markup is replaced too, except for what every document has."""
@@ -262,6 +299,27 @@ class CaptureCopyTests(SynchronousTestCase):
         self.assertIn("pcap", copy.damage)
         self.assertEqual(anonymise(whole, KEY).damage, "")
 
+    def test_times(self) -> None:
+        """A frame whose time a pcap file cannot express is copied without it."""
+        packet = udp(CLIENT, ("10.0.0.2", 3527), PING)
+        for first, high in ((-100, 0), (1 << 62, 0), (5_000_000_000, 0), (0, 0xFFFFFFFF)):
+            offset = pack("<HHq", 14, 8, first)
+            data = block("<", 0x0A0D0D0A, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+            data += block("<", 1, pack("<HHI", 101, 0, 65535) + offset)
+            data += block("<", 6, pack("<IIIII", 0, high, 5, len(packet), len(packet)) + packet)
+            copy = anonymise(data, KEY)
+            self.assertEqual((copy.packets, copy.damage), (1, ""))
+            self.assertEqual([line["time"] for line in lines(copy.data)], ["1970-01-01T00:00:00+00:00"])
+
+    def test_frame_before_a_connection(self) -> None:
+        """A segment without data, whose sequence number is of an earlier connection, hides no packets."""
+        data = pcap(
+            [link(1, each) for each in (tcp(CLIENT, SERVER, 16), tcp(CLIENT, SERVER, 0xF0000000, ESTABLISH))]
+        )
+        copy = anonymise(data, KEY)
+        self.assertEqual((copy.packets, copy.cleared, copy.omitted), (1, 0, 0))
+        self.assertEqual([line["packet"] for line in lines(copy.data)], ["EstablishConnection"])
+
     def test_several_dumps(self) -> None:
         """A text with several dumps is refused with the reason."""
         text = "\n\n".join("00000000: 0102 0304" for _ in range(2)).encode()
@@ -312,12 +370,28 @@ class PseudonymTests(SynchronousTestCase):
                 sizes = {len(each.encode(encoding, "surrogatepass")) for each in (text, other)}
                 self.assertEqual(len(sizes), 1, (text, other))
 
+    def test_numbers(self) -> None:
+        """Binary numbers are no text, although small ones look like the characters of UTF-16."""
+        names = Pseudonyms(KEY)
+        for layout, numbers in (("<4H", (7, 12, 33, 40)), ("<4I", (33, 40, 45, 58)), ("<2I", (40, 65))):
+            data = pack(layout, *numbers)
+            self.assertNotEqual(names.data(data)[0], data[0], numbers)
+
+    def test_digits_of_other_scripts(self) -> None:
+        """Numbers with dots between them are replaced in all scripts."""
+        text = "\u0661\u0662.\u0663.\u0664.\u0665"
+        other = Pseudonyms(KEY).text(text)
+        self.assertEqual((set(text) & set(other), len(other)), ({"."}, len(text)))
+
     def test_provider(self) -> None:
         """A provider of Windows keeps its name, another does not."""
         names = Pseudonyms(KEY)
         for name, is_kept in (("Microsoft Base Cryptographic Provider v1.0", True), ("Acme", False)):
-            packet = secured(provider_info=ProviderInfo(1, name, b""))
-            self.assertEqual(name.encode("utf-16-le") in anonymised_packet(packet, names), is_kept)
+            packet = secured(provider_info=ProviderInfo(1, name, b"second signature"))
+            copy = anonymised_packet(packet, names)
+            self.assertEqual(name.encode("utf-16-le") in copy, is_kept)
+            self.assertNotIn(b"second signature", copy)
+            self.assertEqual(len(copy), len(packet))
 
     def test_key(self) -> None:
         """Another key gives other pseudonyms, so a guess of a name cannot be verified."""

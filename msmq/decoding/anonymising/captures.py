@@ -22,6 +22,8 @@ from msmq.errors import RemoteProtocolError
 
 _RAW_IP = 101
 """LINKTYPE_RAW: frames that begin with the header of IP."""
+_END_OF_TIME = 1 << 32
+"""The first second since 1970-01-01 UTC that a pcap file cannot express."""
 
 
 @attrs.define
@@ -181,7 +183,7 @@ class _Copier:
         output = io.BytesIO()
         writer = pcap.Writer(output, snaplen=1 << 18, linktype=_RAW_IP)
         for frame, segment, flow in kept:
-            writer.writepkt(self._frame(frame, segment, flow), ts=frame.time or 0.0)
+            writer.writepkt(self._frame(frame, segment, flow), ts=_written_time(frame.time))
         return output.getvalue()
 
     def _readable(self, frames: Iterable[Frame]) -> Iterator[Frame]:
@@ -200,13 +202,16 @@ class _Copier:
         sequence: int,
         flows: dict[tuple[Address, Address], _Flow],
         done: list[_Flow],
-    ) -> _Flow:
+    ) -> _Flow | None:
         key = segment.source, segment.destination
         flow = flows.get(key)
         if flow is not None and segment.starts and flow.direction.first != sequence:
             done.append(flow)
             flow = None
         if flow is None:
+            if not segment.data and not segment.starts:
+                # The reset of an earlier connection, for example, whose sequence number is unrelated.
+                return None
             decoder = PacketStream(synchronised=segment.starts, is_captured=True)
             flow = flows[key] = _Flow(TcpDirection(sequence), _Stream(decoder))
         for piece in flow.direction.add(sequence, segment.data):
@@ -217,7 +222,14 @@ class _Copier:
         if flow is not None and segment.sequence is not None:
             offset = (segment.sequence - flow.direction.first) & 0xFFFFFFFF
             payload = flow.stream.part(offset, len(segment.data))
+        elif segment.sequence is not None:
+            payload = b""
         else:
             is_ping = self._ping_port in (segment.source[1], segment.destination[1])
             payload = _datagram(segment.data, self._names, self._copy, is_ping=is_ping)
         return rewritten_frame(frame.link_type, frame.data, self._names.address, payload)
+
+
+def _written_time(time: float | None) -> float:
+    """The time of a frame in a pcap file; 0 for none, and for one that such a file cannot express."""
+    return time if time is not None and 0 <= time < _END_OF_TIME - 1 else 0.0

@@ -23,9 +23,11 @@ from msmq.structures.internal.order_ack import OrderAck
 from msmq.structures.internal.order_queue import LABEL
 from msmq.structures.internal.ping import Ping
 from msmq.structures.packet.base_header import BaseHeader
+from msmq.structures.packet.multi_queue_format_header import FormatType, end_of_text
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.wire.guid import guid_from_bytes
 from msmq.wire.reader import Reader
+from msmq.wire.sid import format_sid
 
 Replacement: TypeAlias = Callable[[Pseudonyms, bytes], bytes]
 
@@ -33,15 +35,16 @@ _FRAMING: Final = frozenset({"BaseHeader", "InternalHeader", "SessionHeader"})
 _NUMBER: Final = 4
 """Fields up to this size are numbers, which stay."""
 _SENDER_TYPE: Final = 0x0F
-_SENDERS: Final[Mapping[int, Replacement]] = {
-    SenderIdType.SID: Pseudonyms.sid,
-    SenderIdType.QUEUE_MANAGER: Pseudonyms.guid,
-}
+_VALUES: Final = frozenset({*range(2, 8), 10, 11, 14, *range(16, 24), 64, 72})
+"""The body types of numbers, times, truth values and GUIDs. [MS-MQMQ] 2.2.12 and [MS-OAUT] 2.2.7."""
 _PING_GUID: Final = 8
 _FINAL_ACK_GUID: Final = 16
-_ELEMENT_TYPES: Final = {1: 16, 2: 20, 4: 16}
+_ELEMENT_TYPES: Final[Mapping[int, int]] = {
+    FormatType.PUBLIC: 16,
+    FormatType.PRIVATE: 20,
+    FormatType.DISTRIBUTION_LIST: 16,
+}
 """Bytes of the elements of a list of names that begin with a GUID, by FormatType. [MS-MQMQ] 2.2.18.1.4."""
-_DIRECT: Final = 3
 _TOPOLOGY_HEADER: Final = TopologyPacketHeader.LAYOUT.size
 _ACK_LABEL: Final = f"{LABEL}\0".encode("utf-16-le")
 
@@ -55,7 +58,7 @@ def anonymised_packet(packet: bytes, names: Pseudonyms) -> bytes:
     @raise RemoteProtocolError: it is malformed.
     """
     found = bytearray(packet)
-    sender_type = 0
+    sender_type = body_type = 0
     for field in packet_fields(packet):
         if field.header in _FRAMING:
             continue
@@ -65,10 +68,13 @@ def anonymised_packet(packet: bytes, names: Pseudonyms) -> bytes:
         if field.header == "SecurityHeader" and field.name == "Flags":
             sender_type = data[0] & _SENDER_TYPE
             other = data
+        elif field.name == "BodyType":
+            body_type = int.from_bytes(data, "little")
+            other = data
         elif field.name == "MessageBody":
-            other = _body(packet, data, names)
+            other = names.opaque(data) if body_type in _VALUES else _body(packet, data, names)
         elif field.name == "SecurityID":
-            other = _SENDERS.get(sender_type, Pseudonyms.opaque)(names, data)
+            other = _sender(names, sender_type, data)
         elif field.name.endswith("FormatNameList"):
             other = _elements(packet, field.offset, end, names)
         elif known is not None:
@@ -150,7 +156,7 @@ def _elements(packet: bytes, begin: int, end: int, names: Pseudonyms) -> bytes:
     while position + 2 <= end:
         (kind,) = unpack_from("<H", packet, position)
         position += 2
-        if kind == _DIRECT:
+        if kind == FormatType.DIRECT:
             stop = position
             while stop + 2 <= end and packet[stop : stop + 2] != b"\0\0":
                 stop += 2
@@ -167,6 +173,20 @@ def _elements(packet: bytes, begin: int, end: int, names: Pseudonyms) -> bytes:
     return bytes(found)
 
 
+def _sender(names: Pseudonyms, sender_type: int, data: bytes) -> bytes:
+    """Peers may send any bytes under any type; what is not of its type is replaced whole."""
+    if sender_type == SenderIdType.QUEUE_MANAGER and len(data) == 16:
+        return names.guid(data)
+    if sender_type == SenderIdType.SID:
+        try:
+            format_sid(data)
+        except ValueError:
+            pass
+        else:
+            return names.sid(data)
+    return names.opaque(data)
+
+
 def _guid(names: Pseudonyms, data: bytes) -> bytes:
     return names.guid(data)
 
@@ -181,8 +201,14 @@ def _label(names: Pseudonyms, data: bytes) -> bytes:
 
 
 def _provider(names: Pseudonyms, data: bytes) -> bytes:
-    """The providers of Windows stay, since they decide which algorithms are meant."""
-    return data if data.decode("utf-16-le", "replace").startswith("Microsoft ") else names.utf16(data)
+    """The providers of Windows stay, since they decide which algorithms are meant.
+
+    What follows the name is the second part of a double signature (reading 109).
+    """
+    end = end_of_text(data, 0, len(data))
+    name = data[:end]
+    is_kept = name.decode("utf-16-le", "surrogatepass").startswith("Microsoft ")
+    return (name if is_kept else names.utf16(name)) + names.opaque(data[end:])
 
 
 def _padding(names: Pseudonyms, data: bytes) -> bytes:

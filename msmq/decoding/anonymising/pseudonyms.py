@@ -25,7 +25,7 @@ _STRUCTURE: Final = frozenset(
 )
 """Words of names and of XML that every estate has."""
 
-_IPV4: Final = r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.])"
+_IPV4: Final = r"(?<![\w.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w.])"
 _IPV6: Final = r"(?:(?<![\w:])|(?<=[tT][cC][pP]:))(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])"
 _GUID: Final = r"(?<![\w-])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![\w-])"
 _ENCODING: Final = r"(?i:utf-8|utf-16|us-ascii|iso-8859-1|windows-1252)"
@@ -34,6 +34,7 @@ _DECLARATION: Final = (
     r"(?: standalone=[\"'](?:yes|no)[\"'])? ?\?>"
 )
 _WORD: Final = r"[0-9A-Za-z\x80-\U0010ffff]+"
+_CONTROL: Final = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1f]")
 _TOKENS: Final = re.compile(
     rf"(?P<keep>{_DECLARATION}|&(?:amp|lt|gt|quot|apos);)|&#(?P<reference>[0-9]{{1,7}}|x[0-9A-Fa-f]{{1,6}});"
     rf"|(?P<guid>{_GUID})|(?P<ip>{_IPV4}|{_IPV6})|(?P<word>{_WORD}(?:_{_WORD})*)"
@@ -79,16 +80,19 @@ class Pseudonyms:
         return _TOKENS.sub(self._token, text)
 
     def data(self, data: bytes) -> bytes:
-        """A content: as L{text} if it is text in UTF-8 or UTF-16, otherwise other bytes."""
+        """A content: as L{text} if it is text in UTF-8 or UTF-16, otherwise other bytes.
+
+        Numbers of two or four bytes look like UTF-16, of which punctuation and control characters would stay.
+        """
         if len(data) % 2 == 0 and data[1::2].count(0) * 4 > len(data):
-            return self.utf16(data)
+            text = data.decode("utf-16-le", "surrogatepass")
+            is_text = _is_text(text) and "\0" not in text.rstrip("\0")
+            return self.utf16(data) if is_text else self.opaque(data)
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError:
             return self.opaque(data)
-        if any(ord(char) < 32 and char not in "\t\r\n\0" for char in text):
-            return self.opaque(data)
-        return self.text(text).encode("utf-8")
+        return self.text(text).encode("utf-8") if _is_text(text) else self.opaque(data)
 
     def utf16(self, data: bytes) -> bytes:
         """A text in UTF-16 with its NULs."""
@@ -193,6 +197,11 @@ class Pseudonyms:
         return blake2b(
             len(kind).to_bytes(1, "little") + kind + data, key=self._key, digest_size=size
         ).digest()
+
+
+def _is_text(text: str) -> bool:
+    """Whether a content is text: it has letters or digits, and no control characters."""
+    return _CONTROL.search(text) is None and any(map(str.isalnum, text))
 
 
 def _other_char(char: str, number: int) -> str:
