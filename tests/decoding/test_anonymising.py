@@ -152,8 +152,10 @@ class PacketTests(SynchronousTestCase):
 
     def test_distribution_list(self) -> None:
         """A distribution list among the destinations has another GUID, and the names after it are there."""
-        names = [MQFDistributionQueueFormatName(ALPHA), MQFDirectQueueFormatName("OS:beta\\pay")]
-        message = attrs.evolve(whole_message(), multi_queue_format=MultiQueueFormatHeader.of(names))
+        header = MultiQueueFormatHeader.of(
+            [MQFDistributionQueueFormatName(ALPHA), MQFDirectQueueFormatName("OS:beta\\pay")]
+        )
+        message = attrs.evolve(whole_message(), multi_queue_format=header)
         [line] = lines(anonymised_packet(message.to_bytes(), Pseudonyms(KEY)))
         [group, queue] = line["MultiQueueFormatHeader"]["Destination"]["FormatNameList"]
         self.assertRegex(group["FormatName"], "^DL=[0-9A-F-]{36}$")
