@@ -147,6 +147,8 @@ class _Plain:
                 if not length:
                     # Without a row the others cannot be identified.
                     break
+                # A row of one item takes as much as the item; there may be as many rows in each dimension.
+                self._budget.item(-(-len(made) // length))
                 made = [made[start : start + length] for start in range(0, len(made), length)]
         return {"$id": held.identifier, "$values": made} if shared else made
 

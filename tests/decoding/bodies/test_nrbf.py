@@ -265,6 +265,15 @@ class DamagedTests(SynchronousTestCase):
         self.refused(arrays(32, 4), "nested deeper than 100")
         self.assertEqual(json.dumps(decode(arrays(32, 3))), "[" * 96 + "null" + "]" * 96)
 
+    def test_rows_are_items(self) -> None:
+        """A short body with many dimensions of one row has no result with a list for each item in each."""
+        count = 9000
+        array = b"\x07" + pack("<ibi", 1, 2, 32) + pack("<i", count) + pack("<i", 1) * 31
+        data = HEADER + array + b"\x02" + b"\x0e" + pack("<i", count) + END
+        self.refused(data, "more than 10648 items")
+        plane = b"\x07" + pack("<ibi", 1, 2, 2) + pack("<ii", 3, 2) + b"\x02" + b"\x0d\x06"
+        self.assertEqual(decode(HEADER + plane + END), [[None, None]] * 3)
+
     def test_what_is_referred_to_often_is_looked_at_once(self) -> None:
         """A class of a hundred thousand members that looks like a boxed number, and text in a box."""
         count = 100_000
