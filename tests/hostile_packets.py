@@ -97,9 +97,17 @@ def security_beyond_the_end(size: int) -> bytes:
 
 def provider_that_never_ends(size: int) -> bytes:
     """A ProviderInfo that takes all the rest, whose name has no NUL."""
-    rest = size - 16 - 48 - 4 - 16
-    security = struct.pack("<HHHHIII", 0x0010, 0, 0, 4, 0, rest, 1) + b"sign"
-    return packet(size, _SECURITY, NAME, security)
+    return packet(size, _SECURITY, NAME, _provider(size))
+
+
+def provider_of_halves(size: int) -> bytes:
+    """The same with zeros that belong to two characters."""
+    return packet(size, _SECURITY, NAME, _provider(size) + b"\1\0\0\1" * (size // 4))
+
+
+def _provider(size: int) -> bytes:
+    rest = size - 16 - 48 - len(NAME) - 16 - 4
+    return struct.pack("<HHHHII", 0x0010, 0, 0, 4, 0, rest) + b"sign" + struct.pack("<I", 1)
 
 
 def _lists(first: bytes) -> bytes:
@@ -212,6 +220,7 @@ HOSTILE: Mapping[str, Callable[[int], bytes]] = {
         headers_that_are_absent,
         security_beyond_the_end,
         provider_that_never_ends,
+        provider_of_halves,
         count_that_overflows,
         list_of_nothing,
         list_as_long_as_may_be,

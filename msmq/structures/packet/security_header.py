@@ -9,6 +9,7 @@ from typing import ClassVar
 import attrs
 
 from msmq.errors import LocalProtocolError
+from msmq.structures.packet.multi_queue_format_header import end_of_text
 from msmq.wire.reader import Reader
 from msmq.wire.structure import Structure
 from msmq.wire.writer import Writer
@@ -45,14 +46,12 @@ class ProviderInfo:
         with reader.confined(size, "ProviderInfoSize"):
             provider_type = reader.u32("ProviderType")
             data = reader.bytes(reader.remaining, "ProviderName")
-            units = len(data) // 2
-            end = next((at for at in range(units) if not data[2 * at] | data[2 * at + 1]), None)
-            if end is None:
+            end = end_of_text(data, 0, len(data))
+            if end < 0:
                 raise reader.malformed(
                     "ProviderName", f"{len(data)} bytes are not NUL-terminated UTF-16 text"
                 )
-            name = data[: 2 * end].decode("utf-16-le", "surrogatepass")
-            return cls(provider_type, name, data[2 * end + 2 :])
+            return cls(provider_type, data[: end - 2].decode("utf-16-le", "surrogatepass"), data[end:])
 
     def to_bytes(self) -> bytes:
         """Number, text and surplus.
