@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, Protocol
 
 from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, gatherResults, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, fail, gatherResults, maybeDeferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IDelayedCall, IListeningPort
 from twisted.internet.protocol import DatagramProtocol
@@ -250,12 +250,19 @@ class Discovery:
 
         That takes up to 15 seconds for each network that is silent, and 30 where one server answers late.
         Concurrent callers share one run and its result; cancelling one does not affect the others.
+
+        @return: fails with C{OSError} if the system does not list its networks.
         """
         done: Deferred[bool] = Deferred(self._cancelled)
-        self._waiting.append(done)
-        if not self.client.is_running:
-            attached = self._networks()
+        if self.client.is_running:
+            self._waiting.append(done)
+        else:
+            try:
+                attached = self._networks()
+            except OSError as error:
+                return fail(error)
             self._broadcasts = {each.network: each.broadcast for each in attached}
+            self._waiting.append(done)
             self._perform(
                 self.client.get_directory_server_list(
                     tuple(self._broadcasts), self._new_identifier(), self._clock.now()
@@ -274,6 +281,9 @@ class Discovery:
         self._perform(self.client.receive(datagram, network.address, self._clock.now()))
 
     def _cancelled(self, done: Deferred[bool]) -> None:
+        if done not in self._waiting:
+            # Another caller of a run that has ended cancels it, in its callback.
+            return
         self._waiting.remove(done)
         if not self._waiting:
             self.client.cancel()
@@ -310,7 +320,8 @@ class Discovery:
         self._close().addErrback(self._not_closed)
         waiting, self._waiting = self._waiting, []
         for done in waiting:
-            done.callback(found)
+            if not done.called:
+                done.callback(found)
 
     def _close(self) -> Deferred[None]:
         ports = [port for _, port in self._sockets.values()]

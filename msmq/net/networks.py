@@ -11,6 +11,7 @@ import attrs
 import psutil
 
 from msmq.discovery.client import BroadcastNetwork
+from msmq.wire.addresses import AddressSet
 
 
 class InterfaceAddress(Protocol):
@@ -38,8 +39,8 @@ class AttachedNetwork:
 def attached_networks(interface: str = "") -> list[AttachedNetwork]:
     """The IPv4 networks of this host, each once, in the order of its interfaces.
 
-    @param interface: the source address of requests: only its network is returned. Without one, all networks
-    but the loopback.
+    @param interface: the source address of requests: only its network is returned, and none for an IPv6
+        address. Without one, all networks but the loopback.
     """
     stats = psutil.net_if_stats()
     up = {
@@ -73,6 +74,6 @@ def _attached(each: InterfaceAddress, wanted: str) -> AttachedNetwork | None:
     broadcast = each.broadcast or str(subnet.broadcast_address)
     if wanted:
         # Every address of the loopback network is this host's, though the interface names one only.
-        is_wanted = each.address == wanted or (subnet.is_loopback and IPv4Interface(wanted).ip in subnet)
+        is_wanted = each.address == wanted or (subnet.is_loopback and wanted in AddressSet((subnet,)))
         return AttachedNetwork(BroadcastNetwork(wanted), broadcast) if is_wanted else None
     return None if subnet.is_loopback else AttachedNetwork(BroadcastNetwork(each.address), broadcast)

@@ -14,15 +14,17 @@ from msmq.discovery.server import DiscoveryServer
 from msmq.interfaces.clock import IClock
 from msmq.manager.membership.membership import Membership
 from msmq.net.discovery import DISCOVERY_PORT, Discovery, DiscoveryReactor, DiscoveryServerProtocol
+from msmq.net.endpoints import WILDCARDS
 from msmq.net.networks import attached_networks
 from msmq.service.settings import Configuration, QueueManagerSettings
+from msmq.wire.addresses import is_loopback
 from msmq.wire.guid import NULL_GUID
 
 
 class DirectorySearch:
     """Discovers the servers of a directory that is configured without any, before its first use.
 
-    The networks are those of the address on which discovery listens, or else of sessions.
+    The networks are those of the IPv4 address on which discovery listens, or else sessions; otherwise all.
 
     @ivar found: the names that were reported last.
     @ivar request: the RequestID of the latest run.
@@ -35,6 +37,9 @@ class DirectorySearch:
             address, port = listen.discovery.interface, listen.discovery.port or port
         elif listen.session is not None:
             address = listen.session.bind_address or ""
+        if ":" in address or address in WILDCARDS:
+            # Broadcasts exist in IPv4 only, also for a server whose sessions use IPv6.
+            address = "127.0.0.1" if is_loopback(address) else ""
         # Servers of our own site return an empty list, since its members should know them; we do not.
         self._client = DiscoveryClient(configuration.queue_manager.enterprise or NULL_GUID, NULL_GUID)
         self._discovery = Discovery(

@@ -196,6 +196,37 @@ class DiscoveryTests(SynchronousTestCase):
         self.assertTrue(self.successResultOf(second))
         self.assertEqual(len([each for each in self.network.datagrams if each.destination[1] == 1801]), 1)
 
+    def test_caller_that_cancels_another(self) -> None:
+        """A callback of one caller may cancel another one; the third gets its result."""
+        self.serving("10.0.1.2", OWN_SITE)
+        discovery = self.looking()
+        first, second, third = (discovery.get_directory_server_list() for _ in range(3))
+        first.addCallback(lambda found: second.cancel())
+        self.clock.advance(0.1)
+        self.assertIsNone(self.successResultOf(first))
+        self.failureResultOf(second, CancelledError)
+        self.assertTrue(self.successResultOf(third))
+
+    def test_networks_that_cannot_be_listed(self) -> None:
+        """The caller gets the error, and the next run ends when its own callers have cancelled it."""
+        errors = [OSError(24, "too many open files")]
+
+        def networks() -> Sequence[AttachedNetwork]:
+            if errors:
+                raise errors.pop()
+            return (ATTACHED,)
+
+        discovery = Discovery(
+            DiscoveryClient(ENTERPRISE, OWN_SITE), reactor=self.host, clock=self.clock, networks=networks
+        )
+        self.failureResultOf(discovery.get_directory_server_list(), OSError)
+        again = discovery.get_directory_server_list()
+        again.cancel()
+        self.failureResultOf(again, CancelledError)
+        self.assertFalse(discovery.client.is_running)
+        self.clock.advance(0)
+        self.assertEqual(self.clock.reactor.getDelayedCalls(), [])
+
     def test_stop(self) -> None:
         """Waiting callers get an error, nothing is scheduled any more, and the sockets are closed."""
         discovery = self.looking()
@@ -428,6 +459,11 @@ class NetworksTests(SynchronousTestCase):
         self.assertEqual(self.found("10.1.2.3"), [("10.1.2.3", False, "10.1.255.255")])
         self.assertEqual(self.found("127.9.8.7"), [("127.9.8.7", False, "127.255.255.255")])
         self.assertEqual(self.found("203.0.113.1"), [])
+
+    def test_network_of_an_ipv6_address(self) -> None:
+        """There are no broadcasts in IPv6, so an address of it has no network."""
+        for address in ("::1", "2001:db8::1", "::"):
+            self.assertEqual(self.found(address), [], address)
 
 
 class LoopbackTests(TestCase):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from twisted.internet import reactor
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.interface import InterfaceClass
 
@@ -24,6 +25,7 @@ from msmq.service.configuration import load
 from msmq.service.directory_servers import DirectorySearch
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.clock import ManualClock
+from msmq.testing.network import Network
 from tests.builders import ALPHA
 from tests.shares import SHARES
 
@@ -161,6 +163,23 @@ class DirectoryTests(SynchronousTestCase):
         _, [directory] = self.compose("[directory]\nbackend = 'ldap:///DC=example'\n", ("ds.example",))
         self.assertIsInstance(directory, LdapDirectory)
         self.assertEqual(directory.servers, ("ds.example",))
+
+    def test_search_of_an_ipv6_server(self) -> None:
+        """A server that is bound to IPv6 searches directory servers in IPv4, on the loopback too."""
+        clock = ManualClock()
+        network = Network(clock.reactor)
+        for listen in (
+            "session = 'tcp6:1801:interface=\\:\\:1'\ndiscovery = 'off'",
+            "discovery = 'udp:1801:interface=\\:\\:1'",
+        ):
+            path = Path(self.mktemp())
+            path.write_text(f"[queue_manager]\nname = 'ALPHA'\n[listen]\n{listen}\n")
+            host = cast(Any, network.host("127.0.0.1"))
+            found = Deferred.fromCoroutine(DirectorySearch(load(path), host, clock).find())
+            self.assertNoResult(found)
+            self.assertEqual(network.datagrams[-1].destination, ("127.255.255.255", 1801))
+            clock.advance(15)
+            self.assertEqual(self.successResultOf(found), ())
 
     def test_discovery(self) -> None:
         """A queue manager with connected networks answers discovery; one without does not."""
