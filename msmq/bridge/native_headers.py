@@ -20,6 +20,10 @@ EXTENSION: Final = "msmq-extension"
 LONGEST_EXTENSION: Final = 0x8000
 """The largest Extension that becomes a header, in bytes: all headers share one frame of the broker."""
 
+_LARGEST: Final = 1 << 19
+"""Bytes of an Extension beyond which it is not parsed, which would take seconds: 64 KiB of headers, which are
+the most that a broker gets, are much shorter, however they are escaped."""
+
 NATIVE: Final = {"content_type": "content-type", "content_encoding": "content-encoding", "type": "type"}
 """Properties of AMQP that MSMQ has no field for, and that return with a message: their headers."""
 
@@ -30,9 +34,11 @@ _ILLEGAL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 
 
 def read_extension(extension: bytes) -> dict[str, str] | None:
-    """The headers in an Extension; C{None} if it has another format."""
+    """The headers in an Extension; C{None} if it has another format, or is too large for headers."""
     if not extension:
         return {}
+    if len(extension) > _LARGEST:
+        return None
     found = extension_headers(extension)
     if found is None:
         return None

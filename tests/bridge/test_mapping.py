@@ -129,6 +129,11 @@ class OutwardTests(SynchronousTestCase):
             (queued(b"four"), small, "limit: the body has 4 bytes, and limit is 3"),
             (queued(extension=b"\0" * 40_000), OUT, "limit: the extension has 40000 bytes"),
             (
+                queued(extension=write_extension({f"tenant-{number}": "" for number in range(40_000)})),
+                OUT,
+                "limit: the extension has [0-9]+ bytes",
+            ),
+            (
                 queued(label="x" * 300),
                 OutwardRules(route="r", routing_expression=MessageExpression.parse("label")),
                 "limit: the routing key has 300 bytes, and the limit is 255",

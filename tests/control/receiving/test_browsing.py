@@ -94,6 +94,19 @@ class PageTests(BrowsingTestCase):
         [message], _ = self.browse(bodies="false")
         self.assertNotIn("body", message)
 
+    def test_large_extension(self) -> None:
+        """Headers in a large extension are not decoded, as a large body is not: others would wait for it."""
+        headers = b'{"rbs2-msg-id": "%s"}'
+        self.put(b"{}", extension=headers % (b"7" * 1000))
+        self.put(b"{}", extension=headers % (b"7" * 0x10000))
+        [small, large], _ = self.browse(decode="true")
+        self.assertEqual(
+            (small["decoded"]["headers"], small["decode_error"]), ({"rbs2-msg-id": "7" * 1000}, None)
+        )
+        self.assertEqual(
+            (large["decoded"], large["decode_error"]), (None, "an extension of more than 65536 bytes")
+        )
+
     def test_waiting_elsewhere(self) -> None:
         """Messages pending for another queue manager are shown by the name of the outgoing queue."""
         name = "DIRECT=OS:BETA\\private$\\q"

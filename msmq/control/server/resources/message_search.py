@@ -24,7 +24,7 @@ PROGRESS: Final = 1.0
 """Seconds without a match after which a search reports its progress."""
 
 _DECODED: Final = 0x10000
-"""Maximum size of a body that a filter decodes, in bytes; a larger one would block the reactor."""
+"""Maximum size of a body, and of an extension, that are decoded, in bytes; larger ones block the reactor."""
 
 
 def json_line(value: object) -> bytes:
@@ -49,6 +49,8 @@ class MessageDescriber:
                 self._decoders = BodyDecoders(getPlugins(IBodyDecoder))
             if len(view.body) > _DECODED:
                 value |= {"decoded": None, "decode_error": f"a body of more than {_DECODED} bytes"}
+            elif view.extension_size > _DECODED:
+                value |= {"decoded": None, "decode_error": f"an extension of more than {_DECODED} bytes"}
             else:
                 outcome = self._decoders.decode(Body(bytes(view.body), view.body_type, bytes(view.extension)))
                 decoded = None if outcome.decoded is None else outcome.decoded.as_json()
