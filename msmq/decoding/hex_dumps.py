@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from msmq.decoding.hex_text import parse_dump
+from msmq.decoding.hex_text import LARGEST_DUMP, parse_dump
 
 _LINE: Final = re.compile(r"(?P<indent>[ \t]*)(?P<hex>0[xX])?(?P<offset>[0-9A-Fa-f]{4,16}):?(?:\s+\S.*)?")
 _FOLLOWED: Final = re.compile(r"=+|(?:Follow|Filter): .*|Node [01]: .*")
@@ -35,12 +35,13 @@ class _Run:
     lines: list[str] = attrs.field(factory=list)
 
 
-def parse_dumps(text: str) -> Sequence[HexDump] | None:
+def parse_dumps(text: str, largest: int = LARGEST_DUMP) -> Sequence[HexDump] | None:
     """The dumps in a text, as C{xxd}, C{hexdump -C}, C{tshark -x}, C{tcpdump -X} and Wireshark write them.
 
     Blank lines, comments, and between lines of C{tcpdump} its descriptions of the frames, separate dumps.
 
-    @return: C{None} if something else is in the text, or an offset is wrong.
+    @param largest: the maximum number of bytes to which repeated lines may expand all dumps together.
+    @return: C{None} if something else is in the text, an offset is wrong, or the dumps are larger.
     """
     runs: list[_Run] = []
     is_over = True
@@ -67,9 +68,10 @@ def parse_dumps(text: str) -> Sequence[HexDump] | None:
     for run in runs:
         if run.start not in (0, ends.get(run.indent)):
             return None
-        data = parse_dump(run.lines, run.start)
+        data = parse_dump(run.lines, run.start, largest)
         if data is None:
             return None
+        largest -= len(data)
         ends[run.indent] = run.start + len(data)
         found.append(HexDump(run.indent, run.start, data))
     return found

@@ -15,7 +15,7 @@ _COLUMNS = re.compile(r"\s{2,}", re.ASCII)
 _BYTES = re.compile(r"(?:[0-9A-Fa-f]{2}\s?)+", re.ASCII)
 
 LARGEST_DUMP = 1 << 30
-"""Limit on the bytes that repeated lines (C{*}) of a dump expand to."""
+"""Limit on the bytes of a text whose dumps have repeated lines (C{*}), which expand."""
 
 
 def looks_like_hex(data: bytes) -> bool:
@@ -62,14 +62,15 @@ def parse_hex(text: str) -> bytes:
     return bytes.fromhex(joined)
 
 
-def parse_dump(lines: Sequence[str], start: int = 0) -> bytes | None:
+def parse_dump(lines: Sequence[str], start: int = 0, largest: int = LARGEST_DUMP) -> bytes | None:
     """Parse one dump, whose lines begin with offsets.
 
     A line C{*} stands for lines that are equal to the one before.
 
     @param lines: without the white space around them.
     @param start: the offset of the first line.
-    @return: C{None} if a line is something else, or its offset is not that of its bytes.
+    @param largest: the maximum number of bytes to which repeated lines may expand the dump.
+    @return: C{None} if a line is something else, its offset is not that of its bytes, or the dump is larger.
     """
     data = bytearray()
     part: bytes | None = b""
@@ -83,7 +84,7 @@ def parse_dump(lines: Sequence[str], start: int = 0) -> bytes | None:
             return None
         offset = int(match["offset"], 16) - start
         if is_repeated:
-            if not part or offset <= len(data) or offset - len(data) > LARGEST_DUMP:
+            if not part or offset <= len(data) or offset > largest:
                 return None
             data += (part * ((offset - len(data)) // len(part) + 1))[: offset - len(data)]
             is_repeated = False

@@ -365,3 +365,13 @@ class PrintedCaptureTests(SynchronousTestCase):
         found = parse_dumps("\n".join(dump(packet, line, group=group) for packet in packets))
         assert found is not None
         self.assertEqual([each.data for each in found], packets)
+
+    def test_repeated_lines_are_limited(self) -> None:
+        """Repeated lines expand a text up to a limit, in one dump or in several together."""
+        once = "0000: 00 00 00 00\n*\n0040: 00 00 00 00\n"
+        twice = once + "*\n0080: 00 00 00 00\n"
+        for text, sizes in ((once, [68]), (twice, [132]), (once + "\n" + once, [68, 68])):
+            found = parse_dumps(text, sum(sizes))
+            assert found is not None
+            self.assertEqual([len(each.data) for each in found], sizes)
+            self.assertIsNone(parse_dumps(text, sum(sizes) - 5), sizes)
