@@ -212,6 +212,7 @@ def _decide(
         if own := remaining & _OWNERS_OWN:
             yield Decided(own, True, Cause.OWNER)
         remaining &= ~_OWNERS_OWN
+    circumstances: Circumstances | None = None
     for index, ace in entries:
         about = remaining & kind.mapping.specific(ace.mask)
         if not about or ace.type not in DECIDING:
@@ -222,7 +223,9 @@ def _decide(
         is_allowing = ace.type in _ALLOWING
         truth: Truth = True
         if ace.type in _CONDITIONAL:
-            truth = evaluate(ace.data, _circumstances(descriptor, token))
+            # Once, since a list may have a thousand conditions, and the SACL as many attributes.
+            circumstances = circumstances or _circumstances(descriptor, token)
+            truth = evaluate(ace.data, circumstances)
             if truth is False or (truth is None and is_allowing):
                 continue
         yield Decided(about, is_allowing, Cause.ENTRY, index, ace, is_owner_entry, truth is not None)

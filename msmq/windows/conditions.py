@@ -207,6 +207,15 @@ class Circumstances:
     device_sids: frozenset[bytes] | None = None
     claims: Claims | None = None
     resource: Mapping[str, Claim] | None = attrs.field(factory=dict)
+    _prepared: dict[tuple[int, bool], _Compared] = attrs.field(factory=dict, init=False, eq=False, repr=False)
+
+    def compared(self, claim: Claim, *, is_exact: bool) -> _Compared:
+        """The values of a claim of these, for comparisons; prepared once, since many may refer to it."""
+        key = id(claim), is_exact
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = _prepared(claim.values, is_exact=is_exact)
+        return found
 
 
 def evaluate(condition: bytes, circumstances: Circumstances) -> Truth:
@@ -228,7 +237,7 @@ def evaluate(condition: bytes, circumstances: Circumstances) -> Truth:
                 stack.append(_Result(_of_one(token, stack.pop(), circumstances)))
             else:
                 right, left = stack.pop(), stack.pop()
-                stack.append(_Result(_of_two(token, left, right)))
+                stack.append(_Result(_of_two(token, left, right, circumstances)))
     except (_Misfit, IndexError):
         return None
     if len(stack) != 1 or not isinstance(stack[0], _Result):
@@ -331,7 +340,7 @@ def _of_one(operator: Operator, operand: _Operand, circumstances: Circumstances)
     return _not(truth) if operator in _NEGATED else truth
 
 
-def _of_two(operator: Operator, left: _Operand, right: _Operand) -> Truth:
+def _of_two(operator: Operator, left: _Operand, right: _Operand, circumstances: Circumstances) -> Truth:
     if operator is Operator.AND:
         both = _truth(left), _truth(right)
         return False if False in both else None if None in both else True
@@ -346,38 +355,54 @@ def _of_two(operator: Operator, left: _Operand, right: _Operand) -> Truth:
     claims = [each.claim for each in (left, right) if isinstance(each, _Found)]
     if None in claims:
         return None
-    truth = _compared(
-        operator,
-        _values(left),
-        _values(right),
-        is_exact=any(claim is not None and claim.is_case_sensitive for claim in claims),
-    )
+    is_exact = any(claim is not None and claim.is_case_sensitive for claim in claims)
+    one, other = (_side(each, circumstances, is_exact=is_exact) for each in (left, right))
+    truth = _compared(operator, one, other)
     return _not(truth) if operator in _NEGATED else truth
 
 
-def _compared(
-    operator: Operator, left: tuple[Value, ...], right: tuple[Value, ...], *, is_exact: bool
-) -> Truth:
+def _side(operand: Literal | _Found, circumstances: Circumstances, *, is_exact: bool) -> _Compared:
+    if isinstance(operand, Literal):
+        return _prepared(operand.values, is_exact=is_exact)
+    if operand.claim is None:
+        return _prepared((), is_exact=is_exact)
+    return circumstances.compared(operand.claim, is_exact=is_exact)
+
+
+@attrs.frozen
+class _Compared:
+    """The values of an operand, so that those that are equal have equal keys."""
+
+    types: frozenset[ValueType]
+    keys: tuple[int | bytes, ...]
+    distinct: frozenset[int | bytes]
+
+
+def _prepared(values: tuple[Value, ...], *, is_exact: bool) -> _Compared:
+    keys = tuple(_key(each, is_exact=is_exact) for each in values)
+    return _Compared(frozenset(each.type for each in values), keys, frozenset(keys))
+
+
+def _compared(operator: Operator, left: _Compared, right: _Compared) -> Truth:
     is_equality = operator in (Operator.EQUAL, Operator.NOT_EQUAL)
     if operator in _ORDERING or operator is Operator.NOT_EQUAL:
-        if len(left) != 1 or len(right) != 1:
+        if len(left.keys) != 1 or len(right.keys) != 1:
             return None
-    types = {each.type for each in (*left, *right)}
+    types = left.types | right.types
     if len(types) != 1:
         if not is_equality or types != {ValueType.BOOLEAN, ValueType.INTEGER}:
             raise _Misfit
-        if any(each.value not in (0, 1) for each in (*left, *right)):
+        if not left.distinct | right.distinct <= {0, 1}:
             raise _Misfit
-    one, other = ([_key(each, is_exact=is_exact) for each in side] for side in (left, right))
     if is_equality:
-        return set(one) == set(other)
+        return left.distinct == right.distinct
     if operator in (Operator.CONTAINS, Operator.NOT_CONTAINS):
-        return set(other) <= set(one)
+        return right.distinct <= left.distinct
     if operator in (Operator.ANY_OF, Operator.NOT_ANY_OF):
-        return not set(other).isdisjoint(one)
+        return not right.distinct.isdisjoint(left.distinct)
     if types & {ValueType.SID, ValueType.BOOLEAN}:
         raise _Misfit
-    return _is_ordered(operator, one[0], other[0])
+    return _is_ordered(operator, left.keys[0], right.keys[0])
 
 
 def _is_ordered(operator: Operator, left: int | bytes, right: int | bytes) -> bool:
@@ -404,12 +429,6 @@ def _key(value: Value, *, is_exact: bool) -> int | bytes:
         # Texts are ordered by their UTF-16 code units.
         return text.encode("utf-16-be", "surrogatepass")
     return value.value
-
-
-def _values(operand: Literal | _Found) -> tuple[Value, ...]:
-    if isinstance(operand, Literal):
-        return operand.values
-    return () if operand.claim is None else operand.claim.values
 
 
 def _truth(operand: _Operand) -> Truth:

@@ -16,6 +16,7 @@ from msmq.windows.security_descriptor import Control, SecurityDescriptor
 from msmq.windows.security_descriptor_aces import Ace, AceType, Acl
 from msmq.windows.well_known_sids import EVERYONE, PRINCIPAL_SELF
 from msmq.wire.sid import parse_sid
+from tests.structures.packet.test_hostile_packets import steps
 from tests.windows.access_support import DOMAIN, TOKENS, ask_samba, question, rows, token
 
 MAX = int(AccessMask.MAXIMUM_ALLOWED)
@@ -129,6 +130,41 @@ class ReasonTests(SynchronousTestCase):
         self.assertEqual(decision.missing, 0)
         refused = check_access(parse_sddl("D:(A;;0x4;;;WD)"), TOKENS["anonymous"], both, QUEUE_KIND)
         self.assertEqual((refused.granted, refused.missing), (False, int(QueueAccess.MQSEC_PEEK_MESSAGE)))
+
+
+class CostTests(SynchronousTestCase):
+    """Descriptors that an owner of a queue has made as expensive as possible."""
+
+    def check(self, sddl: str) -> AccessDecision:
+        descriptor = parse_sddl(sddl)
+        SecurityDescriptor.from_bytes(descriptor.to_bytes())
+        found: list[AccessDecision] = []
+        taken = steps(
+            lambda: found.append(
+                check_access(descriptor, TOKENS["bob"], int(QueueAccess.MQSEC_WRITE_MESSAGE), QUEUE_KIND)
+            )
+        )
+        self.assertLess(taken, 200_000)
+        return found[0]
+
+    def test_many_conditions_and_many_attributes(self) -> None:
+        """The attributes of the object are read once, and not once for each condition."""
+        conditions = "".join(f"(XA;;0x4;;;WD;(@Resource.a{number} == 7))" for number in range(500))
+        attributes = "".join(f'(RA;;;;;WD;("a{number}",TI,0x0,{number}))' for number in range(500))
+        decision = self.check(f"D:{conditions}S:{attributes}")
+        self.assertEqual([part.index for part in decision.decided if part.granted], [7])
+
+    def test_many_comparisons_of_long_sets(self) -> None:
+        """The values of an attribute are prepared once for all comparisons with them."""
+        compared = " || ".join(["@Resource.a == @Resource.b"] * 240)
+
+        def attribute(name: str) -> str:
+            values = ",".join(f'"{name * 40}{number}"' for number in range(250))
+            return f'(RA;;;;;WD;("{name}",TS,0x0,{values}))'
+
+        attributes = attribute("a") + attribute("b")
+        decision = self.check("D:" + f"(XA;;0x4;;;WD;({compared}))" * 5 + f"S:{attributes}")
+        self.assertFalse(decision.granted)
 
 
 class OwnWayTests(SynchronousTestCase):
