@@ -21,9 +21,12 @@ from twisted.logger import Logger
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.line_limit import LineLimit
+from msmq.quoting import quoted
 from msmq.session.ping_initiator import PingEnded, PingInitiator, PingRequest, canonical_host
 from msmq.session.ping_responder import Ignored, PingAnswer, PingResponder
 from msmq.settings import SessionSettings
+
+_LARGEST_PORT: Final = 65535
 
 LINES: Final = 3
 """Lines of the log in a minute about datagrams of one kind; the counters of the core include all of them."""
@@ -198,11 +201,15 @@ class Pinger:
 
         @param address: an IP address; names are resolved by the caller.
         @param port: the UDP port to ping; by default C{settings.ping_port}.
-        @raise LocalProtocolError: C{address} is not an IP address (in the Deferred), or L{stop} was called.
+        @raise LocalProtocolError: in the Deferred: C{address} is not an IP address, C{port} is not a UDP
+            port, or L{stop} was called.
         """
         try:
             if self._is_stopped:
                 raise LocalProtocolError("the pinger was stopped")
+            if port is not None and (type(port) is not int or not 0 < port <= _LARGEST_PORT):
+                # The socket would refuse it, while the request counts as sent.
+                raise LocalProtocolError(f"a ping is sent to a port from 1 to 65535, not to {quoted(port)}")
             host = canonical_host(address)
         except LocalProtocolError as error:
             return fail(error)

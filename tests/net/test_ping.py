@@ -341,6 +341,15 @@ class PingerTests(SynchronousTestCase):
         """Names are resolved before."""
         self.failureResultOf(self.pinger.ask("beta.example"), LocalProtocolError)
 
+    def test_port_is_refused(self) -> None:
+        """A port that no socket sends to is refused, and does no harm to later pings."""
+        for port in (0, -1, 65536, "3527", 3.5):
+            self.failureResultOf(self.pinger.ask(BETA, cast(int, port)), LocalProtocolError)
+        answer = self.pinger.ask(BETA)
+        self.clock.advance(1)
+        self.assertFalse(self.successResultOf(answer).will_accept)
+        self.assertEqual(len(self.network.datagrams), 1)
+
     def test_host_without_the_family(self) -> None:
         """A host that has no IPv6 cannot ask an IPv6 address, and says so at once."""
 
