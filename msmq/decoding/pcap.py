@@ -51,9 +51,15 @@ class Frame:
 
 @attrs.frozen
 class _Interface:
+    """An interface that was captured on.
+
+    @ivar largest: bytes of a frame that were captured at most.
+    """
+
     link_type: int
     parts_of_second: int
     first_second: int
+    largest: int
 
 
 def is_capture(data: bytes) -> bool:
@@ -124,7 +130,7 @@ def _read_pcapng(data: bytes) -> Iterator[Frame]:
 def _read_interface(body: bytes, order: str, position: int) -> _Interface:
     if len(body) < 8:
         raise _malformed("Interface Description Block", position, "is shorter than 20 bytes")
-    (link_type,) = unpack_from(order + "H", body)
+    link_type, largest = unpack_from(order + "H2xI", body)
     parts, first = 1_000_000, 0
     at = 8
     while at + 4 <= len(body):
@@ -138,7 +144,7 @@ def _read_interface(body: bytes, order: str, position: int) -> _Interface:
         elif code == _TIME_OFFSET and len(value) == 8:
             (first,) = unpack_from(order + "q", value)
         at += 4 + size + -size % 4
-    return _Interface(link_type, parts, first)
+    return _Interface(link_type, parts, first, largest or LARGEST_FRAME)
 
 
 def _read_packet(
@@ -148,7 +154,9 @@ def _read_packet(
         if len(body) < 4 or not interfaces:
             raise _malformed("Simple Packet Block", position, "has no length or no interface")
         (original,) = unpack_from(order + "I", body)
-        return Frame(number, None, interfaces[0].link_type, body[4 : 4 + original])
+        # The block does not say how much was captured, and padding follows that.
+        size = min(original, interfaces[0].largest)
+        return Frame(number, None, interfaces[0].link_type, body[4 : 4 + size])
     if len(body) < 20:
         raise _malformed("Enhanced Packet Block", position, "is shorter than 32 bytes")
     layout = order + ("HHIIII" if kind == _OBSOLETE_PACKET else "IIIII")

@@ -201,6 +201,24 @@ class CaptureTests(SynchronousTestCase):
             [record["note"] for record in records], ["frames of link type 105 are not supported"]
         )
 
+    def test_truncated_frames_without_lengths(self) -> None:
+        """The padding of a Simple Packet Block whose frame was captured in part is no part of the stream."""
+        data = block("<", 0x0A0D0D0A, (0x1A2B3C4D).to_bytes(4, "little") + b"\1\0\0\0" + b"\xff" * 8)
+        data += block("<", 1, b"\x65\0\0\0" + (545).to_bytes(4, "little"))
+        for packet in (
+            tcp(CLIENT, SERVER, 1, syn=True),
+            tcp(CLIENT, SERVER, 2, ESTABLISH),
+            tcp(CLIENT, SERVER, 2 + 572, PARAMETERS),
+        ):
+            data += block("<", 3, len(packet).to_bytes(4, "little") + packet[:545])
+        self.assertEqual(
+            brief(list(decode(data))),
+            [
+                ("10.0.0.1:49759", 0, "67 bytes are missing from the capture"),
+                ("10.0.0.1:49759", 572, "ConnectionParameters"),
+            ],
+        )
+
     def test_a_frame_without_time_has_none(self) -> None:
         """A Simple Packet Block of pcapng keeps no clock."""
         frame = link(1, udp(("10.0.0.1", 4057), ("10.0.0.2", 3527), PING))
