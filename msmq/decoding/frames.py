@@ -20,6 +20,9 @@ from dpkt.udp import UDP
 _LINKS = {0: Loopback, 1: Ethernet, 108: Loopback, 113: SLL, 228: IP, 229: IP6, 276: SLL2}
 _RAW_IP = frozenset({12, 14, 101})
 _IP6_HEADER = 40
+_LARGEST_PACKET = 0xFFFF
+_NO_OPERATION = b"\x01"
+"""The option of IPv4 and of TCP that is padding."""
 
 Address: TypeAlias = tuple[str, int]
 """An IP address as text, and a port."""
@@ -58,24 +61,38 @@ def read_segment(link_type: int, data: bytes) -> TcpSegment | None:
         return None
 
 
-def rewritten_frame(link_type: int, data: bytes, address: Callable[[str], str], payload: bytes) -> bytes:
+def rewritten_frame(
+    link_type: int, data: bytes, address: Callable[[str], str], payload: bytes
+) -> bytes | None:
     """The IP packet of a frame with another payload and other addresses, and checksums that fit.
+
+    Options of IP and TCP, which can contain addresses, are replaced by padding, and extension headers of IPv6
+    are left out.
 
     @param data: a frame for which L{read_segment} returns a segment.
     @param address: the other address for one.
+    @return: C{None} if IP cannot express its length, as that of segments joined by the network card.
     """
     packet = _ip_packet(link_type, data)
     assert packet is not None, "it has a segment"
     carried = packet.data
+    if isinstance(carried, TCP):
+        carried.opts = _NO_OPERATION * len(carried.opts)
     packet.src = ip_address(address(str(ip_address(packet.src)))).packed
     packet.dst = ip_address(address(str(ip_address(packet.dst)))).packed
     carried.data = payload
     carried.sum = 0
-    if isinstance(carried, UDP):
-        carried.ulen = len(carried)
     if isinstance(packet, IP):
+        packet.opts = _NO_OPERATION * len(packet.opts)
         packet.sum = 0
     else:
+        packet.nxt = packet.p
+        packet.extension_hdrs, packet.all_extension_headers = {}, []
+    if len(packet) > _LARGEST_PACKET:
+        return None
+    if isinstance(carried, UDP):
+        carried.ulen = len(carried)
+    if isinstance(packet, IP6):
         packet.plen = len(packet) - _IP6_HEADER
     return bytes(packet)
 

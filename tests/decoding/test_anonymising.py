@@ -30,7 +30,7 @@ from msmq.structures.packet.multi_queue_format_header import (
 from msmq.structures.packet.security_header import ProviderInfo
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA
-from tests.decoding.builders import block, link, pcap, tcp, udp
+from tests.decoding.builders import block, ip, link, pcap, tcp, udp
 from tests.decoding.test_captures import CLIENT, ESTABLISH, PING, REQUEST, SERVER, session
 from tests.decoding.test_packets_json import whole_message
 from tests.vectors import vector
@@ -280,6 +280,31 @@ class CaptureCopyTests(SynchronousTestCase):
         """Addresses of Ethernet are not in the copy."""
         frame = b"\xaa\xbb\xcc\xdd\xee\xff" * 2 + b"\x08\x00" + session()[0]
         self.assertNotIn(b"\xaa\xbb\xcc", anonymise(pcap([frame]), KEY).data)
+
+    def test_options(self) -> None:
+        """Addresses in the options of IP and TCP, and in extension headers, are not in the copy."""
+        segment = tcp(CLIENT, SERVER, 2, ESTABLISH)[20:]
+        source = bytes((10, 9, 8, 7))
+        route = bytes((0x83, 7, 4)) + source + b"\0"
+        fixed = pack(">BBHHHBBH", 0x47, 0, 28 + len(segment), 1, 0, 64, 6, 0)
+        in_ip = fixed + bytes((10, 0, 0, 1, 10, 0, 0, 2)) + route + segment
+        added = bytes((30, 8, 0x34, 1)) + source
+        in_tcp = ip(CLIENT[0], SERVER[0], 6, segment[:12] + b"\x70" + segment[13:20] + added + ESTABLISH)
+        routing = bytes((6, 2, 0, 1)) + bytes(4) + source * 4
+        in_ipv6 = ip("fd00::1", "fd00::2", 43, routing + segment)
+        for packet in (in_ip, in_tcp, in_ipv6):
+            copy = self.copied([packet])
+            self.assertEqual((copy.packets, copy.omitted), (1, 0))
+            self.assertNotIn(source, copy.data)
+            self.assertEqual([line["packet"] for line in lines(copy.data)], ["EstablishConnection"])
+
+    def test_joined_segments(self) -> None:
+        """A frame that is longer than IP can express, as network cards join segments, is left out."""
+        packet = sent("OS:beta\\private$\\pay", bytes(70_000))
+        header = tcp(CLIENT, SERVER, 2)
+        joined = header[:2] + b"\0\0" + header[4:] + packet
+        copy = anonymise(pcap([tcp(CLIENT, SERVER, 1, syn=True), joined], 101), KEY)
+        self.assertEqual((copy.packets, copy.omitted), (1, 1))
 
     def test_datagrams(self) -> None:
         """A ping and a topology request have other GUIDs, and the same cookie and size."""

@@ -33,7 +33,8 @@ class Anonymised:
     @ivar data: a capture in the format pcap, or the bytes of a stream or a datagram.
     @ivar packets: packets in it.
     @ivar cleared: bytes that are zero in the copy, since no packet was recognised in them.
-    @ivar omitted: frames that are not in the copy, since they belong to no session, ping or discovery.
+    @ivar omitted: frames that are not in the copy, since they belong to no session, ping or discovery, or
+        are longer than a packet of IP.
     @ivar damage: why the copy ends before the capture does; empty if it does not.
     """
 
@@ -183,7 +184,11 @@ class _Copier:
         output = io.BytesIO()
         writer = pcap.Writer(output, snaplen=1 << 18, linktype=_RAW_IP)
         for frame, segment, flow in kept:
-            writer.writepkt(self._frame(frame, segment, flow), ts=_written_time(frame.time))
+            written = self._frame(frame, segment, flow)
+            if written is None:
+                self._copy.omitted += 1
+            else:
+                writer.writepkt(written, ts=_written_time(frame.time))
         return output.getvalue()
 
     def _readable(self, frames: Iterable[Frame]) -> Iterator[Frame]:
@@ -218,7 +223,7 @@ class _Copier:
             flow.stream.take(piece)
         return flow
 
-    def _frame(self, frame: Frame, segment: TcpSegment, flow: _Flow | None) -> bytes:
+    def _frame(self, frame: Frame, segment: TcpSegment, flow: _Flow | None) -> bytes | None:
         if flow is not None and segment.sequence is not None:
             offset = (segment.sequence - flow.direction.first) & 0xFFFFFFFF
             payload = flow.stream.part(offset, len(segment.data))
