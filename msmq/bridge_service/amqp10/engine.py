@@ -135,7 +135,8 @@ class EngineProtocol(TwistedProtocol):
                 self._engine.push(data[:capacity])
                 data = data[capacity:]
                 self._process()
-        except ProtonException as error:
+        except Exception as error:
+            # Not AMQP, or what no handler expects.
             self._end(broker_error(error))
         self.flush()
 
@@ -150,7 +151,11 @@ class EngineProtocol(TwistedProtocol):
         except ProtonException:
             pass
         # The engine may know more: a login that was refused, a frame that was wrong.
-        self._process()
+        try:
+            self._process()
+        except Exception as error:
+            # Whatever the last bytes were, the connection has ended.
+            self._end(broker_error(error))
         if reason.value is None or reason.check(ConnectionDone):
             self._end(BrokerError(_CLOSED))
         else:
@@ -180,6 +185,11 @@ class EngineProtocol(TwistedProtocol):
         self._process()
         if self._is_disconnected or self.transport is None:
             return
+        self._write()
+        self._keep_time()
+
+    def _write(self) -> None:
+        """Send what the engine has to send."""
         pending = self._engine.pending()
         while pending > 0:
             data = self._engine.peek(pending)
@@ -191,7 +201,6 @@ class EngineProtocol(TwistedProtocol):
             pending = self._engine.pending()
         if pending < 0:
             self.transport.loseConnection()
-        self._keep_time()
 
     def _keep_time(self) -> None:
         if self._tick is not None and self._tick.active():
@@ -200,6 +209,9 @@ class EngineProtocol(TwistedProtocol):
             return
         now = self._reactor.seconds()
         deadline = self._engine.tick(now)
+        if self._engine.pending() > 0:
+            # A frame that keeps the connection alive: the next tick would be too late for it.
+            self._write()
         if deadline:
             self._tick = self._reactor.callLater(max(0.0, deadline - now), self.flush)
 
@@ -212,9 +224,12 @@ class EngineProtocol(TwistedProtocol):
         try:
             while (event := self._collector.peek()) is not None:
                 handle = getattr(self, f"_on_{event.type.name.removeprefix('PN_').lower()}", None)
-                if handle is not None:
-                    handle(event)
-                self._collector.pop()
+                try:
+                    if handle is not None:
+                        handle(event)
+                finally:
+                    # An event that fails would fail again with the end of the connection.
+                    self._collector.pop()
         finally:
             self._is_processing = False
 

@@ -6,8 +6,9 @@ import json
 from typing import Any, Final
 from uuid import UUID
 
-from proton import Message, ProtonException, symbol, ulong
+from proton import Message, symbol, ulong
 
+from msmq.bridge_service.amqp10.body_sections import joined_body
 from msmq.interfaces.bridge_messages import DECODE_ERROR, AmqpMessage, AmqpProperties
 
 ANNOTATION: Final = "x-opt-"
@@ -29,6 +30,14 @@ def encode(message: AmqpMessage) -> bytes:
 
     @raise ValueError: it cannot be encoded.
     """
+    try:
+        return _encoded(message)
+    except Exception as error:
+        # A program may have set properties to values of any type, each with an error of its setter.
+        raise ValueError(str(error) or type(error).__name__) from error
+
+
+def _encoded(message: AmqpMessage) -> bytes:
     properties = message.properties
     headers = {name: _plain(value) for name, value in properties.headers.items() if value is not None}
     annotations = {symbol(name): headers.pop(name) for name in list(headers) if name.startswith(ANNOTATION)}
@@ -44,7 +53,8 @@ def encode(message: AmqpMessage) -> bytes:
     if properties.priority is not None:
         found.priority = properties.priority
     if properties.expiration is not None:
-        found.ttl = int(properties.expiration) / 1000
+        # proton has 0 for a message that does not expire, and this one has expired.
+        found.ttl = max(1, int(properties.expiration)) / 1000
     if properties.timestamp is not None:
         found.creation_time = properties.timestamp
     if properties.correlation_id is not None:
@@ -56,22 +66,25 @@ def encode(message: AmqpMessage) -> bytes:
         found.content_type = symbol(properties.content_type)
     if properties.content_encoding is not None:
         found.content_encoding = symbol(properties.content_encoding)
-    try:
-        return bytes(found.encode())
-    except (ProtonException, UnicodeError, OverflowError, TypeError) as error:
-        raise ValueError(str(error) or type(error).__name__) from error
+    return bytes(found.encode())
 
 
 def decode(data: bytes, address: str) -> AmqpMessage:
-    """The message of a delivery."""
-    found: Any = Message()
+    """The message of a delivery; one that cannot be decoded has the reason in its headers."""
     try:
-        found.decode(data)
-    except (ProtonException, UnicodeError, ValueError) as error:
+        return _decoded(data, address)
+    except Exception as error:
+        # proton reads properties when they are asked for, with a different error for each fault of a peer.
         return AmqpMessage(
             address, "", AmqpProperties(headers={DECODE_ERROR: str(error) or type(error).__name__}), data
         )
-    body, content_type = _body(found.body)
+
+
+def _decoded(data: bytes, address: str) -> AmqpMessage:
+    found: Any = Message()
+    found.decode(data)
+    joined = joined_body(data)
+    body, content_type = _body(found.body if joined is None else joined)
     headers = {str(name): _header(value) for name, value in (found.properties or {}).items()}
     headers |= {str(name): _header(value) for name, value in (found.annotations or {}).items()}
     # A priority of 4 is that of a message without one, unless a bridge has written it.

@@ -96,6 +96,9 @@ class SenderLink:
         """See L{LinkEvents}."""
         if not (delivery.updated and (delivery.remote_state or delivery.settled)):
             return
+        if delivery.remote_state == Delivery.RECEIVED and not delivery.settled:
+            # No outcome: the broker has a part of the message. [AMQP] 3.4.1.
+            return
         found = self._unsettled.pop(delivery.tag, None)
         if found is None:
             return

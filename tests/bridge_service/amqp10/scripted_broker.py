@@ -18,16 +18,20 @@ class ScriptedBroker:
     @ivar client: the protocol under test, connected.
     @ivar links: the addresses of the links that the client has attached.
     @ivar is_deaf: whether it answers no further link.
+    @param idle_time: seconds without a frame after which it closes the connection; 0 for none. The client
+        reads half of it in the open frame.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, idle_time: float = 0) -> None:
         self._collector = Collector()
         self._connection = Connection()
         self._connection.collect(self._collector)
         self._engine = Transport(Transport.SERVER)
+        self._engine.idle_timeout = idle_time
         self._engine.sasl().allowed_mechs("ANONYMOUS")
         self._engine.bind(self._connection)
         self._receiver: Any = None
+        self._sender: Any = None
         self._arrived: list[Delivery] = []
         self.links: list[str] = []
         self.is_deaf = False
@@ -65,6 +69,26 @@ class ScriptedBroker:
         self._arrived.clear()
         self.exchange()
 
+    def progress(self) -> None:
+        """Report that a part of what has arrived is there, which is no outcome."""
+        for delivery in self._arrived:
+            delivery.local.section_number = 1
+            delivery.local.section_offset = 0
+            delivery.update(Delivery.RECEIVED)
+        self.exchange()
+
+    def deliver(self, message: bytes) -> None:
+        """Send an encoded message to the client, which consumes."""
+        self._sender.delivery(f"{len(message)}")
+        self._sender.stream(message)
+        self._sender.advance()
+        self.exchange()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+        self.exchange()
+
     def _handle(self) -> None:
         while (found := self._collector.peek()) is not None:
             event: Any = found
@@ -73,15 +97,20 @@ class ScriptedBroker:
             elif event.type == Event.SESSION_REMOTE_OPEN:
                 event.session.open()
             elif event.type == Event.LINK_REMOTE_OPEN:
-                self.links.append(event.link.remote_target.address)
+                consumes = event.link.is_sender
+                address = event.link.remote_source if consumes else event.link.remote_target
+                self.links.append(address.address)
                 if self.is_deaf:
                     self._collector.pop()
                     continue
-                self._receiver = event.link
+                if consumes:
+                    self._sender = event.link
+                else:
+                    self._receiver = event.link
                 event.link.source.copy(event.link.remote_source)
                 event.link.target.copy(event.link.remote_target)
                 event.link.open()
-            elif event.type == Event.DELIVERY:
+            elif event.type == Event.DELIVERY and event.link.is_receiver:
                 self._arrived.append(event.delivery)
                 event.link.advance()
             self._collector.pop()

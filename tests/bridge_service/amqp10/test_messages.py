@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from proton import Message, symbol
+from proton import Data, Described, Message, symbol, ulong
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge_service.amqp10.messages import decode, encode
@@ -17,6 +17,13 @@ IDENTIFIER = UUID("12345678-1234-5678-1234-567812345678")
 def message(body: bytes = b"three boxes", **properties: object) -> AmqpMessage:
     """A message for the address C{orders}."""
     return AmqpMessage("orders", "", AmqpProperties(**properties), body)  # type: ignore[arg-type]
+
+
+def section(code: int, value: Any) -> bytes:
+    """A section of a message."""
+    data = Data()
+    data.put_object(Described(ulong(code), value))
+    return bytes(data.encode())
 
 
 class MessageTests(SynchronousTestCase):
@@ -87,3 +94,41 @@ class MessageTests(SynchronousTestCase):
         found = decode(data, "orders")
         self.assertIn(DECODE_ERROR, found.properties.headers)
         self.assertEqual(found.body, data)
+
+    def test_several_sections(self) -> None:
+        """A body of several sections is forwarded completely. [AMQP] 3.2."""
+        whole = section(0x73, ["1"]) + section(0x75, b"three ") + section(0x75, b"boxes") + section(0x78, {})
+        found = decode(whole, "orders")
+        self.assertEqual((found.body, found.properties.message_id), (b"three boxes", "1"))
+        large = decode(section(0x75, b"x" * 300) + section(0x75, b"y"), "orders")
+        self.assertEqual(large.body, b"x" * 300 + b"y")
+        found = decode(section(0x76, [1, 2]) + section(0x76, [{"a": 3}]), "orders")
+        self.assertEqual((found.body, found.properties.content_type), (b'[1,2,{"a":3}]', "application/json"))
+
+    def test_malformed_sections(self) -> None:
+        """A message whose sections have another type than they should is delivered with the reason."""
+        body = section(0x75, b"three boxes")
+        for data in (
+            section(0x74, [1, 2]) + body,
+            section(0x72, "annotations") + body,
+            section(0x73, [None, None, None, b"\xff"]) + section(0x76, [1]) + body,
+            b"three boxes",
+            # A body that is a map with a list as a key, and a character beyond Unicode.
+            bytes.fromhex("005377c10802c003015401" + "5401"),
+            bytes.fromhex("00537773ff110000"),
+        ):
+            found = decode(data, "orders")
+            self.assertIn(DECODE_ERROR, found.properties.headers)
+            self.assertEqual(found.body, data)
+
+    def test_no_time_left(self) -> None:
+        """A message whose time is over has the shortest time to live, since 0 is one without an end."""
+        found: Any = Message()
+        found.decode(encode(message(expiration="0")))
+        self.assertEqual(found.ttl, 0.001)
+
+    def test_properties_of_a_program(self) -> None:
+        """A value that no property can have is a fault of this message."""
+        for properties in ({"priority": 300}, {"priority": "high"}, {"reply_to": 5}, {"timestamp": 1 << 70}):
+            with self.assertRaises(ValueError):
+                encode(message(**properties))

@@ -84,6 +84,15 @@ class StallTests(SynchronousTestCase):
         self.clock.advance(2 * STALL_TIME)
         self.assertEqual(self.blocked, [])
 
+    def test_state_without_outcome(self) -> None:
+        """A broker that has a part of a message has neither accepted nor released it. [AMQP] 3.4.1."""
+        self.broker.grant(10)
+        self.send()
+        self.broker.progress()
+        self.assertEqual(self.confirmed, [])
+        self.broker.settle()
+        self.assertEqual(self.confirmed, [1])
+
     def test_closed_here(self) -> None:
         """A connection that is closed while a message waits leaves no timer, and reports nothing."""
         self.send()
