@@ -80,6 +80,11 @@ class EngineProtocol(TwistedProtocol):
         self._is_processing = False
         self._has_received = False
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the connection cannot be used any more."""
+        return self._error is not None or self._is_disconnected
+
     # Links.
 
     def attach(self, make: Callable[[Any, str], Any], events: LinkEvents) -> Any:
@@ -88,7 +93,7 @@ class EngineProtocol(TwistedProtocol):
         @param make: called with the session and the name of the link; returns the link with its settings.
         @raise BrokerError: the connection is closed.
         """
-        if self._error is not None or self._is_disconnected:
+        if self.has_ended:
             raise self._error or BrokerError(_CLOSED)
         session = self._connection.session()
         session.open()
@@ -248,6 +253,8 @@ class EngineProtocol(TwistedProtocol):
         event.session.close()
         for name in ended:
             self._link_ended(name, error)
+        # proton keeps what is closed for as long as the connection.
+        event.session.free()
 
     def _on_link_remote_open(self, event: Any) -> None:
         events = self._links.get(event.link.name)

@@ -114,15 +114,16 @@ class Amqp10Publisher:
             await in_time(reply.link.open(), self._settings.connect_time, self._reactor)
         except CancelledError:
             return
-        except NoAnswer as error:
-            self._reply_closed(address, error)
-            return
         except BrokerError as error:
+            if isinstance(error, NoAnswer) or self._engine.has_ended:
+                # The address may well exist.
+                self._reply_closed(reply, error)
+                return
             self._replies.pop(address, None)
             for _, token in reply.waiting:
                 self._failed(token, f"unroutable: {error}")
             return
-        reply.link.closed.addCallback(lambda error: self._reply_closed(address, error))
+        reply.link.closed.addCallback(lambda error: self._reply_closed(reply, error))
         reply.is_open = True
         waiting, reply.waiting = reply.waiting, []
         for data, token in waiting:
@@ -131,10 +132,11 @@ class Amqp10Publisher:
             except ValueError as error:
                 self._failed(token, f"mapping: the message cannot be encoded: {error}")
 
-    def _reply_closed(self, address: str, error: BrokerError) -> None:
+    def _reply_closed(self, reply: _ReplyLink, error: BrokerError) -> None:
         """Messages that were not settled are published again with a new connection."""
-        self._replies.pop(address, None)
-        self.end(error)
+        self._replies.pop(reply.link.address, None)
+        if self._is_busy(reply):
+            self.end(error)
 
     def _confirmed(self, token: int) -> None:
         self._releases.pop(self._identifiers.pop(token, ""), None)

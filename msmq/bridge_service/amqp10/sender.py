@@ -129,6 +129,8 @@ class SenderLink:
     def link_abandoned(self) -> None:
         """See L{LinkEvents}."""
         self._stop_watching()
+        # An answer that is waited for has a time limit.
+        self._opened.cancel()
 
     # Within.
 

@@ -84,6 +84,11 @@ class ScriptedBroker:
         self._sender.advance()
         self.exchange()
 
+    def end_link(self) -> None:
+        """Close the link on which the client sends."""
+        self._receiver.close()
+        self.exchange()
+
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
@@ -110,6 +115,10 @@ class ScriptedBroker:
                 event.link.source.copy(event.link.remote_source)
                 event.link.target.copy(event.link.remote_target)
                 event.link.open()
+            elif event.type == Event.LINK_REMOTE_CLOSE:
+                event.link.close()
+            elif event.type == Event.SESSION_REMOTE_CLOSE:
+                event.session.close()
             elif event.type == Event.DELIVERY and event.link.is_receiver:
                 self._arrived.append(event.delivery)
                 event.link.advance()

@@ -7,6 +7,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge_service.amqp10.connection import Amqp10Connection
+from msmq.bridge_service.amqp10.publisher import LARGEST_NUMBER
 from msmq.bridge_service.amqp10.settings import Amqp10Settings
 from msmq.bridge_service.brokers import BrokerError, PublishResults
 from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, QueuedMessage
@@ -70,20 +71,75 @@ class DeadLetterTests(LateLinkCase):
 class ReplyTests(LateLinkCase):
     """Replies to addresses that requests have named."""
 
-    def test_no_answer(self) -> None:
-        """A broker that does not answer ends the publisher after a time, so that the route connects anew."""
+    def setUp(self) -> None:
+        super().setUp()
+        self.confirmed: list[int] = []
         unexpected = lambda *arguments: self.fail(f"{arguments}")  # noqa: E731
         results = PublishResults(
-            confirmed=unexpected, returned=unexpected, nacked=unexpected, failed=unexpected
+            confirmed=self.confirmed.append, returned=unexpected, nacked=unexpected, failed=unexpected
         )
-        publisher = self.successResultOf(
+        self.publisher = self.successResultOf(
             Deferred.fromCoroutine(self.connection.open_publisher("", results, unexpected))
         )
-        self.broker.is_deaf = True
-        request = QueuedMessage({"id": "1"}, b"yes")
-        publisher.publish(request, AmqpMessage("", "answers", AmqpProperties(message_id="1"), b"yes"), 1)
+
+    def publish(self, token: int, address: str = "answers") -> None:
+        """Publish a reply."""
+        request = QueuedMessage({"id": f"{token}"}, b"yes")
+        self.publisher.publish(request, AmqpMessage("", address, AmqpProperties(), b"yes"), token)
         self.broker.exchange()
+
+    def publish_and_settle(self, token: int, address: str = "answers") -> None:
+        """Publish a reply, which the broker accepts."""
+        self.publish(token, address)
+        self.broker.grant(1)
+        self.broker.settle()
+
+    def test_no_answer(self) -> None:
+        """A broker that does not answer ends the publisher after a time, so that the route connects anew."""
+        self.broker.is_deaf = True
+        self.publish(1)
         self.clock.advance(SETTINGS.connect_time - 0.1)
-        self.assertNoResult(publisher.closed)
+        self.assertNoResult(self.publisher.closed)
         self.clock.advance(0.1)
-        self.assertIn("has not answered", str(self.successResultOf(publisher.closed)))
+        self.assertIn("has not answered", str(self.successResultOf(self.publisher.closed)))
+
+    def test_connection_ends_before_the_answer(self) -> None:
+        """A reply whose link is being opened when the connection ends has not failed: it is sent again."""
+        self.broker.is_deaf = True
+        self.publish(1)
+        self.broker.close()
+        self.successResultOf(self.publisher.closed)
+
+    def test_closed_here_before_the_answer(self) -> None:
+        """A connection that is closed while a link is being opened leaves no timer."""
+        self.broker.is_deaf = True
+        self.publish(1)
+        closed = Deferred.fromCoroutine(self.connection.close())
+        self.broker.client.connectionLost()
+        self.successResultOf(closed)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_idle_link_ends(self) -> None:
+        """A broker that closes a link on which nothing is under way does not end the others."""
+        self.publish_and_settle(1)
+        self.broker.end_link()
+        self.assertNoResult(self.publisher.closed)
+        self.publish_and_settle(2)
+        self.assertEqual(self.confirmed, [1, 2])
+        self.assertEqual(self.broker.links, ["answers", "answers"])
+
+    def test_busy_link_ends(self) -> None:
+        """A broker that closes a link without settling its messages has the route connect anew."""
+        self.publish(1)
+        self.broker.end_link()
+        self.successResultOf(self.publisher.closed)
+
+    def test_many_addresses(self) -> None:
+        """Links that are closed since others were needed leave nothing behind at either side."""
+        for token in range(3 * LARGEST_NUMBER):
+            self.publish_and_settle(token, f"client-{token}")
+        self.assertEqual(len(self.confirmed), 3 * LARGEST_NUMBER)
+        session, number = self.broker.client._connection.session_head(0), 0
+        while session is not None:
+            session, number = session.next(0), number + 1
+        self.assertEqual(number, LARGEST_NUMBER)
