@@ -160,12 +160,23 @@ class ClusterClient:
 
         @raise BrokerError: that cannot be found out, or the user may not use it.
         """
-        found = self.topics(topic).get(topic)
-        if found is None or (found.error is not None and found.error.code() in MISSING):
+        error = self.topic_error(topic)
+        if error is None:
+            return True
+        if error.code() in MISSING:
             return False
-        if found.error is not None:
-            raise BrokerError(f"topic {topic}: {text_of(found.error)}")
-        return True
+        raise BrokerError(f"topic {topic}: {text_of(error)}")
+
+    def topic_error(self, topic: str) -> KafkaError | None:
+        """Why a topic cannot be used; C{None} if it can.
+
+        @raise BrokerError: the cluster cannot be used.
+        """
+        found = self.topics(topic).get(topic)
+        if found is None:
+            return KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        error: KafkaError | None = found.error
+        return error
 
     def require(self, topic: str) -> None:
         """Look for a topic.

@@ -156,5 +156,5 @@ class KafkaDeadLetters:
         """See L{IDeadLetterPublisher}."""
         try:
             await self._connection.store(message)
-        except UnicodeError as error:
+        except ValueError as error:
             raise BrokerError(f"topic {self._topic}: the dead letter cannot be encoded: {error}") from error

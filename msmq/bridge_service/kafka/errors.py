@@ -29,6 +29,9 @@ MISSING: Final = frozenset(
 )
 """Errors of a topic that does not exist."""
 
+REFUSED_TOPIC: Final = frozenset({KafkaError.TOPIC_EXCEPTION, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+"""Errors of a topic that the user may not use, or that cannot exist."""
+
 _NODE: Final = re.compile(r"^\S+/\S+: ")
 _AFTER: Final = re.compile(r" \(after .*", re.DOTALL)
 

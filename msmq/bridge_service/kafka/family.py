@@ -13,13 +13,12 @@ from msmq.bridge_service.addresses import BrokerUrl, parse_url
 from msmq.bridge_service.broker_settings import BrokerSettings
 from msmq.bridge_service.brokers import IBridgedBroker
 from msmq.bridge_service.family import BrokerEnd, BrokerFamily, RouteKeyError
-from msmq.bridge_service.kafka.settings import KafkaSettings
+from msmq.bridge_service.kafka.settings import TOPIC_NAME, KafkaSettings
 from msmq.quoting import quoted
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """Mechanisms of SASL."""
 
-_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._-]")
 _PORT: Final = 9092
 _SESSION: Final = 45
@@ -50,7 +49,7 @@ class KafkaFamily(BrokerFamily):
         """See L{BrokerFamily}."""
         url = parse_url(text, _PORT, self.form, ("group", "mechanism", "session", "state_topic"))
         for topic in (unquote(url.path), url.parameters.get("state_topic", "")):
-            if topic and _TOPIC.fullmatch(topic) is None:
+            if topic and TOPIC_NAME.fullmatch(topic) is None:
                 raise ValueError("has a topic with other characters than letters, digits, '.', '-' and '_'")
         mechanism = url.parameters.get("mechanism", MECHANISMS[0])
         if mechanism not in MECHANISMS:

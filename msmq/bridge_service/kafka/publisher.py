@@ -46,6 +46,7 @@ class KafkaPublisher:
         self._results = results
         self._state = CommittedMessages()
         self._waiting: deque[Publication] = deque()
+        self._tokens: dict[str, int] = {}
         self._alone = 0
         self._work: Deferred[None] | None = None
         self._producer: TransactionalProducer | None = None
@@ -86,8 +87,13 @@ class KafkaPublisher:
         if identifier in self._state.held:
             self._reactor.callLater(0, self._results.confirmed, token)
             return
+        if identifier in self._tokens:
+            # The queue manager has delivered it again before its transaction had a result.
+            self._tokens[identifier] = token
+            return
         record = to_record(message)
         lookup = int(source.properties["lookup_id"])
+        self._tokens[identifier] = token
         self._waiting.append(Publication(token, identifier, lookup, record, is_reply=not message.exchange))
         if self._work is None:
             self._work = Deferred.fromCoroutine(self._run())
@@ -129,10 +135,12 @@ class KafkaPublisher:
             self._waiting.extendleft(reversed(done.again))
             # One of them is to blame, and is found when it is alone.
             self._alone = max(self._alone, len(done.again))
+        # By the last token of each message.
         for each in done.committed:
-            self._results.confirmed(each.token)
+            self._results.confirmed(self._tokens.pop(each.identifier))
+        identifiers = {each.token: each.identifier for each in batch}
         for token, reason in done.refused.items():
-            self._results.failed(token, reason)
+            self._results.failed(self._tokens.pop(identifiers[token]), reason)
 
     def _ended(self, failure: Failure) -> None:
         self._failed(RuntimeError() if failure.value is None else failure.value)

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
+from msmq.interfaces.bridge_messages import DECODE_ERROR, AmqpMessage, AmqpProperties
+from msmq.quoting import quoted
 
 NAMES: Final = {
     "message_id": "message-id",
@@ -65,7 +66,8 @@ class KafkaRecord:
 def to_record(message: AmqpMessage) -> KafkaRecord:
     """The record of a message; without an exchange, the routing key is the topic of a reply.
 
-    @raise ValueError: a text has a lone surrogate that is not of a binary correlation identifier.
+    @raise ValueError: a text has a lone surrogate that is not of a binary correlation identifier, or the name
+        of a header is none of Kafka.
     """
     properties = message.properties
     headers = {name: value for name, value in properties.headers.items() if name not in _WHERE}
@@ -82,7 +84,7 @@ def to_record(message: AmqpMessage) -> KafkaRecord:
         message.exchange or message.routing_key,
         key,
         message.body,
-        [(name, _bytes(value)) for name, value in headers.items()],
+        [(_name(name), _bytes(value)) for name, value in headers.items()],
         max(0, properties.timestamp or 0) * 1000,
     )
 
@@ -92,6 +94,25 @@ def from_record(record: Any) -> AmqpMessage:
 
     Its message-id is its position, with its time, since a topic that was created anew has the same positions.
     """
+    try:
+        return _decoded(record)
+    except Exception as error:
+        # One record that cannot be read would be consumed again and again.
+        reason = str(error) or type(error).__name__
+        position = {TOPIC: record.topic(), PARTITION: record.partition(), OFFSET: record.offset()}
+        return AmqpMessage(
+            record.topic(),
+            "",
+            AmqpProperties(headers={DECODE_ERROR: reason, **position}, message_id=_position(record)),
+            record.value() or b"",
+        )
+
+
+def _position(record: Any) -> str:
+    return f"{record.topic()}-{record.partition()}-{record.offset()}-{record.timestamp()[1]}"
+
+
+def _decoded(record: Any) -> AmqpMessage:
     headers: dict[str, Any] = {}
     for name, value in record.headers() or ():
         # Of several headers with one name the last one counts.
@@ -120,7 +141,7 @@ def from_record(record: Any) -> AmqpMessage:
     properties = AmqpProperties(
         headers=headers,
         priority=int(priority) if priority.isdecimal() and priority.isascii() and len(priority) < 4 else None,
-        message_id=f"{record.topic()}-{record.partition()}-{record.offset()}-{time}",
+        message_id=_position(record),
         timestamp=time // 1000 if kind in (_CREATED, _LOG_APPENDED) else None,
         **found,
     )
@@ -137,6 +158,17 @@ def _clean(name: str, text: str) -> Any:
         return int(text[:10])
     data = text.encode("utf-8", "surrogateescape")
     return data if name == "msmq-extension" else data.decode("utf-8", "backslashreplace")
+
+
+def _name(name: str) -> str:
+    """The name of a header, which the client reads as a text of C: it crashes at a lone surrogate.
+
+    @raise ValueError: it has one, or a null character.
+    """
+    name.encode("utf-8")
+    if "\0" in name:
+        raise ValueError(f"the name of the header {quoted(name, 60)} has a null character")
+    return name
 
 
 def _bytes(value: Any) -> bytes:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 import attrs
 
 from msmq.bridge_service.broker_settings import BrokerSettings
+
+TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+"""Names that a topic may have."""
 
 
 @attrs.frozen(kw_only=True)

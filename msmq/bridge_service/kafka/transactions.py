@@ -13,9 +13,17 @@ from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.kafka import state_topic
 from msmq.bridge_service.kafka.client_configuration import LARGEST_MESSAGE, client_configuration
 from msmq.bridge_service.kafka.cluster_client import SLICE, ClusterClient, ClusterErrors
-from msmq.bridge_service.kafka.errors import MISSING, OF_A_MESSAGE, broker_error, error_of, text_of
+from msmq.bridge_service.kafka.errors import (
+    MISSING,
+    OF_A_MESSAGE,
+    REFUSED_TOPIC,
+    broker_error,
+    error_of,
+    text_of,
+)
 from msmq.bridge_service.kafka.records import KafkaRecord
-from msmq.bridge_service.kafka.settings import KafkaSettings
+from msmq.bridge_service.kafka.settings import TOPIC_NAME, KafkaSettings
+from msmq.quoting import quoted
 
 LARGEST_BATCH: Final = 500
 """Limit on records of one transaction."""
@@ -70,7 +78,7 @@ class TransactionalProducer:
         self._cluster = cluster
         self._errors = errors
         self._is_stopping = is_stopping
-        self._reply_topics: dict[str, bool] = {}
+        self._reply_topics: set[str] = set()
         self.state = CommittedMessages()
         self._producer: Any = Producer(
             {
@@ -108,8 +116,9 @@ class TransactionalProducer:
         refused: dict[int, str] = {}
         wanted = []
         for each in publications:
-            if each.is_reply and not self._has_reply_topic(each.record.topic):
-                refused[each.token] = f"unroutable: no topic '{each.record.topic}'"
+            refusal = self._refusal(each.record.topic) if each.is_reply else ""
+            if refusal:
+                refused[each.token] = f"unroutable: {refusal}"
             else:
                 wanted.append(each)
         if not wanted:
@@ -213,12 +222,28 @@ class TransactionalProducer:
         if self._is_stopping():
             raise BrokerError("the connection was closed")
 
-    def _has_reply_topic(self, topic: str) -> bool:
-        if not self._reply_topics.get(topic):
+    def _refusal(self, topic: str) -> str:
+        """Why a reply cannot go to a topic, which a peer has named; empty if it can.
+
+        @raise BrokerError: that cannot be found out.
+        """
+        if TOPIC_NAME.fullmatch(topic) is None:
+            # The client would not even ask, but fail.
+            return f"no topic {quoted(topic)}"
+        if topic in self._reply_topics:
+            return ""
+        error = self._cluster.topic_error(topic)
+        if error is None:
             if len(self._reply_topics) > LARGEST_BATCH:
                 self._reply_topics.clear()
-            self._reply_topics[topic] = self._cluster.has(topic)
-        return self._reply_topics[topic]
+            self._reply_topics.add(topic)
+            return ""
+        if error.code() in MISSING:
+            return f"no topic {quoted(topic)}"
+        reason = f"topic {topic}: {text_of(error)}"
+        if error.code() in REFUSED_TOPIC:
+            return reason
+        raise BrokerError(reason)
 
     def _judged(
         self, publications: Sequence[Publication], refused: dict[int, str], reports: Mapping[int, KafkaError]
@@ -235,13 +260,16 @@ class TransactionalProducer:
             elif error.code() in MISSING:
                 if not each.is_reply:
                     raise BrokerError(f"no topic '{each.record.topic}' at the cluster; create it")
-                self._reply_topics.pop(each.record.topic, None)
+                self._reply_topics.discard(each.record.topic)
+            elif each.is_reply and error.code() in REFUSED_TOPIC:
+                refused[each.token] = f"unroutable: {reason}"
             elif not error.retriable() and error.code() not in _OF_THE_BATCH:
                 raise BrokerError(reason)
         state = reports.get(_STATE)
         if state is not None and state.code() in (OF_A_MESSAGE | MISSING) and len(reports) == 1:
             raise BrokerError(f"topic {self._settings.state_topic}: {text_of(state)}")
-        return TransactionResult(refused=refused, again=publications)
+        again = [each for each in publications if each.token not in refused]
+        return TransactionResult(refused=refused, again=again)
 
 
 _STATE: Final = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 from confluent_kafka import KafkaError
@@ -10,6 +11,7 @@ from msmq.bridge.expressions import MessageExpression
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
 from msmq.bridge_service.route_state import RouteCondition
+from msmq.bridge_service.settings import DEAD_LETTERS
 from tests.bridge_service.kafka.support import KafkaTestCase, values
 from tests.servers.kafka import KafkaCluster
 from tests.servers.rabbitmq import ADDRESS, free_port
@@ -95,7 +97,24 @@ class ConnectionTests(KafkaTestCase):
         await self.assert_waits(route, "/no/such.pem")
 
 
-class OwnClusterTests(KafkaTestCase):
+class ReplyTestCase(KafkaTestCase):
+    """Has routes for requests from the topic, and for their replies."""
+
+    async def answer(self, *topics: bytes) -> None:
+        """Answer requests whose replies go to topics."""
+        back = ".\\private$\\to-kafka"
+        await self.manager.create_queue(back)
+        self.bridge(
+            self.inward(rules={"reply_queue": "DIRECT=OS:ALPHA\\private$\\to-kafka"}),
+            self.outward("replies", {"answers": True, "exchange": ""}, queue=back, answers="in"),
+        )
+        for topic in topics:
+            await self.produce(b"6 * 7", headers={"reply-to": topic})
+            (request,) = await self.receive(1)
+            await self.send(b"42", queue=back, correlation_id=request.identifier.to_bytes())
+
+
+class OwnClusterTests(ReplyTestCase):
     """A cluster that goes away while a route runs, or where one node refuses records."""
 
     def make_cluster(self) -> KafkaCluster:
@@ -127,8 +146,17 @@ class OwnClusterTests(KafkaTestCase):
         await self.until(lambda: route.counts.dead_letters == 1)
         self.assertEqual(route.counts.forwarded, 0)
 
+    async def test_reply_that_the_cluster_refuses(self) -> None:
+        """A reply to a topic to which the user may not write becomes a dead letter, and others are sent."""
+        secret, answers = self.new_topic(), self.new_topic()
+        self.cluster.create_topic(f"msmq-bridge.{self.prefix}")
+        self.cluster.fail_at(secret, PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED, 20)
+        await self.answer(secret.encode(), answers.encode())
+        await self.assert_dead_letter(f"unroutable: topic {secret}: ", b"42")
+        self.assertEqual(values(await self.records(1, answers)), [b"42"])
 
-class RecordTests(KafkaTestCase):
+
+class RecordTests(ReplyTestCase):
     """Messages and records that cannot be delivered."""
 
     async def test_record_that_fails_in_a_batch(self) -> None:
@@ -157,16 +185,34 @@ class RecordTests(KafkaTestCase):
 
     async def test_reply_topic_is_missing(self) -> None:
         """A reply to a topic that does not exist becomes a dead letter."""
-        back = ".\\private$\\to-kafka"
-        await self.manager.create_queue(back)
-        self.bridge(
-            self.inward(rules={"reply_queue": "DIRECT=OS:ALPHA\\private$\\to-kafka"}),
-            self.outward("replies", {"answers": True, "exchange": ""}, queue=back, answers="in"),
-        )
-        await self.produce(b"6 * 7", headers={"reply-to": f"{self.prefix}.missing"})
-        (request,) = await self.receive(1)
-        await self.send(b"42", queue=back, correlation_id=request.identifier.to_bytes())
-        await self.assert_dead_letter(f"unroutable: no topic '{self.prefix}.missing'", b"42")
+        missing = f"{self.prefix}.missing"
+        await self.answer(missing.encode())
+        await self.assert_dead_letter(f"unroutable: no topic '{missing}'", b"42")
+
+    async def test_reply_topic_is_no_name(self) -> None:
+        """A reply to what is no name of a topic becomes a dead letter, and other replies are sent."""
+        answers = self.new_topic()
+        await self.answer(b"\xff\xfe", b"a\0b", b"../x", b"x" * 250, answers.encode())
+        self.assertEqual(values(await self.records(1, answers)), [b"42"])
+        self.assertEqual([each.body for each in await self.receive(4, DEAD_LETTERS)], [b"42"] * 4)
+
+    async def test_reply_topic_is_refused(self) -> None:
+        """A reply to a topic that the user may not use becomes a dead letter, and others are sent."""
+        secret, answers = self.new_topic(), self.new_topic()
+        self.cluster.set_topic_error(secret, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+        await self.answer(secret.encode(), answers.encode())
+        self.assertEqual(values(await self.records(1, answers)), [b"42"])
+        await self.assert_dead_letter(f"unroutable: topic {secret}: ", b"42")
+
+    async def test_names_of_headers(self) -> None:
+        """A message with a header whose name the client cannot take becomes a dead letter."""
+        self.route(self.outward())
+        for name in ("\ud800", "\udcff", "a\0b"):
+            await self.send(name.encode("ascii", "replace"), extension=json.dumps({name: "x"}).encode())
+        await self.send(b"after them")
+        self.assertEqual(values(await self.records(1)), [b"after them"])
+        letters = await self.receive(3, DEAD_LETTERS)
+        self.assertEqual([each.body for each in letters], [b"?", b"?", b"a\0b"])
 
     async def test_record_that_cannot_be_mapped(self) -> None:
         """A record that cannot be sent is stored in the topic for dead letters, with the reason."""
