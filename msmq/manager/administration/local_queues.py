@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.events import EventLog
@@ -22,7 +23,7 @@ from msmq.queues.leaving.departure_kinds import Removal
 from msmq.queues.queue import MessagePosition, Queue, at_rest
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.status import DeletionPending, MQError
+from msmq.structures.status import DeletionPending, MQError, Status
 
 SLICE = 200
 """Messages that are processed in one iteration of the reactor when a queue is deleted."""
@@ -71,6 +72,7 @@ class LocalQueues:
 
         @param also: changes to store in the same commit.
         @raise DeletionPending: the store failed; the queue is deleted all the same, and the store is retried.
+        @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE if the queue manager stops before it is stored.
         """
         deletion = self._performer.model.delete_queue(queue)
         deletion = attrs.evolve(deletion, changes=[*deletion.changes, *also])
@@ -82,8 +84,14 @@ class LocalQueues:
             )
         self._performer.perform(deletion.effects)
         stored: Deferred[None] = Deferred()
-        Deferred.fromCoroutine(self._finish_deletion(deletion, stored)).addErrback(
-            lambda failure: self.log.failure("the deletion of a queue was not completed", failure)
+
+        def failed(failure: Failure) -> None:
+            self.log.failure("the deletion of a queue was not completed", failure)
+            if not stored.called:
+                stored.errback(failure)
+
+        Deferred.fromCoroutine(self._finish_deletion(deletion, stored)).addCallbacks(
+            lambda _: _report_stop(queue, stored), failed
         )
         await stored
 
@@ -198,5 +206,17 @@ def _report(queue: Queue, stored: Deferred[None], error: MQError) -> None:
                 error.status,
                 f"queue {shown(queue.definition.path)} is deleted, and its removal from the store is "
                 f"pending: {error.detail}; it is retried until it is stored",
+            )
+        )
+
+
+def _report_stop(queue: Queue, stored: Deferred[None]) -> None:
+    """Report to the caller of a deletion that the queue manager has stopped before its end."""
+    if not stored.called:
+        stored.errback(
+            MQError(
+                Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
+                f"the queue manager stopped before the removal of queue {shown(queue.definition.path)} was"
+                " stored; its next start has the queue again, with the messages that were not removed",
             )
         )

@@ -259,7 +259,8 @@ class Administration:
 
         @raise DeletionPending: the store failed; the queue is deleted all the same, and the store is retried
             until it has removed it.
-        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or that the name is malformed.
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, MQ_ERROR_SERVICE_NOT_AVAILABLE if the queue manager stops
+            before the removal is stored, or that the name is malformed.
         """
         queue = own_queue(self._performer.model, path)
         if self._needs_directory(queue):

@@ -129,6 +129,17 @@ class DeletionTests(ManagerTestCase):
         self.restart()
         self.assertEqual(self.count(self.orders), MANY // 2 - len(self.events()))
 
+    def test_a_caller_at_a_stop(self) -> None:
+        """The caller of a deletion that a stop interrupts gets an error that names the queue."""
+        self.fill()
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.assertNoResult(deleting)
+        self.restart()
+        failure = self.failureResultOf(deleting, MQError)
+        self.assertEqual(failure.value.status, Status.MQ_ERROR_SERVICE_NOT_AVAILABLE)
+        self.assertIn("private$\\orders", failure.value.detail)
+        self.assertIn(self.orders, [queue.path for queue in self.service.inspection.queues()])
+
     def test_cancelled_deletion(self) -> None:
         """It is completed."""
         self.fill()
