@@ -69,7 +69,9 @@ class QueuePauses:
             self.set(queue, True)
 
     def set(self, queue: Queue, paused: bool) -> None:
-        """Pause the reading of a queue, or end that."""
+        """Pause the reading of a queue, or end that; no effect on a queue that was deleted meanwhile."""
+        if queue.is_deleted:
+            return
         queue.is_paused = paused
         if paused:
             self._in_effect.add(queue.definition.identifier)

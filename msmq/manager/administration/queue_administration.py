@@ -69,6 +69,7 @@ class Administration:
         self._reactor = reactor
         self._new_identifier = new_identifier
         self._purging: dict[Queue, DeferredLock] = {}
+        self._pausing = DeferredLock()
 
     async def create(
         self, path: str, *, creator: bytes | None = None, **chosen: Unpack[QueueProperties]
@@ -159,8 +160,12 @@ class Administration:
         system queue, or that the store failed.
         """
         queue = own_queue(self._performer.model, path)
-        await undivided(self._set_paused(queue, paused))
+        await undivided(self._set_paused_in_turn(queue, paused))
         return summarize_queue(self._performer.model, queue)
+
+    async def _set_paused_in_turn(self, queue: Queue, paused: bool) -> None:
+        # One at a time: a resume must not end before a pause that is being stored, and have no effect.
+        await self._pausing.run(self._set_paused, queue, paused)
 
     async def _set_paused(self, queue: Queue, paused: bool) -> None:
         model = self._performer.model

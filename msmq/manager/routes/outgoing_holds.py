@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from msmq.interfaces.manager.summaries import OutgoingQueueSummary, PausedOutgoing
@@ -48,6 +49,8 @@ class OutgoingHolds:
         self._redirects = redirects
         self._performer = performer
         self._transfer = transfer
+        # One change at a time: a resume must not end before a pause that is being stored.
+        self._changing = DeferredLock()
 
     def start(self) -> None:
         """Create a queue for each paused name, so that it is listed, and log the pauses."""
@@ -162,6 +165,10 @@ class OutgoingHolds:
 
         @raise MQError: it is not the format name of a queue of another queue manager; or the store failed.
         """
+        summary: OutgoingQueueSummary = await self._changing.run(self._pause, text)
+        return summary
+
+    async def _pause(self, text: str) -> OutgoingQueueSummary:
         model = self._performer.model
         name = name_of_outgoing(model, text)
         await self._performer.commit([self._holds.change_name(name, True)])
@@ -175,6 +182,10 @@ class OutgoingHolds:
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if there is no such outgoing queue, or as L{pause}.
         """
+        summary: OutgoingQueueSummary = await self._changing.run(self._resume, text)
+        return summary
+
+    async def _resume(self, text: str) -> OutgoingQueueSummary:
         model = self._performer.model
         name = name_of_outgoing(model, text)
         if self._holds.holds_name(name):
@@ -192,6 +203,10 @@ class OutgoingHolds:
 
         @return: every outgoing queue.
         """
+        summaries: list[OutgoingQueueSummary] = await self._changing.run(self._hold_all, held)
+        return summaries
+
+    async def _hold_all(self, held: bool) -> list[OutgoingQueueSummary]:
         if held != self._holds.is_all:
             await self._performer.commit([self._holds.change_all(held)])
             self._holds.set_all(held)
@@ -205,6 +220,10 @@ class OutgoingHolds:
         @raise MQError: as L{host_text}, or as L{pause}.
         """
         wanted = host_text(host)
+        summaries: list[OutgoingQueueSummary] = await self._changing.run(self._hold_next_hop, wanted, held)
+        return summaries
+
+    async def _hold_next_hop(self, wanted: str, held: bool) -> list[OutgoingQueueSummary]:
         hosts = {wanted, *self._transfer.hops.names_of_host(wanted)}
         changed = [each for each in sorted(hosts) if held is not self._holds.holds_host({each})]
         await self._performer.commit([self._holds.change_host(each, held) for each in changed])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from msmq.manager.applications.targets import name_of_outgoing
@@ -30,6 +31,8 @@ class OutgoingRedirects:
         self._redirects = redirects
         self._performer = performer
         self._transfer = transfer
+        # One change at a time: the end of a redirect must not come before one that is being stored.
+        self._changing = DeferredLock()
 
     def start(self) -> None:
         """Create a queue for each redirected name, so that it is listed, and log the redirects."""
@@ -75,17 +78,21 @@ class OutgoingRedirects:
                 Status.MQ_ERROR_INVALID_PARAMETER,
                 f"{target.address} is the address in the name already; --undo ends a redirect",
             )
-        return await self._set(name, target.address)
+        return await self._set_in_turn(name, target.address)
 
     async def end(self, text: str) -> OutgoingQueue:
         """End a redirect; no effect for a name that is not redirected.
 
         @raise MQError: as L{redirect}, for the name.
         """
-        return await self._set(self._name(text), None)
+        return await self._set_in_turn(self._name(text), None)
 
     def _name(self, text: str) -> DirectFormatName:
         return check_redirected(name_of_outgoing(self._performer.model, text))
+
+    async def _set_in_turn(self, name: DirectFormatName, host: str | None) -> OutgoingQueue:
+        queue: OutgoingQueue = await self._changing.run(self._set, name, host)
+        return queue
 
     async def _set(self, name: DirectFormatName, host: str | None) -> OutgoingQueue:
         performer = self._performer

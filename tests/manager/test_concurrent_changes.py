@@ -1,0 +1,74 @@
+"""Changes of operators that are made while the store commits the opposite ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+
+from tests.manager.support import ManagerTestCase
+
+THERE = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+
+
+class ConcurrentChangeTests(ManagerTestCase):
+    """The last request decides, at once and after a restart."""
+
+    def both(self, *changes: Callable[[], Any]) -> None:
+        """Request changes in this order, each before the one before is stored."""
+        self.store.is_slow = True
+        results: list[Deferred[Any]] = [ensureDeferred(change()) for change in changes]
+        self.store.catch_up()
+        for result in results:
+            self.successResultOf(result)
+
+    def test_a_queue_is_resumed_while_its_pause_is_stored(self) -> None:
+        """It is not paused."""
+        self.put(self.orders, b"1")
+        self.both(
+            lambda: self.service.pause_queue(self.orders), lambda: self.service.resume_queue(self.orders)
+        )
+        self.assertFalse(self.service.inspection.queue(self.orders).paused)
+        self.restart()
+        self.assertEqual(self.bodies(self.alpha, self.orders), [b"1"])
+
+    def test_a_queue_is_paused_while_its_end_is_stored(self) -> None:
+        """It is paused."""
+        self.run_to_end(self.service.pause_queue(self.orders))
+        self.both(
+            lambda: self.service.resume_queue(self.orders), lambda: self.service.pause_queue(self.orders)
+        )
+        for restarts in (False, True):
+            if restarts:
+                self.restart()
+            self.assertTrue(self.service.inspection.queue(self.orders).paused)
+
+    def test_a_queue_is_deleted_while_its_pause_is_stored(self) -> None:
+        """It is not among those that are paused, and the store has nothing of it."""
+        self.both(
+            lambda: self.service.pause_queue(self.orders), lambda: self.service.delete_queue(self.orders)
+        )
+        self.assertEqual(self.service.inspection.status().queues_paused, 0)
+        self.assertEqual([name for name in self.store.names() if "paused" in name], [])
+
+    def test_outgoing_queues(self) -> None:
+        """The same is true for a name, a next hop, all outgoing queues, and a redirect."""
+        self.put(THERE, b"1")
+        service = self.service
+        for do, undo in (
+            (lambda: service.pause_outgoing(THERE), lambda: service.resume_outgoing(THERE)),
+            (lambda: service.pause_next_hop("127.0.0.3"), lambda: service.resume_next_hop("127.0.0.3")),
+            (lambda: service.pause_all_outgoing(), lambda: service.resume_all_outgoing()),
+            (
+                lambda: service.redirect_outgoing(THERE, "127.0.0.4"),
+                lambda: service.redirect_outgoing(THERE, None),
+            ),
+        ):
+            self.both(do, undo)
+            shown = service.inspection.outgoing_queue(THERE)
+            self.assertEqual((list(shown.paused_by), shown.redirected_to), ([], None))
+            self.both(do, undo, do)
+            shown = service.inspection.outgoing_queue(THERE)
+            self.assertNotEqual((list(shown.paused_by), shown.redirected_to), ([], None))
+            self.both(undo)
