@@ -29,6 +29,7 @@ from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.leaving.relocation import Relocation
 from msmq.queues.leaving.transaction import Abortion, Dequeue, Enqueue, Transaction
+from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.quoting import shown
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -238,6 +239,9 @@ class Transactions:
     async def _move_aside(self, abortion: Abortion) -> None:
         """Move poison messages to their subqueue; those that cannot be moved return to their positions."""
         performer = self._performer
+        # The queue may have been purged since, while other parts of a long transaction were aborted.
+        purged = [each for each in abortion.poisonous if each.state is PositionState.PURGE_PENDING]
+        performer.perform(performer.model.release(purged, performer.clock.now()))
         for relocation in performer.model.transacting.poison(abortion, performer.clock.now()):
             positions = [position for position, _ in relocation.moves]
             path = queue_path(positions[0].queue)

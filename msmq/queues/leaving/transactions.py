@@ -402,9 +402,13 @@ class QueueTransactions:
         return Abortion(back, poisonous, changes, departures, left)
 
     def poison(self, abortion: Abortion, now: Moment) -> list[Relocation]:
-        """Move poison messages to the subqueue C{poison} of their queues, with L{relocate}."""
+        """Move poison messages to the subqueue C{poison} of their queues, with L{relocate}.
+
+        Those whose queue was purged or deleted since the abort began are not moved.
+        """
         relocations: list[Relocation] = []
-        for queue, positions in by_queue(abortion.poisonous).items():
+        locked = PositionState.LOCKED_READER
+        for queue, positions in by_queue(each for each in abortion.poisonous if each.state is locked).items():
             if queue.is_deleted:
                 continue
             target = self._collection.subqueue(queue, POISON, now)

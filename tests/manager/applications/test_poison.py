@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 
+from msmq.manager.applications.transaction_commits import PART
 from msmq.manager.applications.transactions import POISONED
 from tests.manager.support import ManagerTestCase
 
@@ -136,6 +137,25 @@ class PoisonTests(PoisonTestCase):
         explanation = self.run_to_end(self.service.inspection.explain(identifier))
         self.assertEqual([event.event for event in explanation.events], [POISONED, "deleted"])
         self.assertEqual((explanation.places, self.service.inspection.status().messages), ([], 0))
+
+    def test_the_queue_is_purged_meanwhile(self) -> None:
+        """A purge while a long transaction is aborted removes its messages, poisonous or not."""
+        count = 2 * PART
+        self.put(self.payments, *[b"bad"] * count)
+        for attempt in range(3):
+            transaction = self.service.begin()
+            reading = self.service.reserve(self.payments, count=count, timeout=0, transaction=transaction)
+            self.run_to_end(reading)
+            aborting = self.deferred(transaction.abort())
+            if attempt == 2:
+                self.assertNoResult(aborting)
+                self.run_to_end(self.service.purge_queue(self.payments))
+            self.clock.advance(0)
+            self.successResultOf(aborting)
+        self.assertEqual((self.seen(self.poison), self.seen(self.payments)), ([], []))
+        self.restart(crash=True)
+        self.assertEqual((self.seen(self.poison), self.seen(self.payments)), ([], []))
+        self.assertEqual({event.event for event in self.events()}, {"purged"})
 
 
 class NoPoisonTests(PoisonTestCase):
