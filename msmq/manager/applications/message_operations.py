@@ -210,8 +210,12 @@ class MessageOperations:
             views = await performer.load(positions)
         finally:
             performer.forget_empty((source,))
-        # A reader may have been faster while they were read.
-        still = [pair for pair in zip(positions, views, strict=True) if _is_there(pair[0])]
+        # A reader may have been faster while they were read, and others were packed.
+        still = [
+            (now, view)
+            for position, view in zip(positions, views, strict=True)
+            if (now := position.current()) is not None and _is_there(now)
+        ]
         return [position for position, _ in still], [view for _, view in still]
 
     def _event(self, word: str, position: MessagePosition, view: UserMessageView, reason: str) -> AppendEvent:

@@ -266,11 +266,14 @@ class QueueDrain:
 
         found = list(takewhile(fits, self.queue.peek(BATCH)))
         views = await performer.load(found)
-        # A reader may have been faster while they were read.
+        # A reader may have been faster while they were read, and others were packed: a message that is left
+        # out would be passed by those after it.
         batch = [
-            (position, view)
+            (now, view)
             for position, view in zip(found, views, strict=True)
-            if position.state is PositionState.AVAILABLE and not position.queue.is_deleted
+            if (now := position.current()) is not None
+            and now.state is PositionState.AVAILABLE
+            and not now.queue.is_deleted
         ]
         if not batch or not self._goes_on():
             return

@@ -9,6 +9,8 @@ from twisted.internet.defer import Deferred
 
 from msmq.interfaces.drains import DrainSummary
 from msmq.manager.manager_settings import CloneCheck
+from msmq.queues import available_positions, ordered_positions, packed_positions
+from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -333,3 +335,40 @@ class RefusedDrainTests(DrainTestCase):
         self.queue(self.beta)
         failed = self.failureResultOf(self.deferred(self.beta.service.inspection.logged(ORDERS)), MQError)
         self.assertIn("no message log", str(failed.value))
+
+
+class PackedDrainTests(DrainTestCase):
+    """A queue with more messages than memory has packets for."""
+
+    def setUp(self) -> None:
+        for module in (ordered_positions, available_positions, queue_module):
+            self.patch(module, "CHUNK_LENGTH", 4)
+        self.patch(packed_positions, "SHORTEST", 2)
+        super().setUp()
+
+    def test_order(self) -> None:
+        """Messages that are packed while a batch is read are not passed by others of the batch."""
+        store = self.stores["ALPHA"]
+        self.restart(packet_memory=700)
+        self.both(transactional=True)
+        sent = [b"%d" % number for number in range(40)]
+        for body in sent[:6]:
+            self.send(self.alpha, ORDERS, body, transactional=True)
+        # Memory has the packets of four: of the first ones, and then of two after the next two.
+        self.assertEqual(self.take_some(2), sent[:2])
+        for body in sent[6:]:
+            self.send(self.alpha, ORDERS, body, transactional=True)
+        store.is_slow = True
+        beginning = self.deferred(self.alpha.service.drains.begin(ORDERS, AT_BETA))
+        store.finish(1)
+        self.successResultOf(beginning)
+        browsing = [self.deferred(self.alpha.service.inspection.browse(ORDERS, count=1)) for _ in range(9)]
+        store.catch_up()
+        for browsed in browsing:
+            self.successResultOf(browsed)
+        self.clock.advance(9)
+        self.assertEqual(self.bodies(self.beta, ORDERS), sent[2:])
+
+    def take_some(self, count: int) -> list[bytes]:
+        """Receive the first messages of ALPHA's queue."""
+        return [bytes(view.body) for view in self.take(self.alpha, ORDERS, count)]

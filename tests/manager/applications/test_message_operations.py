@@ -1,0 +1,53 @@
+"""Messages that an administrator moves and copies, while other messages arrive."""
+
+from __future__ import annotations
+
+from msmq.queues import available_positions, ordered_positions, packed_positions
+from msmq.queues import queue as queue_module
+from msmq.queues.arriving.message import Delivery
+from tests.manager.support import ManagerTestCase
+
+CHUNK = 4
+"""Messages of a chunk, so that few of them have several chunks."""
+MANY = 20 * CHUNK
+
+
+class PackedMessagesTests(ManagerTestCase):
+    """Messages that are not used for a moment are packed, also those that an operation is about to use."""
+
+    limits = {"packet_memory": 0}  # noqa: RUF012
+
+    def setUp(self) -> None:
+        for module in (ordered_positions, available_positions, queue_module):
+            self.patch(module, "CHUNK_LENGTH", CHUNK)
+        self.patch(packed_positions, "SHORTEST", 2)
+        super().setUp()
+        self.put(self.orders, *[b"%d" % number for number in range(MANY)])
+        # One of every chunk.
+        self.chosen = [message.lookup_id for message in self.messages(self.orders)][1::CHUNK]
+        self.other = self.queue(self.alpha, "other")
+
+    def arrive(self, count: int = MANY) -> None:
+        """Express messages arrive while something is read, so that others are packed."""
+        for number in range(count):
+            self.put(self.orders, b"later %d" % number, delivery=Delivery.EXPRESS)
+        self.store.catch_up()
+
+    def test_moved(self) -> None:
+        """Each of them is moved, and named in the answer."""
+        self.store.is_slow = True
+        moving = self.deferred(self.service.message_administration.move(self.orders, self.chosen, self.other))
+        self.arrive()
+        moved = [change.lookup_id for change in self.successResultOf(moving)]
+        self.assertEqual(moved, self.chosen)
+        self.assertEqual(self.seen(self.other), [b"%d" % number for number in range(1, MANY, CHUNK)])
+
+    def test_copied(self) -> None:
+        """Each of them is copied."""
+        self.store.is_slow = True
+        copying = self.deferred(
+            self.service.message_administration.copy(self.orders, self.chosen, self.other)
+        )
+        self.arrive()
+        self.assertEqual(len(self.successResultOf(copying)), len(self.chosen))
+        self.assertEqual(self.count(self.other), len(self.chosen))
