@@ -102,8 +102,12 @@ class MessageOperations:
         performer, model = self._performer, self._performer.model
         into = readable_queue(model, target, performer.clock.now())
         into.users += 1
+        # Subqueues, which would be deleted while they are empty; a missing one was created by its name.
+        used = [into]
         try:
             source = any_queue(model, queue, performer.clock.now())
+            source.users += 1
+            used.append(source)
             check_transfer(source, into)
             positions, views = await self._available(queue, lookup_ids)
             check_transfer(source, into)
@@ -121,11 +125,11 @@ class MessageOperations:
                 noted.append(self._event(MOVED, position, view, f"to {queue_path(into)}"))
             relocation.changes.extend(self._events.trim(noted))
             await move(performer, relocation)
-            performer.remove_empty_subqueues(positions)
             return _changes(positions, views)
         finally:
-            into.users -= 1
-            performer.forget_empty((into,))
+            for each in used:
+                each.users -= 1
+            performer.forget_empty(used)
 
     @checked
     async def copy(
@@ -175,6 +179,8 @@ class MessageOperations:
             model.system_queue(QueueSuffix.DEADLETTER),
             model.system_queue(QueueSuffix.DEADXACT),
         ):
+            # A missing subqueue was created by its name.
+            self._performer.forget_empty((dead_letter_queue,))
             raise MQError(
                 Status.MQ_ERROR_INVALID_PARAMETER, f"{queue_path(dead_letter_queue)} has no dead letters"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Delivery
+from msmq.structures.status import MQError
 from tests.manager.support import ManagerTestCase
 
 CHUNK = 4
@@ -51,3 +52,26 @@ class PackedMessagesTests(ManagerTestCase):
         self.arrive()
         self.assertEqual(len(self.successResultOf(copying)), len(self.chosen))
         self.assertEqual(self.count(self.other), len(self.chosen))
+
+
+class RefusedOperationsTests(ManagerTestCase):
+    """What an operator names wrongly is not created by that."""
+
+    def test_no_subqueue_remains(self) -> None:
+        """A refused move or requeue leaves no empty subqueue of the name that it had, at either end."""
+        messages = self.service.message_administration
+        missing = f"{self.orders};missing"
+        for operation in (
+            messages.move(missing, [1], self.payments),
+            messages.move(self.payments, [1], missing),
+            messages.move(missing, [1], missing),
+            messages.requeue(missing, [1]),
+        ):
+            self.failureResultOf(self.deferred(operation), MQError)
+        for operation in (
+            messages.move(missing, [1], self.orders),
+            messages.remove(missing, [1]),
+            messages.copy(missing, [1], self.orders),
+        ):
+            self.assertEqual(self.run_to_end(operation), [])
+        self.assertEqual(self.service.inspection.queue(self.orders).subqueues, [])
