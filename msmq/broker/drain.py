@@ -28,7 +28,8 @@ REST: Final = 5.0
 """Seconds between attempts to read or remove messages while the store fails."""
 
 AT_ONCE: Final = 50
-"""Messages that one lane processes before the reactor has its turn, if nothing has to be waited for."""
+"""Messages of a lane, or of a queue, that are processed before the reactor has its turn, if nothing has to be
+waited for."""
 
 MOST_ACCEPTED: Final = 10_000
 """Limit on messages that were accepted, and whose removal the store has refused."""
@@ -173,13 +174,21 @@ class Drain:
 
     async def _read(self, queue: DrainedQueue) -> None:
         """Take messages out of a queue while there may be more, until it is deleted or the drain stops."""
+        in_turn = 0
         while True:
             while not self._may_read(queue):
                 queue.reader_waits = Deferred()
                 await queue.reader_waits
+                in_turn = 0
             if self._is_stopped:
                 return
+            in_turn += 1
+            if in_turn % AT_ONCE == 0:
+                await self._sleep(0)
+                continue
             queue.reading = Deferred.fromCoroutine(self._reserve(queue))
+            if not queue.reading.called:
+                in_turn = 0
             try:
                 reservation = await queue.reading
             except CancelledError:

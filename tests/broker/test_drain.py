@@ -15,6 +15,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.broker.broker import Broker
+from msmq.broker.drain import AT_ONCE
 from msmq.broker.outcomes import Outcome, accept, later, reject
 from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.interfaces.session import ISession
@@ -334,6 +335,37 @@ class ConcurrencyTests(BrokerTestCase):
             gates[body].callback(None)
         self.clock.advance(1)
         self.assertEqual(self.broker.seen, [b"1", b"3", b"4", b"2"])
+
+
+class ReactorTurnTests(BrokerTestCase):
+    """Messages whose processing waits for nothing: express ones, with a coroutine that returns at once."""
+
+    def test_the_reactor_has_its_turn(self) -> None:
+        """A long queue is processed in many iterations of the reactor, which serves others in between."""
+        self.broker.pause()
+        count = 6 * AT_ONCE
+        self.sent(*[b"%d" % number for number in range(count)], delivery=Delivery.EXPRESS)
+        self.clock.advance(5)
+        self.assertEqual((self.left(), self.broker.seen), (count, []))
+        seen: list[int] = []
+
+        def look() -> None:
+            seen.append(len(self.broker.seen))
+            if self.left():
+                self.clock.reactor.callLater(0, look)
+
+        self.broker.resume()
+        look()
+        self.clock.advance(1)
+        self.assertEqual(self.broker.seen, [b"%d" % number for number in range(count)])
+        steps = [later - before for before, later in zip([0, *seen], seen, strict=False)]
+        self.assertLessEqual(max(steps), AT_ONCE)
+
+
+class ReactorTurnOfManyTests(ReactorTurnTests):
+    """The same if several are processed at a time, each as a lane."""
+
+    options = {"concurrency": 8}  # noqa: RUF012
 
 
 class FailingStoreTests(BrokerTestCase):
