@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import ClassVar, Final, Protocol
 
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -135,17 +135,21 @@ class Performer:
             )
             raise MQError(status, str(failed)) from error
 
-    def commit_later(self, changes: Sequence[Change], what: str) -> None:
+    def commit_later(self, changes: Sequence[Change], what: str) -> Deferred[bool]:
         """Store these changes, without waiting for it.
 
         @param what: what would be lost if the store fails; for the log.
+        @return: fires with whether they are stored.
         """
-        if changes:
-            Deferred.fromCoroutine(self.commit(changes)).addErrback(self._not_stored, what)
+        if not changes:
+            return succeed(True)
+        storing = Deferred.fromCoroutine(self.commit(changes))
+        return storing.addCallbacks(lambda _: True, self._not_stored, errbackArgs=(what,))
 
-    def _not_stored(self, failure: Failure, what: str) -> None:
+    def _not_stored(self, failure: Failure, what: str) -> bool:
         failure.trap(MQError)
         self.log.error("{what} not stored: {error}", what=what, error=failure.value)
+        return False
 
     async def insist(self, changes: Sequence[Change], what: str, *, every: float = RETRY) -> bool:
         """Store these changes, with retries; false if the queue manager stopped before that.

@@ -85,14 +85,18 @@ class RouterTestCase(SynchronousTestCase):
         self.times: list[float] = []
         self.state: dict[str, bytes] = {}
         self.written: list[str] = []
+        self.is_full = False
         self.kept = KeptTopology(self.store, execute)
 
-    def store(self, changes: Sequence[Change], what: str) -> None:
+    def store(self, changes: Sequence[Change], what: str) -> Deferred[bool]:
         """The state that the store of a queue manager would hold."""
+        if self.is_full:
+            return succeed(False)
         for change in changes:
             assert isinstance(change, PutState)
             self.state[change.name] = change.value
             self.written.append(change.name)
+        return succeed(True)
 
     def restart(self) -> None:
         """Have what the store has kept, and nothing else."""
@@ -298,6 +302,17 @@ class DirectoryRouterTests(RouterTestCase):
         self.successResultOf(router.refresh())
         self.assertEqual(self.written, [TOPOLOGY_READ])
         self.assertNotIn(b"gA.example.com", self.state[TOPOLOGY], "it is compressed")
+
+    def test_topology_that_was_not_stored(self) -> None:
+        """It is stored with the next read, although it has not changed since, and not its time alone."""
+        self.is_full = True
+        router = self.opened()
+        self.is_full = False
+        self.assertEqual(self.state, {})
+        self.successResultOf(router.refresh())
+        self.restart()
+        self.directory.is_connected = False
+        self.assertEqual(self.hops(self.opened(), "cB"), ["gB"])
 
     def test_damaged(self) -> None:
         """A damaged stored topology is logged and not used."""

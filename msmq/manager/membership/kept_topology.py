@@ -75,7 +75,9 @@ class KeptTopology:
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, store: Callable[[Sequence[Change], str], None], in_thread: Callable[..., Deferred[Any]]
+        self,
+        store: Callable[[Sequence[Change], str], Deferred[bool]],
+        in_thread: Callable[..., Deferred[Any]],
     ) -> None:
         self._store = store
         self._in_thread = in_thread
@@ -106,8 +108,13 @@ class KeptTopology:
         changes: list[Change] = [PutState(TOPOLOGY_READ, to_json(read))]
         if packed != self._packed:
             changes.append(PutState(TOPOLOGY, packed))
-        self._packed, self._read = packed, to_json(read)
-        self._store(changes, "the copy of the enterprise for a start without the directory")
+        storing = self._store(changes, "the copy of the enterprise for a start without the directory")
+        storing.addCallback(self._stored, packed, to_json(read))
+
+    def _stored(self, is_stored: bool, packed: bytes, read: bytes) -> None:
+        # What is not stored counts as changed at the next read, and is written then.
+        if is_stored:
+            self._packed, self._read = packed, read
 
 
 def _packed(objects: Iterable[DirectoryObject]) -> bytes:
