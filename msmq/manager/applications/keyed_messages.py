@@ -175,9 +175,10 @@ class KeyedMessages:
     def uncommitted(self, transaction: Transaction) -> None:
         """The commit failed; the transaction continues."""
         claim = self._in_transactions.get(transaction)
-        if claim is not None and claim.page is not None:
-            self.keys.failed(claim.page)
-            claim.page = None
+        if claim is not None:
+            if claim.page is not None:
+                self.keys.failed(claim.page)
+                claim.page = None
             claim.end()
 
     def committed(self, transaction: Transaction) -> None:

@@ -108,6 +108,7 @@ class TransactionCommits:
         except BaseException:
             transaction.state = before
             self._withdraw(transaction, parts)
+            self._keyed.uncommitted(transaction)
             raise
         return parts
 

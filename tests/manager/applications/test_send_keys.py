@@ -9,8 +9,9 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.manager.applications.send_keys import PREFIX, SendKeys, digest_of
+from msmq.manager.applications.transaction_commits import PART
 from msmq.manager.applications.transactions import TransactionHandle
-from msmq.persistence.changes import Change, PutState, RemoveState
+from msmq.persistence.changes import Change, PutQueue, PutState, RemoveState
 from msmq.persistence.send_key import KEY_LENGTH, page_of_former
 from msmq.persistence.state_records import StateError
 from msmq.queues.arriving.message import Delivery, Message
@@ -438,6 +439,26 @@ class TransactionTests(KeyedTestCase):
         self.run_to_end(transaction.commit())
         self.assertEqual(self.keyed(self.payments, ("a", b"1")), numbers)
         self.assertEqual(self.seen(self.payments), [b"1"])
+
+    def test_commit_of_many_that_fails(self) -> None:
+        """The same for a long transaction, which stores the queues of its messages first."""
+        transaction = self.service.begin()
+        keyed = [(str(number), b"1") for number in range(PART + 1)]
+        sent = self.sending(ELSEWHERE, *keyed, transaction=transaction, transactional=True)
+        sent_numbers = [identifier.ordinal for identifier in self.successResultOf(sent)]
+        self.store.is_slow = True
+        self.store.fail_commit(1, of=PutQueue)
+        commit = self.deferred(transaction.commit())
+        again = self.sending(ELSEWHERE, keyed[0], transactional=True)
+        self.assertNoResult(again)
+        self.store.catch_up()
+        self.unstored(commit)
+        self.locked(again)
+        self.store.recover()
+        commit = self.deferred(transaction.commit())
+        self.clock.advance(0)
+        self.successResultOf(commit)
+        self.assertEqual(self.keyed(ELSEWHERE, *keyed, transactional=True), sent_numbers)
 
     def test_refused_in_it(self) -> None:
         """A message that a transaction does not take leaves its key to others."""
