@@ -89,6 +89,7 @@ from msmq.queues.holds import Holds
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.transfer.acknowledgement_guesses import GuessLimit
 from msmq.transfer.incoming_streams import IncomingStreams
@@ -401,6 +402,10 @@ class Parts:
     def outgoing_ready(self, queue: OutgoingQueue) -> None:
         """See L{PerformerListener.outgoing_ready}."""
         self.transfer.ready(queue)
+
+    def outgoing_left(self, queue: OutgoingQueue, positions: Sequence[MessagePosition]) -> None:
+        """See L{PerformerListener.outgoing_left}."""
+        self.sequences.left(queue, positions)
 
     def departing(self, departure: Departure) -> None:
         """See L{PerformerListener.departing}."""

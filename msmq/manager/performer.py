@@ -55,6 +55,9 @@ class PerformerListener(Protocol):
     def outgoing_ready(self, queue: OutgoingQueue) -> None:
         """Messages wait in an outgoing queue."""
 
+    def outgoing_left(self, queue: OutgoingQueue, positions: Sequence[MessagePosition]) -> None:
+        """A reader has taken messages from an outgoing queue, so that they are not sent."""
+
     def departing(self, departure: Departure) -> None:
         """Messages are to be removed unread; the listener stores that."""
 
@@ -220,6 +223,13 @@ class Performer:
         for queue in queues:
             if queue.is_subqueue:
                 self.insist_later(self.model.collection.forget_empty(queue), "the deletion of a subqueue")
+
+    def left_unsent(self, positions: Sequence[MessagePosition]) -> None:
+        """Messages of one queue were received or moved; the next ones of an outgoing queue do not wait for
+        them.
+        """
+        if positions and isinstance(queue := positions[0].queue, OutgoingQueue):
+            self._listener.outgoing_left(queue, positions)
 
     def overflow(self, admission: Admission) -> None:
         """Write express messages over the memory limit to the store."""

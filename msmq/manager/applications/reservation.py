@@ -72,7 +72,7 @@ class Reservation:
         """
         positions, self._positions = self._positions, ()
         deleted = next((each.queue for each in positions if each.queue.is_deleted), None)
-        removal = self._performer.model.remove(positions)
+        removal = self._performer.model.remove(positions, by_reader=True)
         answers = self._answers(removal.positions)
         changes = [*removal.changes, *answers.prepare()]
         if changes:
@@ -102,6 +102,7 @@ class Reservation:
         performer = self._performer
         performer.perform(performer.model.removed(removal, performer.clock.now()))
         performer.remove_empty_subqueues(removal.positions)
+        performer.left_unsent(removal.positions)
         answers.show()
 
     def release(self) -> None:

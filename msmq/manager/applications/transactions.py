@@ -326,6 +326,7 @@ async def _move(performer: Performer, relocation: Relocation) -> None:
         raise
     model.stored(relocation.changes)
     performer.perform(model.moved(relocation, performer.clock.now()))
+    performer.left_unsent([position for position, _ in relocation.moves])
 
 
 def _name(operation: object) -> str:

@@ -1,4 +1,7 @@
-"""Locks of messages that their destination has acknowledged. [MS-MQQB] 3.1.5.6 and 3.1.5.7."""
+"""Locks of messages in outgoing queues: acknowledged by their destination, or taken by a reader.
+
+[MS-MQQB] 3.1.5.6 and 3.1.5.7.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from msmq.queues.queue import MessagePosition
 
 ACKNOWLEDGED: Final = object()
 """The lock owner of an acknowledged message until the store has removed or moved it."""
+
+HELD_BY_READER: Final = object()
+"""The lock owner of a message that a reader has taken from an outgoing queue, as an administrator may."""
 
 
 def lock_acknowledged(position: MessagePosition) -> bool:

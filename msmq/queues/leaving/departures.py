@@ -19,9 +19,11 @@ from msmq.queues.leaving.departure_kinds import (
     by_queue,
     departure,
     gone_with_queue,
+    removals,
 )
 from msmq.queues.leaving.expiry import Expiry
 from msmq.queues.leaving.purge import finish_purge
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition
 from msmq.structures.packet.message_class import MessageClass
@@ -39,7 +41,7 @@ class Departures:
 
     # Received messages
 
-    def remove(self, positions: Iterable[MessagePosition]) -> Removal:
+    def remove(self, positions: Iterable[MessagePosition], *, by_reader: bool = False) -> Removal:
         """Request the removal of locked messages, which their readers have confirmed. [MS-MQDMPR] 3.1.7.2.1.
 
         Either L{removed} has to follow, or L{restored} if the changes were not stored. Positions that are not
@@ -47,6 +49,9 @@ class Departures:
         them with their events and acknowledgements; their reader gets an error, so that after a crash before
         that they may be in the queue again, with the queue. A message whose queue was purged meanwhile was
         received, as by the commit of a transaction (reading 27).
+
+        @param by_reader: an application has received them; from an outgoing queue, where it has the right, so
+            they have not arrived, and are not journaled as delivered.
         """
         removing = PositionState.REMOVING
         leaving: list[MessagePosition] = []
@@ -61,6 +66,8 @@ class Departures:
                 position.state = removing
                 leaving.append(position)
                 purged.append(position)
+        if by_reader and leaving and isinstance(leaving[0].queue, OutgoingQueue):
+            return Removal(leaving, removals(leaving), purged=purged)
         removal = self._copying.receive(leaving)
         if not purged:
             return removal

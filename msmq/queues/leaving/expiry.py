@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import attrs
 
 from msmq.moment import Moment
-from msmq.queues.leaving.acknowledged import ACKNOWLEDGED
+from msmq.queues.leaving.acknowledged import ACKNOWLEDGED, HELD_BY_READER
 from msmq.queues.leaving.deadlines import Expiring, ExpiringMessages
 from msmq.queues.leaving.departure_kinds import Departure, by_queue, departure
 from msmq.queues.outgoing import OutgoingQueue
@@ -120,6 +120,8 @@ def _may_leave(position: MessagePosition) -> bool:
         return False
     if position.state is PositionState.AVAILABLE:
         return True
+    if position.owner is HELD_BY_READER:
+        return False
     return (
         position.state is PositionState.LOCKED_READER
         and isinstance(position.queue, OutgoingQueue)

@@ -14,8 +14,10 @@ import attrs
 
 from msmq.moment import Moment
 from msmq.queues.effects import Effect, ReadCompleted, ReadFailed
+from msmq.queues.leaving.acknowledged import HELD_BY_READER
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.leaving.expiry import Expiry
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue, up_to
 from msmq.queues.reading.cursor import Cursor, CursorAnswer, CursorState
@@ -411,6 +413,10 @@ class Readers:
                     return [ReadFailed(reader.tag, error.status), *back]
             if reader.allow_peek:
                 reader.queue.allow_peek(found)
+            if isinstance(reader.queue, OutgoingQueue):
+                # Unlike one that a session holds, it may be received until it is released (reading 32).
+                for position in found:
+                    position.owner = HELD_BY_READER
         return [ReadCompleted(reader.tag, found)]
 
     def _fail(self, reader: WaitingReader, status: Status) -> ReadFailed:
