@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -95,6 +95,7 @@ class BrokerProgram:
         # The one that waits for the messages in process, if any.
         self._ending: Drain | None = None
         self._created = 0
+        self._creating = DeferredLock()
         # Queues of messages that have arrived, by their identifiers.
         self._known: set[UUID] = set()
         self._found: dict[str, Queue | None] = {}
@@ -252,6 +253,11 @@ class BrokerProgram:
 
     async def create_queues(self, missing: Mapping[str, bool]) -> None:
         """See L{Intake.create_queues<msmq.broker.sessions.Intake>}."""
+        # One session at a time: another one may be creating the same queue, and its name is taken before the
+        # queue is there for messages.
+        await self._creating.run(self._create_queues, missing)
+
+    async def _create_queues(self, missing: Mapping[str, bool]) -> None:
         for path, is_transactional in missing.items():
             if self.manager is None or self._drain is None or self._created >= ON_DEMAND:
                 return

@@ -398,6 +398,22 @@ class FailingStoreOfManyTests(FailingStoreTests):
     options = {"concurrency": 4}  # noqa: RUF012
 
 
+class QueuesOnDemandTests(BrokerTestCase):
+    """Queues that the first message for them creates."""
+
+    def test_two_first_messages(self) -> None:
+        """Two peers send to a new queue at the same time: neither message is refused."""
+        gamma = self.node("GAMMA", UUID(int=77))
+        gamma.start()
+        for sender in (self.alpha, gamma):
+            self.send(sender, TO_BETA, b"0")
+        self.clock.advance(5)
+        for sender in (self.alpha, gamma):
+            self.send(sender, f"{TO_BETA}-new", b"1", delivery=Delivery.RECOVERABLE)
+        self.clock.advance(5)
+        self.assertEqual(self.broker.seen, [b"0", b"0", b"1", b"1"])
+
+
 class DeletedQueueTests(BrokerTestCase):
     """An operator deletes a queue that a broker processes."""
 
