@@ -47,6 +47,7 @@ from msmq.manager.administration.summaries import (
     summarize_session,
     uncommitted_messages,
 )
+from msmq.manager.applications.arguments import check_limit
 from msmq.manager.applications.checked_calls import checked
 from msmq.manager.applications.targets import any_queue, outgoing_queue, own_queue
 from msmq.manager.assembly import Parts
@@ -242,6 +243,7 @@ class ManagerInspection:
     @checked
     async def logged(self, path: str, after: int = 0, count: int = MOST_LOGGED) -> list[LoggedMessage]:
         """See L{IInspection.logged}."""
+        check_limit("count", count)
         queue = own_queue(self._model, path)
         if not queue.definition.log:
             raise MQError(
@@ -315,6 +317,7 @@ class ManagerInspection:
     @checked
     async def browse(self, queue: str, *, after: int = -1, count: int = 100) -> MessagePage:
         """See L{IInspection.browse}."""
+        check_limit("count", count)
         found = any_queue(self._model, queue, self._parts.clock.now())
         page = await self._parts.browser.page(found, after, count)
         # A missing subqueue was created for this browse.
@@ -333,12 +336,14 @@ class ManagerInspection:
     @checked
     async def dead_letters(self, limit: int = 1000) -> list[MessageLocation]:
         """See L{IInspection.dead_letters}."""
+        check_limit("limit", limit)
         self._parts.performer.check_running()
         return await self._parts.search.dead_letters(limit)
 
     @checked
     def each_dead_letter(self, limit: int = 1000) -> AsyncIterator[MessageLocation]:
         """See L{IInspection.each_dead_letter}."""
+        check_limit("limit", limit)
         self._parts.performer.check_running()
         return self._parts.search.each_dead_letter(limit)
 
@@ -349,6 +354,7 @@ class ManagerInspection:
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED.
         """
         self._parts.performer.check_running()
+        check_limit("limit", limit)
         try:
             return await self._parts.performer.store.read_events(after, limit)
         except StorageError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.manager.open_queues import ITransaction
@@ -11,6 +12,8 @@ from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.send_run import SendRun
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
 from msmq.quoting import kind_of
+
+_LARGEST: Final = (1 << 63) - 1
 
 
 def check_messages(messages: object, keys: object) -> None:
@@ -24,6 +27,15 @@ def check_messages(messages: object, keys: object) -> None:
         _check_sequence("keys", keys, str | None, "texts, or None for no key")
 
 
+def check_limit(name: str, limit: int) -> None:
+    """Check how many of something are requested at most.
+
+    @raise LocalProtocolError: it is negative, which a store may take for no limit, or too large for a store.
+    """
+    if not 0 <= limit <= _LARGEST:
+        raise LocalProtocolError(f"{name} is not from 0 to {_LARGEST}")
+
+
 def check_read(count: object, timeout: object, size: object, after: object) -> None:
     """Check the limits of a read.
 
@@ -32,13 +44,19 @@ def check_read(count: object, timeout: object, size: object, after: object) -> N
     for name, value in ("count", count), ("after", after):
         if not isinstance(value, int) or isinstance(value, bool):
             raise LocalProtocolError(f"{name} is {kind_of(value)}; it has to be an int")
+        if value > _LARGEST:
+            raise LocalProtocolError(f"{name} is above {_LARGEST}")
     if size is not None and not isinstance(size, int):
         raise LocalProtocolError(f"size is {kind_of(size)}; it has to be an int, or None for no limit")
     if timeout is None:
         return
     if not isinstance(timeout, int | float) or isinstance(timeout, bool):
         raise LocalProtocolError(f"timeout is {kind_of(timeout)}; it has to be seconds, or None for no limit")
-    if math.isnan(timeout):
+    try:
+        seconds = float(timeout)
+    except OverflowError:
+        raise LocalProtocolError("timeout is too large; None is for no limit") from None
+    if math.isnan(seconds):
         raise LocalProtocolError("timeout is nan; it has to be seconds, or None for no limit")
 
 

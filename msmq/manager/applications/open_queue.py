@@ -281,6 +281,7 @@ class QueueCursor:
         return await self._peek_at_cursor(timeout, is_next=True)
 
     async def _peek_at_cursor(self, timeout: float | None, *, is_next: bool) -> ReceivedMessage:
+        check_read(1, timeout, None, 0)
         descriptors = self._performer.model.descriptors
         descriptor, cursor = self._cursor.descriptor, self._cursor
         deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
@@ -305,6 +306,7 @@ class QueueCursor:
         MQ_ERROR_IO_TIMEOUT
             if none came, MQ_ERROR_MESSAGE_ALREADY_RECEIVED if the message at its position is locked.
         """
+        check_read(1, timeout, None, 0)
         deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
         reservation = await self._reads.run(
             lambda lock: self._performer.model.descriptors.receive(

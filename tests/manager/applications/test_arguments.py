@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from msmq.errors import LocalProtocolError
@@ -49,6 +50,30 @@ class ArgumentTests(ManagerTestCase):
             ("message is an int; it has to be a MessageIdentifier", lambda: manager.move(5, queue)),
         ):
             self.check(words, call)
+
+    def test_limits(self) -> None:
+        """Numbers for which there is no meaning: negative ones are not taken for no limit, as a store may."""
+        manager: Any = self.service
+        inspection, queue = manager.inspection, self.orders
+        self.put(queue, b"1")
+        self.run_to_end(manager.set_queue(queue, {"log": True}))
+        cursor = manager.open_queue(queue).cursor()
+        for number in (-1, 10**30, 10**400):
+            of_a_read = "a read is of at least one" if number < 0 else "count"
+            for words, call in (
+                ("count", partial(inspection.browse, queue, count=number)),
+                ("count", partial(inspection.logged, queue, 0, number)),
+                ("limit", partial(inspection.events, 0, number)),
+                ("limit", partial(inspection.dead_letters, number)),
+                (of_a_read, partial(manager.reserve, queue, count=number)),
+            ):
+                self.check(words, call)
+        for read in (
+            lambda: manager.reserve(queue, timeout=10**400),
+            lambda: cursor.peek(timeout=10**400),
+            lambda: cursor.receive(timeout="1"),
+        ):
+            self.check("timeout is ", read)
 
     def test_calls_of_administration(self) -> None:
         """All that an operation needs: names, properties, quotas, identifiers and numbers."""
