@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Final
 from uuid import UUID
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
 from msmq.interfaces.manager.summaries import PublicQueueSummary
 from msmq.manager.administration.summaries import optional_type
+from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.membership.directory_router import ProcedureRunner
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.entry import DirectoryEntry
@@ -19,6 +22,7 @@ from msmq.membership.objects import QueueObject
 from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import Outcome
 from msmq.structures.names.format_name import PublicFormatName
+from msmq.structures.status import MQError
 
 AT_ONCE: Final = 200
 """Queues that are compared in one iteration of the reactor."""
@@ -52,17 +56,28 @@ async def find_public_queues(
     _check(begun)
     found: list[PublicQueueSummary] = []
     count = 0
-    while (following := await run(access.read_directory_next(begun.value))).succeeded:
-        entry: DirectoryEntry[QueueObject] = following.value
-        if _matches(entry["label"], label) and _matches(entry["pathname"], path):
-            found.append(_summary(entry))
-        count += 1
-        if count % AT_ONCE == 0:
-            await deferLater(reactor, 0)
+    try:
+        while (following := await run(access.read_directory_next(begun.value))).succeeded:
+            entry: DirectoryEntry[QueueObject] = following.value
+            if _matches(entry["label"], label) and _matches(entry["pathname"], path):
+                found.append(_summary(entry))
+            count += 1
+            if count % AT_ONCE == 0:
+                await deferLater(reactor, 0)
+    except INTERRUPTIONS:
+        # The directory keeps what the read has found until it ends, and that is limited for all reads.
+        Deferred.fromCoroutine(_end(access, run, begun.value))
+        raise
     await run(access.read_directory_end(begun.value))
     if following.result is not DirectoryOperationResult.END_OF_DATA:
         _check(following)
     return sorted(found, key=lambda summary: summary.path)
+
+
+async def _end(access: DirectoryAccess, run: ProcedureRunner, handle: int) -> None:
+    """End a read of which nothing is wanted any more; the directory may be unreachable meanwhile."""
+    with suppress(MQError):
+        await run(access.read_directory_end(handle))
 
 
 def _check(outcome: Outcome) -> None:

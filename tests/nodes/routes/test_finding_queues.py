@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from twisted.internet.defer import CancelledError
+
+from msmq.directory import reads
+from msmq.manager.public_search import AT_ONCE
 from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.structures.status import Status
 from tests.builders import BETA
@@ -40,6 +44,21 @@ class FindingTests(DirectoryTestCase):
         described = self.service.inspection.queue("GAMMA\\prices")
         for key in ("format_name", "identifier", "label", "application_type"):
             self.assertEqual(getattr(row, key), getattr(described, key))
+
+    def test_callers_that_leave(self) -> None:
+        """A search whose caller cancels it keeps nothing from those that follow."""
+        self.patch(reads, "MOST_READS", 2)
+        self.directory.add(QueueManagerObject(identifier=BETA, computer_name="BETA"))
+        for number in range(2 * AT_ONCE):
+            self.directory.add(QueueObject(pathname=f"BETA\\q{number}"))
+        for _ in range(3):
+            searching = self.deferred(self.service.inspection.public_queues())
+            self.assertNoResult(searching)
+            searching.cancel()
+            self.failureResultOf(searching, CancelledError)
+        searching = self.deferred(self.service.inspection.public_queues())
+        self.clock.advance(0)
+        self.assertEqual(len(self.successResultOf(searching)), 2 * AT_ONCE)
 
     def test_directory_is_unavailable(self) -> None:
         """While the directory is away nothing is found, and that is an error."""
