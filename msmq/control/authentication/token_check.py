@@ -156,12 +156,12 @@ class TokenChannel(ControlChannel):
     def connectionMade(self) -> None:
         """Register the connection as unauthenticated."""
         self._guard.enter(self)
-        HTTPChannel.connectionMade(self)
+        super().connectionMade()
 
     def connectionLost(self, reason: Failure) -> None:  # type: ignore[override]
         """Unregister the connection."""
         self._guard.leave(self)
-        HTTPChannel.connectionLost(self, reason)
+        super().connectionLost(reason)
 
     def cut(self) -> None:
         """Abort the connection."""

@@ -295,6 +295,21 @@ class GuardTests(ControlTestCase):
         self.clock.advance(PATIENCE)
         self.assertTrue(caller.transport.disconnected)
 
+    def test_lost_before_the_next_request(self) -> None:
+        """Of several requests at once, those that follow a lost connection are not carried out."""
+        self.put(b"kept")
+        caller = self.stranger()
+        shown = f"Authorization: Bearer {TOKEN}\r\n"
+        caller.protocol.dataReceived(
+            f"GET /v1/status HTTP/1.1\r\n{shown}\r\n"
+            f"GET /v1/receive?queue={ORDERS} HTTP/1.1\r\n{shown}"
+            f"Connection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
+        )
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1"), 1)
+        caller.hang_up()
+        self.assertEqual(self.bodies(), [b"kept"], "no reader that has gone holds it")
+        self.assertEqual(caller.transport.value().count(b"HTTP/1.1"), 1)
+
     def test_byte_by_byte(self) -> None:
         """A head that comes in pieces is no other head."""
         for authorization, status in ((TOKEN, 200), (WRONG, 401)):
