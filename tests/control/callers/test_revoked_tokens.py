@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import attrs
@@ -10,8 +11,9 @@ from twisted.internet.address import IPv4Address
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
 from msmq.control.server.http.limits import ControlLimits
+from msmq.control.server.resources.message_search import PAGE
 from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
-from tests.control.support import ORDERS, Caller, ControlTestCase
+from tests.control.support import ORDERS, Caller, ControlTestCase, resource
 
 SHOWN = {"Authorization": f"Bearer {TOKEN}"}
 UPGRADE = {"Connection": "Upgrade", "Upgrade": PROTOCOL, **SHOWN}
@@ -111,6 +113,60 @@ class RevokedTokenTests(ControlTestCase):
         self.clock.advance(2)
         self.assertEqual(caller.answer.lines[-1]["error"], DENIED)
         self.assertNotIn(b"secret", caller.answer.body)
+
+    def begun(self, method: str, path: str, body: bytes = b"") -> Caller:
+        """A request of which only the first part is performed before the token is removed."""
+        caller = Caller(self.guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))  # type: ignore[arg-type]
+        head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\nAuthorization: Bearer {TOKEN}"
+        caller.protocol.dataReceived(head.encode() + b"\r\n\r\n" + body)
+        self.revoke()
+        self.clock.advance(0)
+        return caller
+
+    def test_browsing(self) -> None:
+        """The messages of the next page are not shown, nor those behind a search."""
+        self.put(*[b"seen"] * PAGE, b"secret")
+        for filtered in ("", "&where=label%3D%3D'x'"):
+            self.file.write_text(f"night operator {TOKEN}\n")
+            caller = self.begun("GET", resource("queues", ORDERS, "messages") + f"?limit=1000{filtered}")
+            self.assertEqual(caller.answer.lines[-1]["error"], DENIED)
+            self.assertNotIn(b"secret", caller.answer.body)
+
+    def test_dead_letters(self) -> None:
+        """Dead letters, and the groups of them, are not shown any more."""
+        self.put(*[b"seen"] * PAGE, b"secret", dead_letter=True, time_to_be_received=1)
+        self.clock.advance(2)
+        groups = self.begun("GET", "/v1/deadletters/groups?by=label")
+        self.assertEqual(groups.answer.lines[-1]["error"], DENIED)
+        self.file.write_text(f"night operator {TOKEN}\n")
+        listed = self.begun("GET", "/v1/deadletters?limit=1000")
+        self.assertFalse(listed.answer.is_whole)
+        self.assertNotIn(b"secret", listed.answer.body)
+        self.assertTrue(listed.transport.disconnected)
+
+    def test_message_changes(self) -> None:
+        """Messages after the present slice are not changed, and the audit log has how many were."""
+        self.make_queue("other")
+        self.put(*[b"x"] * (PAGE + 1))
+        wanted = {"all": True, "queue": ".\\private$\\other"}
+        caller = self.begun("POST", resource("queues", ORDERS, "messages/move"), json.dumps(wanted).encode())
+        self.assertEqual((caller.answer.lines[-1]["error"], caller.answer.lines[-1]["done"]), (DENIED, PAGE))
+        self.assertEqual(len(self.bodies()), 1)
+
+    def test_body_that_comes_later(self) -> None:
+        """A request is not performed if its token was removed before its body had arrived."""
+        self.put(b"kept")
+        for path, query in (
+            (resource("queues", ORDERS, "purge"), {}),
+            ("/v1/messages", {"destination": ORDERS}),
+        ):
+            self.file.write_text(f"night operator {TOKEN}\n")
+            caller = self.remote("POST", path, {"Content-Length": "2", **SHOWN}, **query)
+            caller.feed(b"{")
+            self.revoke()
+            caller.feed(b"}")
+            self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+        self.assertEqual(self.bodies(), [b"kept"])
 
     def test_valid_token(self) -> None:
         """A file that is written again with the token ends nothing."""

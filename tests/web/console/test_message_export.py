@@ -11,6 +11,7 @@ from twisted.internet.testing import StringTransport
 
 from msmq.control.authentication.roles import Role
 from msmq.decoding.captures import decode
+from tests.control.callers.test_roles import TOKENS
 from tests.control.support import Answer
 from tests.web.console.test_changes import FORM, ChangeTestCase
 from tests.web.support import ORDERS
@@ -98,6 +99,18 @@ class MessageExportTests(ChangeTestCase):
         self.assertIn(b"HTTP/1.1 200", transport.value())
         self.run_now(self.alpha.service.delete_queue(ORDERS))
         self.clock.advance(2)
+        self.assertTrue(transport.disconnected)
+
+    def test_revoked_token(self) -> None:
+        """A download ends with its token: the rest of the messages is not shown."""
+        self.put(ORDERS, *(b"%d" % number for number in range(200)))
+        transport = self.begin(EXPORT)
+        assert transport.producer is not None
+        transport.producer.pauseProducing()
+        valid = self.token_file.read_text()
+        self.token_file.write_text(valid.replace(TOKENS[Role.READER], TOKENS[Role.READER][::-1]))
+        self.clock.advance(2)
+        self.assertFalse(b'"199"' in transport.value())
         self.assertTrue(transport.disconnected)
 
     def test_later_messages(self) -> None:

@@ -28,6 +28,7 @@ from msmq.control.server.http.responses import json_answer
 from msmq.control.server.sending.pipeline import PausableSource
 from msmq.control.server.sending.request_body import SendBody
 from msmq.quoting import quoted
+from msmq.structures.status import MQError
 
 _STREAM: Final = "/v1/send"
 
@@ -93,6 +94,7 @@ class ControlRequest(Request):
     content: BoundedContent | SendBody
     token_name = ""
     role: Role | None = None
+    _has_body = False
 
     @property
     def connection(self) -> Connection:
@@ -151,15 +153,24 @@ class ControlRequest(Request):
 
     def process(self) -> None:
         """Answer the complete request."""
+        error = self._problem()
+        if error is None:
+            super().process()  # type: ignore[no-untyped-call]
+        else:
+            self.write(json_answer(self, refusal(error), http_status(error)))  # type: ignore[no-untyped-call]
+            self.finish()
+
+    def _problem(self) -> MQError | None:
+        """Why it is refused before its resource is looked up."""
+        if self._has_body and self.role is not None and not self.is_current():
+            # A body may arrive so slowly that the token is removed before its end.
+            return no_longer_admitted()
         try:
             unquote_to_bytes(self.path).decode("utf-8")
         except UnicodeDecodeError:
             # Klein would answer this with its own text and log a traceback.
-            error = invalid("the path is not UTF-8")
-            self.write(json_answer(self, refusal(error), http_status(error)))  # type: ignore[no-untyped-call]
-            self.finish()
-        else:
-            super().process()  # type: ignore[no-untyped-call]
+            return invalid("the path is not UTF-8")
+        return None
 
     def getRequestHostname(self) -> bytes:
         """A constant: no resource depends on it, and the C{Host} header may be invalid."""
@@ -172,6 +183,7 @@ class ControlRequest(Request):
         self.content.write(data)
         memory = self._site.request_memory
         if isinstance(self.content, BoundedContent):
+            self._has_body = True
             if self.content.is_over:
                 memory.release(self)
             else:

@@ -269,6 +269,7 @@ async def json_list(
             stream.write(b"," + to_json(following)[1:-1])
             await next_reactor_turn(clock)
             await stream.drained()
+            stream.check_caller()
             following = list(islice(remaining, _SLICE))
         stream.write(b"]\n")
     finally:
@@ -291,6 +292,7 @@ async def json_lists(
                 is_first = False
                 await next_reactor_turn(clock)
                 await stream.drained()
+                stream.check_caller()
             before = b"],"
         stream.write(b"]}\n" if lists else b"{}\n")
     finally:
@@ -316,6 +318,7 @@ async def json_stream(
                 part, size = [], 0
                 await next_reactor_turn(clock)
                 await stream.drained()
+                stream.check_caller()
         if not stream.is_open:
             return encoded_answer(request, b"[" + b",".join(part) + b"]\n")
         if part:

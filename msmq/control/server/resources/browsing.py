@@ -68,6 +68,7 @@ class BrowsingResources:
         began = reported = self._clock.seconds()
         while True:
             await self._memory.room()
+            stream.check_caller()
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             self._memory.take(stream, sum(message.view.size for message in page.messages))
             is_read = True

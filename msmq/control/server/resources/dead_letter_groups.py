@@ -111,6 +111,7 @@ class DeadLetterGroups:
                 for path in DEAD_LETTER_QUEUES:
                     search = MessageSearch(self._describer, wanted, None, with_body=False, is_decoded=False)
                     await count.add(path, search)
+                stream.check_caller()
                 for line in count.lines():
                     stream.write(json_line(line))
             except MQError as error:
@@ -183,6 +184,7 @@ class _Count:
             self._stream.write(json_line({"looked_at": self._looked_at, "groups": len(self._groups)}))
         await next_reactor_turn(self._clock)
         await self._stream.drained()
+        self._stream.check_caller()
         self._began = self._clock.seconds()
 
     def lines(self) -> Iterator[dict[str, Any]]:

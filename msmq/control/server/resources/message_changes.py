@@ -263,6 +263,7 @@ class _MessageChanges:
     async def _named(self, lookup_ids: Sequence[int]) -> None:
         for start in range(0, len(lookup_ids), PAGE):
             part = lookup_ids[start : start + PAGE]
+            self._stream.check_caller()
             if self._is_dry:
                 for lookup_id in part:
                     message = await running(self._inspection.read_message(self._path, lookup_id))
@@ -279,6 +280,7 @@ class _MessageChanges:
         page = await self._page(self._selection.after)
         while True:
             # Earlier pages are finished; a moved or removed message is not in the next page.
+            self._stream.check_caller()
             found: list[int] = []
             for message in self._search.matching(self._without_later_arrivals(page)):
                 if message is not None:

@@ -96,6 +96,7 @@ class MessageExport:
 
         async def selected() -> AsyncIterator[ReceivedMessage]:
             for lookup_id in lookup_ids:
+                stream.check_caller()
                 yield await self._read(path, lookup_id)
                 await stream.drained()
 
@@ -145,6 +146,7 @@ class MessageExport:
         last, clock = self._messages.last_sequential, self._context.clock
         after, began = -1, clock.seconds()
         while True:
+            stream.check_caller()
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
             earlier = [each for each in page.messages if each.lookup_id & SEQUENTIAL_MASK <= last]
             is_read = True
