@@ -21,7 +21,10 @@ from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.user_header import UserHeader
-from msmq.structures.packet.user_message_rewrites import patch_authentication_level
+from msmq.structures.packet.user_message_rewrites import (
+    patch_authentication_level,
+    without_acknowledgements,
+)
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PATIENCE: Final = 30.0
@@ -67,15 +70,20 @@ class Refused:
     @ivar message_class: of the negative acknowledgement.
     @ivar reason: a sentence with the right, certificate, algorithm or configuration line that caused the
     refusal.
-    @ivar is_authenticated: its sender is authenticated, and it was refused for another reason.
+    @ivar sender: its authenticated sender, as of L{Accepted}, if it was refused for another reason.
     @ivar precedes_queue: its peer or the policy of its session is the reason, so that no rule of its queue
     comes before; all other security comes after the type of the queue (reading 63).
     """
 
     message_class: MessageClass
     reason: str
-    is_authenticated: bool = False
+    sender: bytes | None = None
     precedes_queue: bool = False
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether its sender is authenticated."""
+        return self.sender is not None
 
 
 Outcome: TypeAlias = Accepted | Refused
@@ -122,6 +130,9 @@ class ReplyCheck(Protocol):
 
     def concern(self, message: UserMessageView) -> bool:
         """Whether the destination of a message's acknowledgements has to be checked."""
+
+    def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
+        """Accept a message, without the requests that its sender is not permitted."""
 
     def silenced(self, message: UserMessageView) -> UserMessageView:
         """A message of an unauthenticated sender, without the requests that are not permitted."""
@@ -194,7 +205,7 @@ class Inspector:
             elif message.flags & _SECURITY_HEADER or self._asks(message) or self._is_guarded(session, queue):
                 outcome = await self._ask(session, queue, Accepted(message, message.security), deadline)
                 if isinstance(outcome, Refused):
-                    view = self._silenced(message)
+                    view = await self._answerable(session, queue, message, outcome, deadline)
                     refused[view] = outcome
                 else:
                     view = outcome.view
@@ -213,6 +224,23 @@ class Inspector:
 
     def _silenced(self, message: UserMessageView) -> UserMessageView:
         return self._replies.silenced(message)
+
+    async def _answerable(
+        self, session: ISession, queue: Queue, message: UserMessageView, refused: Refused, deadline: float
+    ) -> UserMessageView:
+        """A refused message, without the acknowledgements that its sender may not put into a queue here."""
+        if refused.sender is None or not message.acknowledge:
+            return self._silenced(message)
+        asked = Accepted(message, message.security, sender=refused.sender)
+        try:
+            answer = self._replies.check(session, queue, asked)
+            outcome = await self._wait(answer, deadline) if isinstance(answer, Deferred) else answer
+        except (TimeoutError, CancelledError):
+            return without_acknowledgements(message)
+        except Exception:
+            self.log.failure("message {message} could not be checked", message=message.identifier)
+            return without_acknowledgements(message)
+        return outcome.view if isinstance(outcome, Accepted) else without_acknowledgements(message)
 
     def _is_guarded(self, session: ISession, queue: Queue) -> bool:
         # Asked for each batch of messages: a generator takes as long as the steps.
@@ -239,7 +267,7 @@ class Inspector:
                     f"{_name(step)} failed: {type(error).__name__}",
                 )
             if isinstance(outcome, Refused):
-                return attrs.evolve(outcome, is_authenticated=message.sender is not None)
+                return attrs.evolve(outcome, sender=message.sender)
             message = outcome
         if message.unreadable is not None:
             # There may be no step that verifies signatures.

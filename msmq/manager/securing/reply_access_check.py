@@ -56,10 +56,11 @@ class ReplyAccessCheck:
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
         """See L{SecurityStep.check<msmq.manager.securing.inspection.SecurityStep.check>}."""
-        closed = self._closed(message.view)
-        if closed is None:
+        # A queue that is open to every account may still deny the one that is authenticated.
+        asked = self._closed(message.view) if message.sender is None else self._local(message.view)
+        if asked is None:
             return message
-        judged = self._admission.check_access(closed, message)
+        judged = self._admission.check_access(asked, message)
         if isinstance(judged, Deferred):
             later: Deferred[Outcome] = judged.addCallback(self._outcome, message)
             return later
@@ -89,6 +90,11 @@ class ReplyAccessCheck:
             )
 
     def _closed(self, message: UserMessageView) -> Queue | None:
+        queue = self._local(message)
+        return None if queue is None or self._admission.is_open(queue) else queue
+
+    def _local(self, message: UserMessageView) -> Queue | None:
+        """The local queue into which acknowledgements of a message would go."""
         if not message.acknowledge:
             return None
         try:
@@ -99,5 +105,4 @@ class ReplyAccessCheck:
             return None
         if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
             name = attrs.evolve(name, queue_manager=self._model.identifier)
-        queue = self._model.find(name)
-        return None if queue is None or self._admission.is_open(queue) else queue
+        return self._model.find(name)

@@ -17,6 +17,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.contracts.signing import SID
 from msmq.wire.guid import NULL_GUID
+from msmq.wire.sid import format_sid
 from tests.builders import BETA
 from tests.nodes.signed import TO_BETA, SigningTestCase
 from tests.nodes.support import Node, NodesTestCase
@@ -110,24 +111,54 @@ class SignedReplyTests(SigningTestCase):
         self.queue(self.beta, "closed", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"access": AccessPolicy(self.access, SID)} if name == "BETA" else {}
+        options: dict[str, Any] = {"send_insecure_nacks": True}
+        if name == "BETA":
+            options["access"] = AccessPolicy(self.access, SID)
         return super().node(name, identifier, options=options, **kwargs)
 
     def test_authenticated_senders(self) -> None:
         """The sender's authentication counts for that queue as for the message itself."""
-        self.own_stores["ALPHA"].add(KeptCertificate(self.alice, SID, is_internal=True))
-        self.alpha.service._parts.securing.open()
-        for level, expected in (
-            (AuthenticationLevel.SIG_2_0, [MessageClass.ACK_REACH_QUEUE]),
-            (AuthenticationLevel.NONE, []),
-        ):
-            message = Message(
-                authentication_level=level,
-                acknowledge=Acknowledge.POSITIVE_ARRIVAL,
-                admin_queue=parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed"),
-            )
-            self.run_to_end(self.alpha.service.send(TO_BETA.format("plain"), [message]))
+        self.check("closed", signed=[MessageClass.ACK_REACH_QUEUE], unsigned=[])
+
+    def test_denied_sender(self) -> None:
+        """A sender that the queue denies gets no acknowledgements into it, though all others may write."""
+        self.queue(self.beta, "denying", security=f"D:(D;;0x4;;;{format_sid(SID)})(A;;GA;;;WD)")
+        self.check("denying", signed=[], unsigned=[MessageClass.ACK_REACH_QUEUE])
+
+    def test_refused_message(self) -> None:
+        """The body of a refused message gets into a queue only if its verified sender may write there."""
+        self.keep_signed()
+        own = format_sid(SID)
+        self.queue(self.beta, "denying", security=f"D:(D;;0x4;;;{own})(A;;GA;;;WD)")
+        for admin, expected in (("denying", []), ("closed", [MessageClass.NACK_ACCESS_DENIED])):
+            self.run_to_end(self.alpha.service.send(TO_BETA.format("denying"), [self.asking(admin)]))
+            self.clock.advance(5)
+            self.assertEqual(self.found(admin), expected)
+
+    def check(
+        self, admin: str, *, signed: list[MessageClass | int], unsigned: list[MessageClass | int]
+    ) -> None:
+        """The acknowledgements that a queue of BETA gets for a signed and for an unsigned message."""
+        self.keep_signed()
+        for level, expected in ((AuthenticationLevel.SIG_2_0, signed), (AuthenticationLevel.NONE, unsigned)):
+            self.run_to_end(self.alpha.service.send(TO_BETA.format("plain"), [self.asking(admin, level)]))
             self.clock.advance(5)
             self.assertEqual(len(self.arrived()), 1)
-            found = [view.message_class for view in self.take(self.beta, CLOSED)]
-            self.assertEqual(found, expected)
+            self.assertEqual(self.found(admin), expected)
+
+    def keep_signed(self) -> None:
+        """ALPHA can sign for alice."""
+        self.own_stores["ALPHA"].add(KeptCertificate(self.alice, SID, is_internal=True))
+        self.alpha.service._parts.securing.open()
+
+    def asking(self, admin: str, level: AuthenticationLevel = AuthenticationLevel.SIG_2_0) -> Message:
+        """A message that asks for the acknowledgements of its arrival, in a queue of BETA."""
+        return Message(
+            authentication_level=level,
+            acknowledge=Acknowledge.POSITIVE_ARRIVAL | Acknowledge.NEGATIVE_ARRIVAL,
+            admin_queue=parse_format_name(f"DIRECT=TCP:127.0.0.3\\private$\\{admin}"),
+        )
+
+    def found(self, name: str) -> list[MessageClass | int]:
+        """The classes of the messages in a queue of BETA."""
+        return [view.message_class for view in self.take(self.beta, f".\\private$\\{name}")]
