@@ -45,7 +45,7 @@ class IAccessAdministration(Interface):
         """
 
     def replace(path: str, sddl: str, *, dry_run: bool = False) -> Awaitable[AccessList]:
-        """Replace the owner and the access list, as far as C{sddl} has them, durably; as L{allow}.
+        """Replace owner, list and resource attributes, as far as C{sddl} has them, durably; as L{allow}.
 
         @param dry_run: change nothing, and return what the list would be.
         @raise MQError: also MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.

@@ -22,6 +22,7 @@ from msmq.manager.securing.queue_access_decision import decide_access
 from msmq.manager.securing.security_descriptors import (
     SecurityDescriptors,
     checked,
+    deciding,
     parse_security,
     protected_queue,
     read_descriptor,
@@ -156,19 +157,21 @@ class Permissions:
         return format_sddl(checked(descriptor, QUEUE_KIND))
 
     async def replace(self, path: str, sddl: str, *, dry_run: bool) -> AccessList:
-        """Replace the owner and the list, as far as C{sddl} has them; returns as L{show}.
+        """Replace the owner, the list and the attributes, as far as C{sddl} has them; returns as L{show}.
 
         @param dry_run: only return what the list would be.
         @raise MQError: as L{change}; MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
         """
         target = self._target(path)
-        supplied = parse_security(sddl) or SecurityDescriptor()
+        supplied = deciding(parse_security(sddl) or SecurityDescriptor())
 
         def change(before: SecurityDescriptor) -> SecurityDescriptor:
             return attrs.evolve(
                 before,
                 owner=before.owner if supplied.owner is None else supplied.owner,
                 dacl=before.dacl if supplied.dacl is None else supplied.dacl,
+                # It has the attributes on which the conditions of entries depend.
+                sacl=before.sacl if supplied.sacl is None else supplied.sacl,
             )
 
         if not dry_run:

@@ -145,7 +145,7 @@ class SecurityDescriptors:
         """
         maker = self.owner if creator is None else creator
         if supplied is not None:
-            supplied = _deciding(checked(supplied, QUEUE_KIND))
+            supplied = deciding(checked(supplied, QUEUE_KIND))
         if self._default is DefaultDescriptor.STRICT:
             return strict_security(maker, supplied).to_bytes()
         owner = maker if supplied is None or supplied.owner is None else supplied.owner
@@ -188,7 +188,7 @@ def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescrip
         raise MQError(Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR, str(error)) from error
 
 
-def _deciding(descriptor: SecurityDescriptor) -> SecurityDescriptor:
+def deciding(descriptor: SecurityDescriptor) -> SecurityDescriptor:
     """Check that every entry of a descriptor's list has an effect on a queue.
 
     @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.

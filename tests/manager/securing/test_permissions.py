@@ -81,6 +81,33 @@ class PermissionsTests(NodesTestCase):
             self.assertEqual(why.granted, granted)
             self.assertTrue(self.sddl(path).endswith(f"D:{condition}S:{attribute}"), self.sddl(path))
 
+    def test_attributes_are_replaced(self) -> None:
+        """The resource attributes of a new list replace the former ones, on which its conditions depend."""
+        access = self.beta.service.access
+        condition = "(XA;;0x4;;;WD;(@Resource.Open == 1))"
+
+        def is_granted(sddl: str) -> bool:
+            self.run_to_end(access.replace(QUEUE, sddl))
+            return self.run_to_end(access.why(QUEUE, "everyone", "send")).granted
+
+        attribute = 'S:(RA;;;;;WD;("Open",TI,0x0,{}))'
+        self.assertTrue(is_granted(f"D:{condition}{attribute.format(1)}"))
+        self.assertTrue(is_granted(f"D:{condition}"), "without attributes those of the queue stay")
+        self.assertFalse(is_granted(f"D:{condition}{attribute.format(0)}"))
+        self.assertTrue(self.sddl().endswith(f"D:{condition}{attribute.format(0)}"), self.sddl())
+
+    def test_entries_without_effect(self) -> None:
+        """A list is refused if one of its entries would deny or allow nothing, as for a new queue."""
+        before = self.sddl()
+        right = "06bd3202-df3e-11d1-9c86-006008764d0e"
+        for entry in (f"(OD;;0x4;{right};;{TEXT})", f"(OA;;0x4;{right};;{TEXT})"):
+            for is_dry in (True, False):
+                asked = self.beta.service.access.replace(QUEUE, f"D:{entry}(A;;0x4;;;WD)", dry_run=is_dry)
+                status, text = self.status_of(asked)
+                self.assertIs(status, Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
+                self.assertIn("entry 1 of the DACL", text)
+        self.assertEqual(self.sddl(), before)
+
     def test_a_name_is_known_by_asking(self) -> None:
         """The owner, and the accounts of entries, are shown by their names."""
         found = self.run_to_end(self.beta.service.access.acl(QUEUE))
