@@ -102,10 +102,16 @@ class WebEndpoint:
             shadows=NoShadows() if shadows is None else shadows,
         )
 
-        def current_readiness() -> Readiness:
+        def current_readiness(*, names_files: bool = True) -> Readiness:
             failed_at = self.instruments.store.failed_at
             since = None if failed_at is None else reactor.seconds() - failed_at
-            return readiness(inspection.state, inspection.measurements, since, archive.summary())
+            return readiness(
+                inspection.state,
+                inspection.measurements,
+                since,
+                archive.summary(),
+                names_files=names_files,
+            )
 
         def details() -> Mapping[str, object]:
             directory = inspection.measurements.directory_status()
@@ -132,7 +138,8 @@ class WebEndpoint:
         root = make_root(
             access,
             metrics=exposition,
-            readiness=current_readiness,
+            # Remote requests for it need no token.
+            readiness=partial(current_readiness, names_files=is_loopback),
             details=details,
             api=control.resource,
             console=console,

@@ -38,6 +38,8 @@ def readiness(
     measurements: Measurements,
     seconds_since_failure: float | None,
     archive: ArchiveSummary | None = None,
+    *,
+    names_files: bool = True,
 ) -> Readiness:
     """Determine the readiness of a queue manager.
 
@@ -47,6 +49,7 @@ def readiness(
     @param seconds_since_failure: seconds since the latest commit of the store failed; C{None} if it
         succeeded.
     @param archive: the state of the archive, if the server keeps one.
+    @param names_files: whether the reasons may name files of the server.
     """
     if state is not ServiceState.READY or not measurements.is_running:
         return Readiness(Health.UNREADY, (f"the queue manager is {_STATES[state]}",))
@@ -55,7 +58,7 @@ def readiness(
         unready.append("the store is full: no message is accepted until there is space")
     if seconds_since_failure is not None and seconds_since_failure < FAILURE_COUNTS:
         unready.append(f"the store failed {seconds_since_failure:.0f} seconds ago: the log has the error")
-    degraded = [*_restrictions(measurements), *_archive_restrictions(archive)]
+    degraded = [*_restrictions(measurements), *_archive_restrictions(archive, names_files)]
     if unready:
         return Readiness(Health.UNREADY, (*unready, *degraded))
     return Readiness(Health.DEGRADED if degraded else Health.READY, tuple(degraded))
@@ -89,11 +92,12 @@ def _restrictions(measurements: Measurements) -> list[str]:
     return found
 
 
-def _archive_restrictions(archive: ArchiveSummary | None) -> list[str]:
+def _archive_restrictions(archive: ArchiveSummary | None, names_files: bool) -> list[str]:
     if archive is None:
         return []
     if archive.condition in ("waiting", "failed"):
-        return [f"the archive is not written: {archive.reason}"]
+        reason = archive.reason if names_files else "the log has the reason"
+        return [f"the archive is not written: {reason}"]
     if archive.is_late:
         return [f"the archive is late: it is complete up to {archive.lag:.0f} seconds ago"]
     return []

@@ -144,6 +144,24 @@ class AccessTests(WebTestCase):
         self.assertTrue(transport.disconnecting)
 
 
+class RemoteArchiveHealthTests(WebTestCase):
+    """The same, for callers on other computers, who need no token for the health."""
+
+    is_loopback = False
+    archive = OneArchive()
+    tokens = (f"desk reader {TOKEN.decode().removeprefix('Bearer ')}",)
+
+    def test_no_files_are_named(self) -> None:
+        """The reason of a failed archive names files of the server, and is not shown without a token."""
+        reason = "/srv/archive/messages/orders.parquet: Permission denied"
+        self.archive.state = attrs.evolve(SUMMARY, condition="failed", reason=reason)
+        answer = self.get("/health/ready").json
+        self.assertEqual(answer["status"], "degraded")
+        self.assertEqual(answer["reasons"], ["the archive is not written: the log has the reason"])
+        page = self.get("/", headers={"Authorization": TOKEN.decode(), "Accept": "text/html"})
+        self.assertIn(b"orders.parquet: Permission denied", page.body)
+
+
 class ArchiveHealthTests(WebTestCase):
     """A server that keeps an archive."""
 
