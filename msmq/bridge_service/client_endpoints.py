@@ -15,6 +15,7 @@ from twisted.internet.ssl import (
 )
 
 from msmq.bridge_service.broker_settings import BrokerAddress, BrokerSettings
+from msmq.wire.pem import needs_passphrase
 
 _PEM_END: Final = b"-----END CERTIFICATE-----"
 _LARGEST_FILE: Final = 0x400000
@@ -78,6 +79,8 @@ def _client_certificate(path: str) -> Any:
     @raise ValueError: it cannot be read, or has not both.
     """
     content = _content(path)
+    if needs_passphrase(content):
+        raise ValueError(f"{path}: its private key has a password; remove it from the file")
     try:
         return PrivateCertificate.loadPEM(content)
     except Exception as error:

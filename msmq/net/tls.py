@@ -45,6 +45,7 @@ from zope.interface import implementer
 from msmq.interfaces.security.tls import IReloadableTls, ITls, TlsIdentity
 from msmq.quoting import quoted
 from msmq.wire.fingerprints import read_pins
+from msmq.wire.pem import needs_passphrase
 
 KIND = "tls"
 SERVER_ARGUMENTS = ("port", "certificate", "privateKey", "pins", "interface", "backlog")
@@ -262,11 +263,15 @@ def read_ssl_files(arguments: Mapping[str, str]) -> CertificateOptions:
     C{ssl:} name.
 
     @raise OSError: a file cannot be read.
+    @raise ValueError: the key has a passphrase.
     @raise Exception: as OpenSSL raises it, if the contents of a file are invalid.
     """
     key = Path(arguments.get("privateKey", "server.pem"))
     certificate = Path(arguments.get("certKey", key))
-    own = PrivateCertificate.loadPEM(certificate.read_bytes() + b"\n" + key.read_bytes())
+    pair = certificate.read_bytes() + b"\n" + key.read_bytes()
+    if needs_passphrase(pair):
+        raise ValueError(f"the private key {key} has a passphrase; remove it from the file")
+    own = PrivateCertificate.loadPEM(pair)
     chain = None
     if "extraCertChain" in arguments:
         found = _CERTIFICATE.findall(Path(arguments["extraCertChain"]).read_bytes())

@@ -11,6 +11,7 @@ from msmq.bridge_program.settings import BridgeConfiguration
 from msmq.bridge_program.tap import Options, makeService
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 from tests.cli.support import CommandTestCase
+from tests.security.tls_files import TlsFiles
 from tests.servers.certificates import make_credentials
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -162,6 +163,11 @@ class BridgeConfigurationTests(CommandTestCase):
         )
         # A queue manager that cannot be used is no reason not to start the other routes.
         self.assertEqual(len(load_bridge(path).routes), 1)
+        locked = TlsFiles.make(directory, "locked", passphrase=b"secret")
+        (directory / "missing.pem").write_bytes(
+            locked.certificate.read_bytes() + locked.private_key.read_bytes()
+        )
+        self.assertIn(f"{directory}/missing.pem: its private key has a password", str(check_bridge(path)[-1]))
         text = text.replace("half.pem", "no.pem").replace("missing.pem", "ca.pem")
         path.write_text(text.replace("D/", f"{directory}/"))
         done = self.msmq("bridge", "check", str(path))

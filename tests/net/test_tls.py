@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.security.tls import TlsIdentity
 from msmq.net.endpoints import parse_stream_endpoint, replace_interface, split_description
 from msmq.net.hosts import parse_host_entry
-from msmq.net.tls import TlsClient
+from msmq.net.tls import TlsClient, read_ssl_files
 from msmq.wire.fingerprints import read_pins
+from tests.security.tls_files import TlsFiles
 
 PIN = "ab" * 32
 SHOWN = ":".join(["AB"] * 32)
@@ -52,6 +59,27 @@ class ServerDescriptionTests(SynchronousTestCase):
         ):
             error = self.assertRaises(ValueError, parse_stream_endpoint, text)
             self.assertIn(problem, str(error))
+
+
+class SslFilesTests(SynchronousTestCase):
+    """The files of C{ssl:}."""
+
+    def test_key_with_a_passphrase(self) -> None:
+        """It is refused with its name, in both forms of PEM; OpenSSL would wait for input at the terminal."""
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        files = TlsFiles.make(directory, "locked", passphrase=b"secret")
+        arguments = {"privateKey": str(files.private_key), "certKey": str(files.certificate)}
+        for _ in range(2):
+            error = self.assertRaises(ValueError, read_ssl_files, arguments)
+            self.assertIn(f"{files.private_key} has a passphrase", str(error))
+            key = load_pem_private_key(files.private_key.read_bytes(), b"secret")
+            older = key.private_bytes(
+                Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"secret")
+            )
+            files.private_key.write_bytes(older)
+        TlsFiles.make(directory, "locked")
+        self.assertIsNotNone(read_ssl_files(arguments))
 
 
 class ClientDescriptionTests(SynchronousTestCase):
