@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.durable import sync, write_durably
+from msmq.durable import make_directory, sync, write_durably
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.missing import NOT_WATCHED, MissingEntries
 from msmq.pipeline.files.errors import FileUnwritable
@@ -218,7 +218,8 @@ class Archive:
         """
         try:
             if create:
-                self.directory.mkdir(parents=True, exist_ok=True)
+                # It has bodies of messages, so it is as closed as the store unless an operator opens it.
+                make_directory(self.directory)
             with (self.directory / LOCK).open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield

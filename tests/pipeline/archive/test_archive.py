@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from uuid import UUID
 
@@ -44,6 +45,17 @@ class ContentTests(ArchiveTestCase):
         self.assert_complete(*more)
         self.compact()
         self.assert_complete(*more)
+
+    def test_other_users_cannot_read_it(self) -> None:
+        """A directory that is created has mode 0700, as the store has; an existing one stays as it is."""
+        mask = os.umask(0o022)
+        self.addCleanup(os.umask, mask)
+        self.update()
+        self.assertEqual(0o700, self.directory.stat().st_mode & 0o777)
+        self.directory.chmod(0o750)
+        self.write(stores.log(40))
+        self.update()
+        self.assertEqual(0o750, self.directory.stat().st_mode & 0o777)
 
     def test_a_large_journal_is_not_scanned_all_the_time(self) -> None:
         """A scan is followed by a rest that is twenty times as long; logs are archived meanwhile."""
