@@ -97,6 +97,7 @@ def _ssl_endpoint(
     """C{ssl:} with files that can be read again; C{None} with C{sslmethod}, which only Twisted reads."""
     arguments = _bind("ssl", positional[1:], named)
     if "sslmethod" in arguments:
+        tls.check_key_files({"privateKey": "server.pem", **arguments})
         return None
     return tls.SslServerEndpoint(
         IReactorSSL(reactor),

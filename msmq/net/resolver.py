@@ -24,9 +24,9 @@ from twisted.internet.interfaces import (
 from zope.interface import implementer
 
 from msmq.interfaces.security.tls import ITls
-from msmq.net.endpoints import socket_text
+from msmq.net.endpoints import socket_text, split_description
 from msmq.net.hosts import HostEntry, HostTable, parse_address, parse_host_entry
-from msmq.net.tls import TlsClient, TlsClientEndpoint, tcp_client
+from msmq.net.tls import TlsClient, TlsClientEndpoint, check_key_files, tcp_client
 from msmq.structures.status import MQError, Status
 
 _client_from_string: Callable[[IReactorTime, str], IStreamClientEndpoint] = clientFromString
@@ -196,8 +196,10 @@ class HostResolver:
         if entry.address is None:
             description = str(entry.description)
             try:
+                check_key_files(split_description(description)[1])
                 endpoint = _client_from_string(self.reactor, description)
-            except (OSError, TypeError, ValueError) as error:
+            # OpenSSL and pyOpenSSL have errors of their own for the contents of files.
+            except Exception as error:
                 raise HostNotFound(f"{name}: [hosts] says {description}, which fails: {error}") from error
             return NextHopAddress(description, None, endpoint, host_name=name)
         target = parse_address(entry.address)

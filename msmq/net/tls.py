@@ -269,8 +269,7 @@ def read_ssl_files(arguments: Mapping[str, str]) -> CertificateOptions:
     key = Path(arguments.get("privateKey", "server.pem"))
     certificate = Path(arguments.get("certKey", key))
     pair = certificate.read_bytes() + b"\n" + key.read_bytes()
-    if needs_passphrase(pair):
-        raise ValueError(f"the private key {key} has a passphrase; remove it from the file")
+    _check_key(key, pair)
     own = PrivateCertificate.loadPEM(pair)
     chain = None
     if "extraCertChain" in arguments:
@@ -285,6 +284,23 @@ def read_ssl_files(arguments: Mapping[str, str]) -> CertificateOptions:
         extraCertChain=chain,
         dhParameters=parameters,
     )
+
+
+def check_key_files(arguments: Mapping[str, str]) -> None:
+    """Check the files of a description whose keys Twisted itself loads.
+
+    @raise OSError: a file cannot be read.
+    @raise ValueError: a key has a passphrase.
+    """
+    for name in ("certificate", "certKey", "privateKey"):
+        if name in arguments:
+            path = Path(arguments[name])
+            _check_key(path, path.read_bytes())
+
+
+def _check_key(path: Path, content: bytes) -> None:
+    if needs_passphrase(content):
+        raise ValueError(f"the private key {path} has a passphrase; remove it from the file")
 
 
 _CERTIFICATE = re.compile(b"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\r?\n?", re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import attrs
 from twisted.internet.address import IPv4Address, IPv6Address
@@ -20,6 +21,7 @@ from msmq.net.resolver import HostNotFound, HostResolver, NextHopAddress
 from msmq.structures.status import Status
 from msmq.testing.clock import ManualClock
 from tests.builders import ALPHA, BETA, GAMMA
+from tests.security.tls_files import TlsFiles
 from tests.shares import SHARES
 
 
@@ -182,6 +184,32 @@ class HostResolverTests(SynchronousTestCase):
         [hop] = self.hops(resolver, "GAMMA")
         self.assertEqual(hop.address, "tcp:127.0.0.7:1807:bindAddress=127.0.0.8")
         self.assertEqual(self.connected(hop), ("127.0.0.7", 1807, ("127.0.0.8", 0)))
+
+    def test_files_of_a_described_endpoint(self) -> None:
+        """A next hop whose files cannot be used is reported, and others are tried; a key with a passphrase is
+        never loaded, since OpenSSL would wait for input at the terminal.
+        """
+        directory = Path(self.mktemp())
+        directory.mkdir()
+        locked = TlsFiles.make(directory, "locked", passphrase=b"secret")
+        wrong = directory / "wrong.pem"
+        wrong.write_text("none")
+        resolver = self.resolver(
+            {
+                "locked": f"tls:127.0.0.2:1801:{locked.arguments}",
+                "older": f"ssl:127.0.0.2:1801:certKey={locked.certificate}:privateKey={locked.private_key}",
+                "wrong": f"ssl:127.0.0.2:1801:certKey={wrong}",
+            }
+        )
+        factory = DiallingSessionFactory(
+            ALPHA, reactor=self.reactor, clock=ManualClock(), shares=SHARES, lookup=resolver.resolve
+        )
+        for name, reason in (("wrong", "which fails"), ("older", "passphrase"), ("locked", "passphrase")):
+            failed = self.failureResultOf(Deferred.fromCoroutine(resolver.resolve(name)), HostNotFound)
+            self.assertIn(reason, str(failed.value))
+            hops = [RoutedHop(BETA, name), RoutedHop(GAMMA, "beta")]
+            [found] = self.successResultOf(Deferred.fromCoroutine(factory.next_hops(hops)))
+            self.assertEqual(found.address, "10.0.0.2")
 
     def test_an_unknown_name_is_reported(self) -> None:
         """An unknown name is MQ_ERROR_MACHINE_NOT_FOUND and says which."""

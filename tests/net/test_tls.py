@@ -10,10 +10,11 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.security.tls import TlsIdentity
-from msmq.net.endpoints import parse_stream_endpoint, replace_interface, split_description
+from msmq.net.endpoints import parse_stream_endpoint, replace_interface, server_endpoint, split_description
 from msmq.net.hosts import parse_host_entry
 from msmq.net.tls import TlsClient, read_ssl_files
 from msmq.wire.fingerprints import read_pins
@@ -73,6 +74,12 @@ class SslFilesTests(SynchronousTestCase):
         for _ in range(2):
             error = self.assertRaises(ValueError, read_ssl_files, arguments)
             self.assertIn(f"{files.private_key} has a passphrase", str(error))
+            # Twisted's own reader has the settings of sslmethod.
+            described = f"ssl:1801:privateKey={files.private_key}:certKey={files.certificate}"
+            error = self.assertRaises(
+                ValueError, server_endpoint, MemoryReactorClock(), f"{described}:sslmethod=TLSv1_2_METHOD"
+            )
+            self.assertIn("has a passphrase", str(error))
             key = load_pem_private_key(files.private_key.read_bytes(), b"secret")
             older = key.private_bytes(
                 Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"secret")
