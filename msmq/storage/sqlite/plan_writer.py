@@ -76,9 +76,9 @@ class PacketWriter:
         for number, (lookup_id, message) in enumerate(messages, first):
             packet, arrived = message.packet, message.arrived
             due, aborts, moves = message.due, message.aborts, message.moves
-            size, checksum = len(packet), crc32(packet)
-            values += (lookup_id, size, arrived, due, aborts, moves, identity_of(packet), checksum)
-            values.append(message_sum(row, lookup_id, size, arrived, number, due, aborts, moves, checksum))
+            length, checksum = len(packet), crc32(packet)
+            values += (lookup_id, length, arrived, due, aborts, moves, identity_of(packet), checksum)
+            values.append(message_sum(row, lookup_id, length, arrived, number, due, aborts, moves, checksum))
         self.connection.execute(_put_packets(count), (first, *packets))
         self.connection.execute(_put_messages(count), values)
         self.next_packet += count

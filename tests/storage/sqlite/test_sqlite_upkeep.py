@@ -1,0 +1,87 @@
+"""Work of the store in SQLite between commits: checkpoints, checksums of older rows, deletions."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutQueue
+from msmq.storage.sqlite.database import FileDatabase
+from msmq.storage.sqlite.packet_reader import PacketReader
+from msmq.storage.sqlite.reserve import RESERVE_BYTES
+from msmq.testing.contracts.store_contract import ORDERS, put
+from tests.storage.policies import policy_of
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let writes beyond this size of a file fail, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+class UpkeepTests(SynchronousTestCase):
+    """What the writer does between groups."""
+
+    def setUp(self) -> None:
+        home = Path(self.mktemp()).absolute()
+        home.mkdir()
+        self.path = home / "msmq.sqlite"
+        self.log = home / "msmq.sqlite-wal"
+
+    def opened(self) -> FileDatabase:
+        database = FileDatabase(self.path, policy_of(self.path))
+        self.addCleanup(database.close)
+        return database
+
+    def test_checkpoint_counts_all_messages(self) -> None:
+        """The write-ahead log stays smaller than the reserve, also with many messages in each group."""
+        database = self.opened()
+        database.write([[PutQueue(ORDERS)]])
+        sizes = []
+        for group in range(24):
+            database.write([[put(64 * group + number, bytes(8000))] for number in range(64)])
+            database.checkpoint()
+            sizes.append(self.log.stat().st_size)
+        self.assertLess(max(sizes), RESERVE_BYTES)
+
+    def test_checksums_that_cannot_be_committed(self) -> None:
+        """Older rows whose checksums a full disk does not take get them later, and are not lost."""
+        changes: list[Change] = [
+            *(AppendLog(ORDERS.identifier, number, b"%d" % number * 100, 1.0) for number in range(3)),
+            *(AppendEvent(1.0, b"", "expired", f"reason {number}") for number in range(3)),
+        ]
+        database = FileDatabase(self.path, policy_of(self.path))
+        database.write([[PutQueue(ORDERS), put(1, b"one"), *changes]])
+        database.close()
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            for table in ("log", "event"):
+                connection.execute(f"UPDATE {table} SET checksum = NULL")
+            connection.execute("UPDATE message SET checksum = NULL, row_checksum = NULL")
+            connection.execute("UPDATE generation SET is_checked = 0")
+        database = self.opened()
+        for is_full in (True, False, True, False, True):
+            with files_of_at_most(self.log.stat().st_size if is_full else resource.RLIM_INFINITY):
+                for _ in range(3):
+                    try:
+                        database.cleanup()
+                    except StorageError:
+                        self.assertTrue(is_full)
+        while database.cleanup():
+            pass
+        reader = PacketReader(self.path)
+        self.addCleanup(reader.close)
+        entries, events = reader.read_log(ORDERS.identifier, 0, 10), reader.read_events(0, 10, None)
+        self.assertEqual([entry.lookup_id for entry in entries.rows], [0, 1, 2])
+        self.assertEqual([one.event.reason for one in events.rows], ["reason 0", "reason 1", "reason 2"])
+        self.assertEqual(reader.read(ORDERS.identifier, [1]), [b"one"])
