@@ -62,19 +62,22 @@ class FileChecksumFill:
         """
         if self.is_done:
             return False
+        following = self._after
         self.connection.execute("BEGIN")
         try:
             if not self._tables:
                 self.connection.execute("UPDATE generation SET is_checked = 1")
             elif self._tables[0] == "message":
-                self._messages()
+                following = self._messages()
             else:
-                self._entries(self._tables[0])
+                following = self._entries(self._tables[0])
             self.connection.execute("COMMIT")
         except BaseException:
             with suppress(sqlite3.Error):
                 self.connection.execute("ROLLBACK")
             raise
+        # Only now: rows that a failed step leaves without a checksum would count as damaged in the end.
+        self._after = following
         if not self._tables:
             self.is_done = True
         elif self._after == _END:
@@ -82,7 +85,7 @@ class FileChecksumFill:
             self._after = (-(1 << 63), -(1 << 63))
         return True
 
-    def _messages(self) -> None:
+    def _messages(self) -> tuple[int, int]:
         found = self.connection.execute(
             "SELECT queue, lookup_id, size, packet, checksum IS NULL FROM message"
             " WHERE (queue, lookup_id) > (?, ?) ORDER BY queue, lookup_id LIMIT ?",
@@ -97,9 +100,9 @@ class FileChecksumFill:
                     " WHERE queue = ?2 AND lookup_id = ?3",
                     (crc32(content), queue, lookup_id),
                 )
-        self._after = rows[-1][:2] if rows else _END
+        return (rows[-1][0], rows[-1][1]) if rows else _END
 
-    def _entries(self, table: str) -> None:
+    def _entries(self, table: str) -> tuple[int, int]:
         size = "size" if table == "log" else "0"
         found = self.connection.execute(
             f"SELECT sequence, {size}, checksum IS NULL FROM {table} WHERE sequence > ?"
@@ -113,7 +116,7 @@ class FileChecksumFill:
                 self.connection.execute(
                     f"UPDATE {table} SET checksum = ? WHERE sequence = ?", (checksum, sequence)
                 )
-        self._after = (0, rows[-1][0]) if rows else _END
+        return (0, rows[-1][0]) if rows else _END
 
     def _entry(self, table: str, sequence: int) -> int | None:
         columns = "queue, lookup_id, arrived, packet" if table == "log" else EVENT_COLUMNS
