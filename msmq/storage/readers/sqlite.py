@@ -38,7 +38,7 @@ from msmq.storage.readers.shape import (
 from msmq.storage.records import lookup_id_of, read_definition
 from msmq.storage.sqlite.failures import failure, kind_of
 from msmq.storage.sqlite.file_ownership import APPLICATION_ID, BUSY_SECONDS, pragma
-from msmq.storage.sqlite.integrity.checksum_fill import checksum_of_event
+from msmq.storage.sqlite.integrity.checksum_fill import EVENT_COLUMNS, is_event_sound
 from msmq.storage.sqlite.integrity.sums import IS_SOUND_OR_OLDER
 from msmq.storage.sqlite.schema import SCHEMA
 from msmq.storage.sqlite.text import text_of
@@ -147,17 +147,17 @@ class SqliteStoreReader:
         """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
         with self._reading() as connection:
             rows = connection.execute(
-                "SELECT sequence, time, identity, event, reason, message_class, queue, checksum,"
+                f"SELECT sequence, {EVENT_COLUMNS}, checksum,"
                 " checksum IS NULL AND (SELECT is_checked FROM generation) IS 0 FROM event"
                 " WHERE sequence >= ? AND sequence < ?"
                 " AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
                 " ORDER BY sequence LIMIT ?",
                 (*within(begin, end), PAGE_ROWS + 1),
             ).fetchall()
-            for *row, checksum, is_older in rows:
-                if not is_older and checksum != checksum_of_event(*row):
-                    where = f"{self._path}, table event, sequence {row[0]}"
-                    raise RowDamaged(f"{where}: the checksum does not match; run msmq store check", row[0])
+            for sequence, *row, checksum, is_older in rows:
+                if not is_older and not is_event_sound(checksum, sequence, row):
+                    where = f"{self._path}, table event, sequence {sequence}"
+                    raise RowDamaged(f"{where}: the checksum does not match; run msmq store check", sequence)
         return events_of([row[:7] for row in rows], text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
@@ -278,13 +278,13 @@ class SqliteStoreReader:
         }
         found: list[Row] = []
         for number, *facts, checksum, is_sound, size, packet in connection.execute(everything, arguments):
+            is_whole = True
             if packet is None and size >= LARGE and not bodies:
                 (place_of,) = connection.execute(place, (row, number)).fetchone()
-                packet = self._without_body(connection, table, place_of, size)
-                found.append((number, *facts, packet))
-                continue
-            packet = packet if isinstance(packet, bytes) else b""
-            self.bytes_read += len(packet)
+                packet, is_whole = self._without_body(connection, table, place_of, size)
+            else:
+                packet = packet if isinstance(packet, bytes) else b""
+                self.bytes_read += len(packet)
             if table == "log":
                 values = (row or 0, number, facts[0], facts[1], packet)
                 where, computed = f"table log, sequence {number}", partial(entry_checksum, *values)
@@ -293,19 +293,24 @@ class SqliteStoreReader:
                 named = lookup_id_of(number)
                 where, computed = f"table message, lookup id {named:#018x}", partial(crc32, packet)
             where = f"{self._path}, {where}"
-            check_packet(where, named, packet, size, checksum, computed, is_sound=bool(is_sound))
+            # Of a packet without its body only the row can be verified.
+            known = checksum if is_whole else None
+            check_packet(where, named, packet, size, known, computed, is_sound=bool(is_sound))
             found.append((number, *facts, packet))
         return found
 
-    def _without_body(self, connection: sqlite3.Connection, table: str, number: int, size: int) -> bytes:
+    def _without_body(
+        self, connection: sqlite3.Connection, table: str, number: int, size: int
+    ) -> tuple[bytes, bool]:
+        """A large packet with a body of zeros, or the whole one if its beginning is not enough for that."""
         column = "content" if table == "packet" else "packet"
         with connection.blobopen(table, column, number, readonly=True) as blob:
             packet = without_body(blob.read(HEAD), size)
             self.bytes_read += HEAD if packet is not None else size
-            if packet is None:
-                blob.seek(0)
-                packet = blob.read()
-        return packet
+            if packet is not None:
+                return packet, False
+            blob.seek(0)
+            return blob.read(), True
 
     def _cuts(self, what: str, queue: UUID, first: int, last: int, rows: int) -> tuple[list[int], int]:
         column, _, table = what.split()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -139,7 +140,10 @@ class FileChecksumFill:
         return row[0] if row is not None and isinstance(row[0], bytes) else None
 
 
-EVENT_COLUMNS: Final = "time, identity, event, reason, message_class, queue"
+EVENT_COLUMNS: Final = (
+    "time, identity, CAST(event AS BLOB), CAST(reason AS BLOB), message_class, CAST(queue AS BLOB)"
+)
+"""The values of an event; texts as bytes, since a damaged one need not be UTF-8."""
 _END: Final = ((1 << 63) - 1, (1 << 63) - 1)
 
 
@@ -155,6 +159,16 @@ def checksum_of_event(
     """The checksum of an event row, with its texts in stored form."""
     texts = (stored_bytes(event), stored_bytes(reason), stored_bytes(queue))
     return event_checksum(sequence, time, message_class, identity, *texts)
+
+
+def is_event_sound(checksum: object, sequence: int, row: Sequence[Any]) -> bool:
+    """Whether the values of L{EVENT_COLUMNS} match the checksum of their row."""
+    try:
+        time, identity, event, reason, message_class, queue = row
+        return checksum_of_event(sequence, time, identity, event, reason, message_class, queue) == checksum
+    except (TypeError, ValueError, AttributeError, OverflowError, struct.error):
+        # A value has another type than the one that was written.
+        return False
 
 
 def _some(rows: Sequence[Any], size_at: int) -> Sequence[Any]:

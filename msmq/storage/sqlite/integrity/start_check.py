@@ -48,8 +48,9 @@ def small_problems(connection: sqlite3.Connection, schema: Schema) -> list[str]:
         if not _is_queue(row, identifier, definition, checksum):
             problems.append(f"table queue, row {row}: the checksum does not match")
     for name, value, checksum in connection.execute("SELECT name, value, checksum FROM state"):
-        if not isinstance(value, bytes) or record_checksum(_bytes(name), value) != checksum:
-            shown = quoted(name if isinstance(name, str) else repr(name))
+        is_typed = isinstance(name, str) and isinstance(value, bytes)
+        if not is_typed or record_checksum(_bytes(name), value) != checksum:
+            shown = quoted(name if isinstance(name, str) else _bytes(name).decode("utf-8", "replace"))
             problems.append(f"table state, row {shown}: the checksum does not match")
     for (row,) in connection.execute("SELECT id FROM removed_queue WHERE id IN (SELECT id FROM queue)"):
         problems.append(f"table removed_queue, row {row}: there is a queue with this number")

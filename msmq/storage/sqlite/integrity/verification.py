@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -16,7 +17,7 @@ from msmq.storage.log_answer import LOG_BYTES
 from msmq.storage.records import lookup_id_of
 from msmq.storage.row_quarantine import MISMATCH, RowQuarantine, packet_problem
 from msmq.storage.sqlite.failures import kind_of
-from msmq.storage.sqlite.integrity.checksum_fill import EVENT_COLUMNS, checksum_of_event
+from msmq.storage.sqlite.integrity.checksum_fill import EVENT_COLUMNS, is_event_sound
 from msmq.storage.sqlite.integrity.sums import IS_SOUND, IS_SOUND_OR_OLDER
 from msmq.storage.sqlite.text import text_of
 
@@ -128,10 +129,11 @@ class FileRowVerifier:
         if found is not None:
             *row, checksum, is_older = found
             time, owner, event, reason, message_class, queue = row
-            if is_older or _is(checksum, lambda: checksum_of_event(sequence, *row)):
-                texts = text_of(event), text_of(reason), message_class, text_of(queue)
-                return StoredEvent(sequence, AppendEvent(time, owner, *texts))
-        said = "; ".join(map(str, found[2:6])).encode("utf-8", "surrogatepass") if found else b""
+            if is_older or is_event_sound(checksum, sequence, row):
+                with suppress(UnicodeDecodeError):
+                    texts = text_of(event), text_of(reason), message_class, text_of(queue)
+                    return StoredEvent(sequence, AppendEvent(time, owner, *texts))
+        said = b"; ".join(map(_shown, found[2:6])) if found else b""
         self._quarantine.put(RowKind.EVENT, None, sequence, said, b"", problem)
         return None
 
@@ -207,6 +209,10 @@ def _is(checksum: object, compute: Callable[[], int]) -> bool:
     except Exception:
         # A value has another type than the one that was written.
         return False
+
+
+def _shown(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def _bytes(row: tuple[Any, ...] | None, column: int) -> bytes:
