@@ -16,7 +16,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads
 
-from msmq.interfaces.storage import IMessageStore
+from msmq.interfaces.storage import IMessageStore, UnknownQueue
 from msmq.persistence.changes import AppendEvent, PutState, RemoveState
 from msmq.persistence.migration_mark import (
     MARK,
@@ -128,7 +128,12 @@ class Migration:
             worker.stop()
 
     async def _move(self, source: IMessageStore, worker: Worker) -> MigrationSummary:
-        mark, is_resumed = await self._fill(source, worker)
+        try:
+            mark, is_resumed = await self._fill(source, worker)
+        except UnknownQueue:
+            # A server has created the queue after the copy was interrupted.
+            await _do(worker, self._target.erase)
+            mark, is_resumed = await self._fill(source, worker)
         found = await self._digest(self._source, worker)
         copied = await self._digest(self._target, worker)
         if found != copied and is_resumed:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import TestCase
 
 from msmq.interfaces.storage import StorageError
-from msmq.persistence.changes import PutMessage, PutState, RemoveMessages
+from msmq.persistence.changes import AppendLog, PutMessage, PutQueue, PutState, RemoveMessages
 from msmq.persistence.migration_mark import MARK
 from msmq.storage.migration.errors import AlreadyMoved, MigrationError, TargetInUse
 from msmq.storage.migration.migration import MigrationProgress, MigrationSummary
@@ -131,6 +133,33 @@ class MigrationToLogTests(MigrationContract, TestCase):
         await store.commit([RemoveMessages(ORDERS.identifier, (HIGHEST,))])
         await store.commit([PutMessage(ORDERS.identifier, 5, b"new", 1.0), PutState("b", b"other")])
         await store.close()
+        before = digest(self.source)
+        summary = await migrated(self.source, self.target)
+        self.assertEqual(summary.sections, before)
+        self.assertEqual(digest(self.target)["messages"], before["messages"])
+
+    async def test_source_with_new_queues(self) -> None:
+        """If a server has created a queue meanwhile, the target of the interrupted copy is filled anew."""
+        await filled(self.source)
+        phases = 0
+
+        def interrupt(progress: MigrationProgress) -> None:
+            nonlocal phases
+            phases += progress.step == "copied"
+            if phases == left:
+                raise Interrupted
+
+        new = attrs.evolve(ORDERS, identifier=UUID(int=0xF), path="private$\\new")
+        for left in (3, 7):
+            with self.subTest(left):
+                phases = 0
+                await self.assertFailure(self.run_migration(interrupt), Interrupted)
+                store = self.source.make_store()
+                await store.open()
+                new = attrs.evolve(new, identifier=UUID(int=new.identifier.int + 1), path=f"{new.path}1")
+                message = PutMessage(new.identifier, 1, b"new", 1.0)
+                await store.commit([PutQueue(new), message, AppendLog(new.identifier, 1, b"new", 1.0)])
+                await store.close()
         before = digest(self.source)
         summary = await migrated(self.source, self.target)
         self.assertEqual(summary.sections, before)
