@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from msmq.storage.sqlite.failures import kind_of
 from msmq.storage.sqlite.file_ownership import empty_log, pragma
 from msmq.storage.sqlite.log_writer import Logs
 
@@ -45,6 +46,8 @@ class Space:
 
     @ivar written: the approximate number of written bytes.
     @ivar has_checkpointed: whether it has checkpointed the WAL.
+    @ivar damaged: what SQLite could not delete since the file is damaged there: rows of queues, events, free
+        pages.
     """
 
     connection: sqlite3.Connection
@@ -52,6 +55,8 @@ class Space:
     logs: Logs
     written: int = 0
     has_checkpointed: bool = False
+    damaged: set[int | str] = attrs.field(factory=set)
+    _current: int | str = 0
 
     def reclaim(self, *, is_urgent: bool = False) -> bool:
         """Do one step; returns whether more work is pending.
@@ -59,11 +64,17 @@ class Space:
         @param is_urgent: release all free pages, and truncate the WAL, since the disk is full.
         @raise sqlite3.Error: it failed, and nothing was changed.
         """
-        if self._delete():
-            self.written += STEP_BYTES
-            return True
-        slack = 0 if is_urgent else SLACK_PAGES
-        is_more = any([self._shrink(connection, slack) for connection in (self.connection, self.express)])
+        try:
+            if self._delete():
+                self.written += STEP_BYTES
+                return True
+            slack = 0 if is_urgent else SLACK_PAGES
+            is_more = self._shrink_both(slack)
+        except sqlite3.DatabaseError as error:
+            if kind_of(error) == "SQLITE_CORRUPT":
+                # The next step goes on with what is intact; a repair removes the rest.
+                self.damaged.add(self._current)
+            raise
         if is_urgent and not is_more:
             empty_log(self.connection)
             self.has_checkpointed = True
@@ -73,8 +84,11 @@ class Space:
     def _delete(self) -> bool:
         """Delete some rows that are already invisible; returns whether there were any."""
         execute = self.connection.execute
-        left = execute("SELECT id FROM removed_queue LIMIT 1").fetchone()
-        if left is not None:
+        removed = execute("SELECT id FROM removed_queue LIMIT ?", (len(self.damaged) + 1,)).fetchall()
+        for left in removed:
+            if left[0] in self.damaged:
+                continue
+            [self._current] = left
             for connection, statement in (
                 (self.connection, _MESSAGES_OF_REMOVED_QUEUE),
                 (self.express, _MESSAGES_OF_REMOVED_QUEUE),
@@ -85,10 +99,20 @@ class Space:
             execute("DELETE FROM removed_queue WHERE id = ?", left)
             return True
         for row in self.logs.trimmed:
+            if row in self.damaged:
+                continue
+            self._current = row
             if execute(_OF_TRIMMED_LOG, (row, STEP_ROWS)).rowcount < STEP_ROWS:
                 self.logs.trimmed.discard(row)
             return True
-        return execute(_OF_TRIMMED_EVENTS, (STEP_ROWS,)).rowcount > 0
+        self._current = "event"
+        return "event" not in self.damaged and execute(_OF_TRIMMED_EVENTS, (STEP_ROWS,)).rowcount > 0
+
+    def _shrink_both(self, slack: int) -> bool:
+        self._current = "free pages"
+        if self._current in self.damaged:
+            return False
+        return any([self._shrink(connection, slack) for connection in (self.connection, self.express)])
 
     def _shrink(self, connection: sqlite3.Connection, slack: int) -> bool:
         """Release free pages, if there are many; returns whether there are more."""

@@ -11,11 +11,20 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StorageError
-from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutQueue
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    PutQueue,
+    PutState,
+    RemoveQueue,
+    TrimEvents,
+    TrimLog,
+)
 from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.packet_reader import PacketReader
 from msmq.storage.sqlite.reserve import RESERVE_BYTES
-from msmq.testing.contracts.store_contract import ORDERS, put
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, put
 from tests.storage.policies import policy_of
 
 
@@ -54,6 +63,37 @@ class UpkeepTests(SynchronousTestCase):
             database.checkpoint()
             sizes.append(self.log.stat().st_size)
         self.assertLess(max(sizes), RESERVE_BYTES)
+
+    def test_removed_queue_with_damaged_packets(self) -> None:
+        """Packets that cannot be deleted are reported once, and keep nothing else from being deleted."""
+        database = self.opened()
+        identifier = BILLS.identifier
+        logged = [AppendLog(identifier, number, bytes(100), float(number)) for number in range(10)]
+        events = [AppendEvent(1.0, b"", "expired") for _ in range(10)]
+        database.write([[PutQueue(ORDERS), PutQueue(BILLS), *logged, *events]])
+        database.write([[put(number, b"%03d" % number * 500) for number in range(200)]])
+        database.close()
+        with closing(sqlite3.connect(self.path)) as connection:
+            [root] = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'packet'").fetchone()
+        database = self.opened()
+        while database.cleanup():
+            pass
+        with self.path.open("r+b") as file:
+            file.seek((root - 1) * 4096)
+            file.write(bytes(100))
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
+            # A change by another program has the writer read its pages again.
+            connection.execute("UPDATE sequence SET last = last + 1")
+        database.write([[RemoveQueue(ORDERS.identifier), TrimLog(identifier, before=7.0), TrimEvents(4)]])
+        error = self.assertRaises(StorageError, database.cleanup)
+        self.assertIn("the file is damaged", str(error))
+        for number in range(10):
+            database.write([[PutState("now", b"%d" % number)]])
+            while database.cleanup():
+                pass
+        with closing(sqlite3.connect(self.path)) as connection:
+            for table, left in (("log", 3), ("event", 4)):
+                self.assertEqual(connection.execute(f"SELECT count(*) FROM {table}").fetchone(), (left,))
 
     def test_checksums_that_cannot_be_committed(self) -> None:
         """Older rows whose checksums a full disk does not take get them later, and are not lost."""
