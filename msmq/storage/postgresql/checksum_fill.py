@@ -48,6 +48,10 @@ class SchemaChecksumFill:
         """
         if self.is_done:
             return False
+        if not self._tables:
+            link.execute(b"UPDATE progress SET is_checked = true")
+            self.is_done = True
+            return False
         with link.transaction():
             last = self._fill(link, self._tables[0])
         if last is not None:
@@ -55,9 +59,6 @@ class SchemaChecksumFill:
             return True
         self._tables.pop(0)
         self._after = _FIRST
-        if not self._tables:
-            link.execute(b"UPDATE progress SET is_checked = true")
-            self.is_done = True
         return True
 
     def _fill(self, link: PostgresqlConnection, table: str) -> tuple[int, int] | None:

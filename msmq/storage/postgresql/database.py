@@ -54,6 +54,10 @@ RETRY_SECONDS: Final = 0.5
 BEAT_SECONDS: Final = 1.0
 """Seconds between the queries of an idle connection, by which a standby knows that its client lives."""
 
+_ROWS: Final = (
+    "SELECT id FROM queue UNION ALL SELECT id FROM removed_queue UNION ALL SELECT queue FROM unreachable"
+)
+"""The rows of queues that a new one must not get."""
 _FETCHED: Final = 5000
 """Rows per fetch."""
 
@@ -111,7 +115,7 @@ class ServerDatabase:
                 identifier.int: row for row, identifier in link.rows("SELECT id, identifier FROM queue")
             }
             self._next_queue: int = 1 + max(
-                (row for (row,) in link.rows("SELECT id FROM queue UNION ALL SELECT id FROM removed_queue")),
+                (row for (row,) in link.rows(_ROWS)),
                 default=0,
             )
             self._remains = PendingCleanup.found(link)
@@ -267,7 +271,7 @@ class ServerDatabase:
         except psycopg.Error as error:
             if is_lost(link, error):
                 raise self._lose(error) from None
-            raise failure(self.address, "cleanup up", error) from None
+            raise failure(self.address, "delete obsolete rows", error) from None
 
     def _perform(self, link: PostgresqlConnection, plan: TransactionPlan, outcomes: Outcomes) -> None:
         try:

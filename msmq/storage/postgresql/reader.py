@@ -198,8 +198,15 @@ def _within(number: int) -> int:
 _QUEUE: Final = "(SELECT id FROM queue WHERE identifier = $1)"
 _FOUND: Final = " UNION ALL ".join(
     f"SELECT q.identifier, m.lookup_id FROM {table} AS m JOIN queue AS q ON q.id = m.queue"
-    " WHERE m.identity = $1"
-    for table in ("message", "express")
+    f" WHERE m.identity = $1{where}"
+    for table, where in (
+        (
+            "message",
+            " AND NOT EXISTS (SELECT 1 FROM unreachable AS u"
+            " WHERE u.queue = m.queue AND u.lookup_id = m.lookup_id)",
+        ),
+        ("express", ""),
+    )
 )
 _LATER: Final = (
     f"queue = {_QUEUE} AND sequence > $2"

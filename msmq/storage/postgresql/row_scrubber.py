@@ -16,6 +16,11 @@ STEP_ROWS: Final = 100
 _FIRST: Final = -(1 << 63)
 _FIRST_ROW: Final = -(1 << 31)
 _TABLES: Final = ("message", "express", "log", "event")
+_COUNTS: Final = {
+    "log": "AND sequence >= (SELECT first FROM log_extent AS e WHERE e.queue = log.queue)",
+    "message": "AND (queue, lookup_id) NOT IN (SELECT queue, lookup_id FROM unreachable)",
+}
+"""By table, which rows were not removed."""
 
 
 def scrub(
@@ -38,11 +43,7 @@ def scrub(
         )
     else:
         key = "sequence" if table == "log" else "lookup_id"
-        counts = (
-            "AND sequence >= (SELECT first FROM log_extent AS e WHERE e.queue = log.queue)"
-            if table == "log"
-            else ""
-        )
+        counts = _COUNTS.get(table, "")
         rows = link.rows(
             f"SELECT queue::bigint, {key}, size::bigint FROM {table} WHERE (queue, {key}) > ($1::integer, $2)"
             f" AND queue IN (SELECT id FROM queue) {counts} ORDER BY queue, {key} LIMIT {STEP_ROWS}",

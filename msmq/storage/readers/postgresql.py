@@ -107,7 +107,8 @@ class PostgresqlStoreReader:
         with self._reading() as link:
             sizes = link.rows(
                 "SELECT lookup_id, size::bigint FROM message WHERE queue = (SELECT id FROM queue WHERE"
-                " identifier = $1) AND lookup_id >= $2 AND lookup_id < $3 ORDER BY lookup_id LIMIT $4",
+                f" identifier = $1) AND lookup_id >= $2 AND lookup_id < $3 AND {_IS_REACHABLE}"
+                " ORDER BY lookup_id LIMIT $4",
                 [queue, stored(begin), stored(end), PAGE_ROWS + 1],
             )
             count, is_more = one_page(sizes, bodies)
@@ -122,7 +123,8 @@ class PostgresqlStoreReader:
         with self._reading() as link:
             found = link.rows(
                 "SELECT lookup_id, arrived, aborts, moves, due, size FROM message"
-                f" WHERE queue = {_QUEUE} AND lookup_id >= $2 ORDER BY lookup_id LIMIT $3",
+                f" WHERE queue = {_QUEUE} AND lookup_id >= $2 AND {_IS_REACHABLE}"
+                " ORDER BY lookup_id LIMIT $3",
                 [queue, stored(begin), PAGE_ROWS + 1],
             )
         rows = [(lookup_id_of(signed), *rest) for signed, *rest in found]
@@ -317,6 +319,8 @@ class PostgresqlStoreReader:
         while True:
             with self._reading() as link:
                 where = f"FROM {table} WHERE queue = {_QUEUE} AND {column} >= $2 AND {column} < $3"
+                if table == "message":
+                    where += f" AND {_IS_REACHABLE}"
                 found = link.rows(
                     f"SELECT {column} {where} ORDER BY {column} LIMIT 1 OFFSET $4", [queue, first, last, rows]
                 )
@@ -360,6 +364,11 @@ class PostgresqlStoreReader:
             raise other_version(self.text, version, SCHEMA.version)
 
 
+_IS_REACHABLE: Final = (
+    "NOT EXISTS (SELECT 1 FROM unreachable AS u WHERE u.queue = message.queue"
+    " AND u.lookup_id = message.lookup_id)"
+)
+"""Whether a message was not removed: a database whose files are damaged may keep the row."""
 _QUEUE: Final = "(SELECT id FROM queue WHERE identifier = $1)"
 _PACKET: Final = "size::bigint, CASE WHEN size < $6 THEN packet ELSE substr(packet, 1, $7::integer) END"
 _WHEN: Final = (
@@ -368,7 +377,8 @@ _WHEN: Final = (
 _MESSAGES: Final = (
     f"SELECT lookup_id, arrived, aborts, moves, due, queue::bigint, checksum, {IS_SOUND} OR {IS_OLDER},"
     f" {_PACKET} FROM message"
-    f" WHERE queue = {_QUEUE} AND lookup_id BETWEEN $2 AND $3 AND {_WHEN} ORDER BY lookup_id",
+    f" WHERE queue = {_QUEUE} AND lookup_id BETWEEN $2 AND $3 AND {_WHEN} AND {_IS_REACHABLE}"
+    " ORDER BY lookup_id",
     f"SELECT packet FROM message WHERE queue = {_QUEUE} AND lookup_id = $2",
 )
 _LOG: Final = (

@@ -9,9 +9,21 @@ from typing import Final
 import attrs
 
 from msmq.interfaces.storage import MessageNotStored, StorageError, StoreIncomplete
-from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutQueue, PutState
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    PutQueue,
+    PutState,
+    RemoveQueue,
+    TrimEvents,
+    TrimLog,
+)
+from msmq.storage.checking.postgresql_check import check_schema
+from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.schema import SCHEMA
 from msmq.storage.postgresql.store import PostgresqlMessageStore
+from msmq.storage.readers.postgresql import PostgresqlStoreReader
 from msmq.testing.contracts.message_store import BILLS, ORDERS, put
 from msmq.testing.contracts.store_contract import remove
 from tests.faults import IS_THOROUGH, tell
@@ -160,6 +172,85 @@ class DamagedSchemaTests(PostgresqlTestCase):
         self.rows("UPDATE progress SET store = gen_random_uuid()")
         error = await self.refused(self.store().open(), StoreIncomplete)
         self.assertIn("not the store that was used last", str(error))
+
+    def refuse(self, event: str, table: str, condition: str) -> None:
+        """Have the database report damage when it changes some rows."""
+        self.rows(
+            "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'invalid page in block 7' USING ERRCODE = 'XX001'; END $$"
+        )
+        self.rows(
+            f"CREATE TRIGGER refuse BEFORE {event} ON {table} FOR EACH ROW WHEN ({condition})"
+            " EXECUTE FUNCTION refuse()"
+        )
+
+    def database(self) -> ServerDatabase:
+        """The writer of the schema."""
+        database = ServerDatabase(address_of(self.server, self.schema), self.policy)
+        self.addCleanup(database.close)
+        return database
+
+    def test_removed_queue_that_cannot_be_deleted(self) -> None:
+        """What the database cannot delete is reported once, and keeps nothing else from being deleted."""
+        database = self.database()
+        logged = [AppendLog(BILLS.identifier, number, b"logged", float(number)) for number in range(10)]
+        events = [AppendEvent(1.0, b"", "expired") for _ in range(10)]
+        database.write([[PutQueue(ORDERS), PutQueue(BILLS), put(1), put(2), *logged, *events]])
+        while database.cleanup():
+            pass
+        self.refuse("DELETE", "message", "OLD.queue = 1")
+        trims: list[Change] = [TrimLog(BILLS.identifier, before=7.0), TrimEvents(4)]
+        database.write([[RemoveQueue(ORDERS.identifier), *trims]])
+        error = self.assertRaises(StorageError, database.cleanup)
+        self.assertIn("invalid page in block 7 [XX001]", str(error))
+        while database.cleanup():
+            pass
+        counts = self.rows("SELECT (SELECT count(*) FROM log), (SELECT count(*) FROM event)")
+        self.assertEqual(counts, [(3, 4)])
+
+    async def test_removed_message_that_cannot_be_deleted(self) -> None:
+        """A removed message whose row the database keeps is nowhere to be seen, nor scrubbed."""
+        packets = await self.filled()
+        store = self.store()
+        await store.open()
+        self.refuse("DELETE", "message", f"OLD.lookup_id = {2 - (1 << 63)}")
+        await store.commit([remove(2)])
+        self.rows("UPDATE message SET packet = set_byte(packet, 5, 1 - get_byte(packet, 5)) WHERE size = 300")
+        self.assertIn(2, self.messages())
+        reader = PostgresqlStoreReader(self.server.url(f"schema={self.schema}").partition(":")[2])
+        self.addCleanup(reader.close)
+        left = [number for number in packets if number not in (2, 7, 12, 17)]
+        queue, end = ORDERS.identifier, 1 << 64
+        rows = reader.message_rows(queue, 0).rows
+        self.assertEqual([row[0] for row in rows], sorted([*left, 7, 12, 17]))
+        self.assertEqual(reader.message_cuts(queue, 0, end, 100), ([], 19))
+        page = reader.messages(queue, 0, 7, since=None, until=None, bodies=True)
+        self.assertEqual([row[0] for row in page.rows], [1, 3, 4, 5, 6])
+        report = check_schema(address_of(self.server, self.schema), self.policy.mark)
+        self.assertEqual(len(report.problems), 3, report.problems)
+        await store.commit([RemoveQueue(queue)])
+        await store.close()
+        store = self.store()
+        await store.open()
+        await store.commit([PutQueue(attrs.evolve(ORDERS, path="private$\\new"))])
+        await store.close()
+        snapshot = await self.store().open()
+        self.assertEqual(len(snapshot.queues), 2)
+
+    async def test_last_step_of_the_upgrade(self) -> None:
+        """If the database refuses the end of the upgrade, it is tried again."""
+        await self.filled()
+        self.rows("UPDATE progress SET is_checked = false")
+        self.refuse("UPDATE", "progress", "NEW.is_checked AND NOT OLD.is_checked")
+        database = self.database()
+        for _ in range(2):
+            with self.assertRaisesRegex(StorageError, "invalid page in block 7"):
+                while database.cleanup():
+                    pass
+        self.rows("DROP TRIGGER refuse ON progress")
+        while database.cleanup():
+            pass
+        self.assertEqual(self.rows("SELECT is_checked FROM progress"), [(True,)])
 
     async def test_version_one(self) -> None:
         """A schema without checksums gets them, and is protected by them then."""
