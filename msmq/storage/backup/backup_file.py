@@ -201,11 +201,11 @@ class BackupFile:
     def restart(self) -> None:
         """Forget the contents, except the packets, which the next backup may have again."""
         for table in ("meta", "file", "queue", "value", "message", "entry", "event"):
-            self._connection.execute(f"DELETE FROM {table}")
+            self._put_rows(f"DELETE FROM {table}", [()])
 
     def put_files(self, files: Iterable[BackedUpFile]) -> None:
         """Store files of the data directory."""
-        self._connection.executemany(
+        self._put_rows(
             "INSERT INTO file VALUES (?, ?, ?, ?)",
             [
                 (os.fsencode(file.name), file.mode, hashlib.sha256(file.content).digest(), file.content)
@@ -215,20 +215,20 @@ class BackupFile:
 
     def put_queues(self, queues: Sequence[tuple[QueueDefinition, int]]) -> None:
         """Store the queues, each with the first number of its message log."""
-        self._connection.executemany(
+        self._put_rows(
             "INSERT INTO queue (identifier, first, definition) VALUES (?, ?, ?)",
             [(each.identifier.bytes, first, definition_record(each)) for each, first in queues],
         )
 
     def put_values(self, values: Mapping[str, bytes]) -> None:
         """Store the values of the queue manager."""
-        self._connection.executemany(
+        self._put_rows(
             "INSERT INTO value VALUES (?, ?)", [(name.encode(), value) for name, value in values.items()]
         )
 
     def put_messages(self, queue: UUID, rows: Sequence[Row], *, has_packets: bool) -> None:
         """Store messages of a queue, with their packets unless the file has them."""
-        self._connection.executemany(
+        self._put_rows(
             "INSERT INTO message VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (queue.bytes, stored_lookup_id(lookup_id), arrived, aborts, moves, due, len(packet))
@@ -241,7 +241,7 @@ class BackupFile:
 
     def put_entries(self, queue: UUID, rows: Sequence[Row]) -> None:
         """Store entries of a message log."""
-        self._connection.executemany(
+        self._put_rows(
             "INSERT INTO entry VALUES (?, ?, ?, ?, ?)",
             [
                 (queue.bytes, sequence, stored_lookup_id(lookup_id), arrived, len(packet))
@@ -254,7 +254,7 @@ class BackupFile:
 
     def put_events(self, events: Sequence[StoredEvent]) -> None:
         """Store entries of the event log."""
-        self._connection.executemany(
+        self._put_rows(
             "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (
@@ -292,10 +292,10 @@ class BackupFile:
             self._connection.execute("COMMIT")
 
     def _put_meta(self, name: str, value: bytes) -> None:
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+        self._put_rows("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(name, value)])
 
     def _put_packets(self, kind: int, queue: UUID, packets: Sequence[tuple[int, float, bytes]]) -> None:
-        self._connection.executemany(
+        self._put_rows(
             "INSERT OR REPLACE INTO packet VALUES (?, ?, ?, ?, ?, ?)",
             [
                 (kind, queue.bytes, number, arrived, crc32(packet), packet)
@@ -303,15 +303,24 @@ class BackupFile:
             ],
         )
 
+    def _put_rows(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Perform a statement for each of these rows.
+
+        @raise StorageError: the file cannot be written, as on a full disk.
+        """
+        with _failing(self.path, "write"):
+            self._connection.executemany(statement, rows)
+
     def _known(self, kind: int, queue: UUID, wanted: Sequence[tuple[int, float, int]]) -> list[bytes] | None:
         if not wanted:
             return []
-        rows = self._connection.execute(
-            "SELECT number, arrived, checksum, packet FROM packet WHERE kind = ? AND queue = ?"
-            " AND number BETWEEN ? AND ?",
-            (kind, queue.bytes, wanted[0][0], wanted[-1][0]),
-        )
-        found = {row[0]: row[1:] for row in rows}
+        with self._reading():
+            rows = self._connection.execute(
+                "SELECT number, arrived, checksum, packet FROM packet WHERE kind = ? AND queue = ?"
+                " AND number BETWEEN ? AND ?",
+                (kind, queue.bytes, wanted[0][0], wanted[-1][0]),
+            )
+            found = {row[0]: row[1:] for row in rows}
         packets: list[bytes] = []
         for number, arrived, size in wanted:
             then, checksum, packet = found.get(number, (None, 0, b""))

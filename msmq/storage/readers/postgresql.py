@@ -71,9 +71,16 @@ class PostgresqlStoreReader:
             pass
         link = self._link
         assert link is not None
-        self._held = link.transaction()
-        self._held.__enter__()
-        link.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        try:
+            held = link.transaction()
+            held.__enter__()
+            link.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            # The first statement that reads fixes the state.
+            link.execute(b"SELECT 1 FROM progress")
+        except psycopg.Error as error:
+            self.close()
+            raise failure(self._address, "read", error) from None
+        self._held = held
 
     def skip_logged(self, starts: Mapping[UUID, int]) -> None:
         """Nothing: a database reads what is asked for alone.

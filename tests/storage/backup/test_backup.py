@@ -42,6 +42,7 @@ from msmq.testing.clock import ManualClock
 from msmq.wire.guid import NULL_GUID
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.queues.builders import arriving
+from tests.storage.limited_files import files_of_at_most
 
 ORDERS = UUID(int=1)
 TO_BETA = UUID(int=2)
@@ -211,6 +212,20 @@ class DirectoryTests(BackupTestCase):
         self.assertIn("another backup is writing it", str(error))
         file.close()
         self.assertEqual(check_backup(self.directory, lambda rows: None), before)
+
+    async def test_full_disk(self) -> None:
+        """A backup for which there is no space fails with its reason, and leaves the one before."""
+        store = await self.opened()
+        await store.commit(contents())
+        self.back_up()
+        before = check_backup(self.directory, lambda rows: None)
+        for number in range(20, 40):
+            await store.commit([message(number, body=bytes(400_000))])
+        with files_of_at_most(1_000_000):
+            error = self.assertRaises(StorageError, self.back_up)
+        self.assertIn(f"{self.directory / FILE_NAME}: cannot write: ", str(error))
+        self.assertEqual(check_backup(self.directory, lambda rows: None), before)
+        self.assertGreaterEqual(self.back_up(), 20)
 
     async def test_killed_backup(self) -> None:
         """What a backup that was killed has left is undone, and the one before restored."""

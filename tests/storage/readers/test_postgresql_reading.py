@@ -6,9 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.persistence.changes import (
-    PutQueue,
-)
+from msmq.persistence.changes import PutMessage, PutQueue
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.testing.contracts.store_contract import ORDERS
 from tests.pipeline.stores import write_postgresql
@@ -33,6 +31,15 @@ class PostgresqlTests(ReaderContract, SynchronousTestCase):
             for table, column in (("message", "packet"), ("log", "packet"), ("event", "reason")):
                 update = f"UPDATE beside.{table} SET {column} = %s WHERE {column} = %s"
                 connection.execute(update.encode(), (spoiled, content))
+
+    def test_held(self) -> None:
+        """A held reader shows the moment at which it was held, and after it was closed the present again."""
+        store = self.reader_of(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
+        store.hold()
+        write_postgresql(shared_server(), "beside", [PutMessage(ORDERS.identifier, 2, b"m", 1.0)])
+        self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 1)
+        store.close()
+        self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 2)
 
     def test_ended_connection(self) -> None:
         """A reader whose connection the server has ended is not kept, and connects anew once it is closed."""

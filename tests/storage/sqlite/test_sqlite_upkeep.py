@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import resource
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -25,18 +24,8 @@ from msmq.storage.sqlite.database import FileDatabase
 from msmq.storage.sqlite.packet_reader import PacketReader
 from msmq.storage.sqlite.reserve import RESERVE_BYTES
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put
+from tests.storage.limited_files import files_of_at_most
 from tests.storage.policies import policy_of
-
-
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """Let writes beyond this size of a file fail, as on a full disk."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 class UpkeepTests(SynchronousTestCase):
