@@ -48,11 +48,19 @@ def encoded_page(kind: str, rows: Sequence[Sequence[Any]], following: int | None
     if following is not None:
         schema = schema.with_metadata({_NEXT: str(following).encode()})
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
-    arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    arrays = [
+        pyarrow.array(map(_unicode, column) if field.name in _TEXTS else column, field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
     sink = pyarrow.BufferOutputStream()
     with pyarrow.ipc.new_stream(sink, schema) as writer:
         writer.write_batch(pyarrow.RecordBatch.from_arrays(arrays, schema=schema))
     return bytes(sink.getvalue())
+
+
+def _unicode(text: str) -> str:
+    """The text, with U+FFFD for unpaired surrogates of peers, which Arrow cannot contain."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def decoded_rows(kind: str, data: bytes, where: str) -> tuple[list[tuple[Any, ...]], int | None]:

@@ -8,10 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import StorageError, StoredEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.rows import message_row
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.storage.readers import open_reader
+from msmq.storage.readers.pages_in_arrow import encoded_page, event_rows, events_of_stream
 from msmq.storage.readers.shape import without_body
 from tests.samples import examples
 from tests.storage.readers.reader_contract import HEADERS
@@ -28,6 +30,23 @@ class OpeningTests(SynchronousTestCase):
         error = self.assertRaises(StorageError, open_reader, str(directory))
         self.assertIn(f"{directory}: there is no store in this directory", str(error))
         self.assertIn("postgresql://...", str(error))
+
+
+class ArrowPageTests(SynchronousTestCase):
+    """Pages for readers on other machines."""
+
+    def test_texts_of_peers(self) -> None:
+        """An event whose text has an unpaired surrogate does not end the reading of the event log."""
+        events = [
+            StoredEvent(7, AppendEvent(1.0, bytes(20), "refused", "half \ud83d", 3, "q\udc80")),
+            StoredEvent(8, AppendEvent(1.0, bytes(20), "expired", "Größe \U0001f600\0", 3, "")),
+        ]
+        found, following = events_of_stream(encoded_page("events", event_rows(events), 9), "here")
+        self.assertEqual(
+            [(one.sequence, one.event.reason, one.event.queue) for one in found],
+            [(7, "half \ufffd", "q\ufffd"), (8, "Größe \U0001f600\0", "")],
+        )
+        self.assertEqual(following, 9)
 
 
 class WithoutBodyTests(SynchronousTestCase):
