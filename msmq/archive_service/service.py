@@ -77,6 +77,7 @@ class ArchiveService:
         self._is_late = False
         self._restarts = 0
         self._pause = _SHORTEST_PAUSE
+        self._begun = 0.0
         self._call: IDelayedCall | None = None
         self._ended: Deferred[None] | None = None
 
@@ -162,6 +163,7 @@ class ArchiveService:
 
     def _begin(self) -> None:
         self._call = None
+        self._begun = self._clock.now().monotonic
         settings = self._settings
         self._link = WorkerLink(
             self,
@@ -189,11 +191,13 @@ class ArchiveService:
     def _take(self, state: Mapping[str, Any]) -> None:
         former = self._reason
         self._state = dict(state)
+        now = self._clock.now()
+        if now.monotonic - self._begun >= _LONGEST_PAUSE:
+            # One that ends after its first report is started less and less often, too.
+            self._pause = _SHORTEST_PAUSE
         if (age := state.get("age")) is not None:
-            now = self._clock.now()
             self._complete = Moment(monotonic=now.monotonic - age, wall=now.wall - age)
         self._reason = str(state.get("reason", ""))
-        self._pause = _SHORTEST_PAUSE
         if self._reason and self._reason != former:
             self._log.error("the archive is not written: {reason}", reason=self._reason)
         elif former and not self._reason:

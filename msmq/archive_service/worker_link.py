@@ -51,10 +51,17 @@ class WorkerLink(ProcessProtocol):
         self.send(self._settings)
 
     def send(self, record: Mapping[str, object]) -> None:
-        """Send a line; no effect after L{end}, which closed the input of the process."""
+        """Send a line; no effect after L{end}, which closed the input of the process.
+
+        A process that has closed its input itself, as one that is about to end, can do nothing more for its
+        server, and is killed.
+        """
         if self._is_ending:
             return
-        self.transport.writeToChild(0, json.dumps(record).encode() + b"\n")
+        try:
+            self.transport.writeToChild(0, json.dumps(record).encode() + b"\n")
+        except KeyError:
+            self.kill()
 
     def outReceived(self, data: bytes) -> None:
         """Read lines."""

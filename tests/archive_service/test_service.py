@@ -125,10 +125,32 @@ class ArchiveServiceTests(NodesTestCase):
             pauses.append(self.clock.now().monotonic - before)
         self.assertEqual([1, 2, 4, 8, 16, 32, 60, 60], pauses)
         self.assertEqual(8, self.service.summary().restarts)
+        self.clock.advance(60)
         self.process.report(state={"condition": "running", "age": 0, "gaps": []})
         self.process.signalProcess("KILL")
         self.clock.advance(1)
         self.assertEqual(10, len(self.processes))
+
+    def test_a_process_that_ends_after_its_first_report(self) -> None:
+        """The pause grows as well: each start costs a process, and each end a line in the log."""
+        start = self.clock.now().monotonic
+        for _ in range(8):
+            self.process.report(state={"condition": "running", "age": 0, "gaps": []})
+            self.process.signalProcess("KILL")
+            self.clock.advance_until(partial(self.has_more, len(self.processes)))
+        self.assertGreaterEqual(self.clock.now().monotonic - start, 1 + 2 + 4 + 8 + 16 + 32 + 60)
+
+    def test_a_process_that_reads_no_more(self) -> None:
+        """It is started again, and what it has reported is recorded; callers get an error at once."""
+        erasure = {"time": "2026-01-31T00:00:00+00:00", "columns": ["label"], "rows": {"orders log": 2}}
+        self.process.is_input_closed = True
+        self.process.report(erasures=[erasure], end=80)
+        self.assertEqual(["archive_erased"], [event for event, _ in self.event_texts()])
+        self.clock.advance(1)
+        self.assertEqual(2, len(self.processes))
+        self.process.is_input_closed = True
+        error = self.failureResultOf(Deferred.fromCoroutine(self.service.compact()), MQError).value
+        self.assertEqual(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, error.status)
 
     def test_an_erasure_is_an_event_without_values(self) -> None:
         """The process hears that it is recorded, so that it is not reported again."""
