@@ -20,12 +20,13 @@ from msmq.interfaces.standby import Elected, IElection, StandbyReport, StandbySt
 from msmq.interfaces.storage import StorageError
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
-from msmq.storage.postgresql.failures import DatabaseUnreachable, away, failure, is_lost
+from msmq.storage.postgresql.failures import DatabaseUnreachable, away, failure, is_lost, is_passing
 from msmq.storage.postgresql.schema_ownership import LockHolder, fence, holder_of, schema_key, stored_owner
 
 POLL_SECONDS: Final = 0.5
 """Seconds between two looks at the locks."""
 
+_WAITING: Final = "wait for the schema"
 _CANDIDATE: Final = 0x4D534D53
 """Upper half of the number of the lock of the next server; the lower half is a checksum of the schema."""
 
@@ -115,11 +116,15 @@ class SchemaElection:
                 except DatabaseUnreachable as error:
                     self._tell(StandbyReport(StandbyState.UNREACHABLE, problem=str(error)))
                 except psycopg.Error as error:
-                    if link is None or not is_lost(link, error):
+                    assert link is not None
+                    if is_lost(link, error):
+                        link.close()
+                        link = None
+                        problem = str(away(self.address, error))
+                    elif is_passing(error):
+                        problem = str(failure(self.address, _WAITING, error))
+                    else:
                         raise
-                    link.close()
-                    link = None
-                    problem = str(away(self.address, error))
                     self._tell(StandbyReport(StandbyState.UNREACHABLE, problem=problem))
                 else:
                     if elected is not None:
@@ -128,7 +133,7 @@ class SchemaElection:
                         return
                 self._is_ending.wait(POLL_SECONDS)
         except Exception as error:
-            self._call(self._fire, failure(self.address, "wait for the schema", error))
+            self._call(self._fire, failure(self.address, _WAITING, error))
         finally:
             if link is not None:
                 link.close()

@@ -12,6 +12,8 @@ from msmq.storage.postgresql.address import Address
 _DISK_FULL: Final = "53100"
 _ENDED_BY_SERVER: Final = ("57P01", "57P02", "57P03", "57P04", "57P05")
 """SQLSTATE codes: shutdown, crash, start, dropped database, idle session ended by the server."""
+_PASSING: Final = ("40", "53", "55", "57", "58")
+"""SQLSTATE classes: conflicts, exhausted resources, locks, cancellation by an operator, the system."""
 
 
 class DatabaseUnreachable(StorageError):
@@ -61,6 +63,11 @@ def is_lost(connection: psycopg.Connection[tuple[object, ...]], error: Exception
     if connection.closed or connection.broken or error.sqlstate in _ENDED_BY_SERVER:
         return True
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+
+
+def is_passing(error: psycopg.Error) -> bool:
+    """Whether a statement that was refused may succeed later without a change of msmq or of rights."""
+    return error.sqlstate is not None and error.sqlstate[:2] in _PASSING
 
 
 def _error_text(address: Address, error: psycopg.Error) -> str:

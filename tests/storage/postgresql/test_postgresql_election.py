@@ -30,10 +30,12 @@ class ElectionTestCase(PostgresqlTestCase):
         self.server = shared_server()
         super().setUp()
 
-    def election(self, lease: float = 3600.0) -> tuple[SchemaElection, list[object], list[StandbyReport]]:
+    def election(
+        self, lease: float = 3600.0, *options: str
+    ) -> tuple[SchemaElection, list[object], list[StandbyReport]]:
         """An election that has begun, its results and its reports."""
         reports: list[StandbyReport] = []
-        address = address_of(self.server, self.schema)
+        address = address_of(self.server, self.schema, *options)
         election = SchemaElection(address, lease, reports.append, cast(IReactorFromThreads, reactor))
         self.addCleanup(election.close)
         return election, self.outcome_of(election.elected()), reports
@@ -129,6 +131,20 @@ class ElectionTests(ElectionTestCase):
         self.assertIn("no connection", reports[0].problem)
         server.start()
         await self.until(lambda: results)
+
+    async def test_locked_tables(self) -> None:
+        """A standby goes on waiting while another client has a lock on the tables, and says so."""
+        await (await self.open_store()).close()
+        with self.server.connect() as other:
+            other.autocommit = False
+            other.execute(f"LOCK TABLE {self.schema}.progress IN ACCESS EXCLUSIVE MODE".encode())
+            _, results, reports = self.election(3600.0, "wait=0.05")
+            await self.until(lambda: reports or results)
+            self.assertEqual(results, [])
+            self.assertEqual(reports[0].state, StandbyState.UNREACHABLE)
+            self.assertIn(self.schema, reports[0].problem)
+        await self.until(lambda: results)
+        self.assertIsInstance(results[0], Elected)
 
 
 class SilenceTests(SynchronousTestCase):
