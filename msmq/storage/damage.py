@@ -62,8 +62,9 @@ class DamagedRow:
     @ivar queue: the identifier of its queue, if known.
     @ivar path: the path of its queue; empty if unknown.
     @ivar key: the LookupIdentifier, or the sequence.
-    @ivar identity: as of L{msmq.persistence.changes.AppendEvent}; empty if unknown. @ivar problem: its
-        location, and what is wrong.
+    @ivar identity: as of L{msmq.persistence.changes.AppendEvent}; empty if unknown.
+    @ivar problem: its location, and what is wrong.
+    @ivar is_kept: whether what is left of it is in quarantine; otherwise it must stay where it is.
     """
 
     kind: RowKind
@@ -72,6 +73,7 @@ class DamagedRow:
     key: int
     identity: bytes
     problem: str
+    is_kept: bool = True
 
     @property
     def what(self) -> str:

@@ -55,15 +55,36 @@ class RowQuarantine:
         """
         where = f"{self._place}, {self._tables[kind]}" + (f", queue {row}" if row is not None else "")
         said = f"{where}: {problem}"
+        is_kept = True
         if self._directory is not None:
-            target = self._directory / f"{kind.name.lower()}-{row or 0}-{key}"
-            self.log.error("{said}; what is left is in {target}", said=said, target=target)
-            try:
-                keep(target, content)
-            except OSError as error:
-                self.log.error("{target}: cannot write: {error}", target=target, error=error)
+            is_kept = self._keep(self._directory / f"{kind.name.lower()}-{row or 0}-{key}", content, said)
         queue, path = self._queue(row)
-        self._damaged.append(DamagedRow(kind, queue, path, key, identity, said))
+        self._damaged.append(DamagedRow(kind, queue, path, key, identity, said, is_kept))
+
+    def _keep(self, target: Path, content: bytes, said: str) -> bool:
+        """Write what is left to a file, and log it, unless an earlier read has done so.
+
+        @return: whether it is there.
+        """
+        found, number = target, 1
+        try:
+            while found.exists():
+                if found.read_bytes() == content:
+                    return True
+                # The number of a queue may be that of an earlier one.
+                number += 1
+                found = target.with_name(f"{target.name}-{number}")
+            keep(found, content)
+        except OSError as error:
+            self.log.error(
+                "{said}; what is left of it stays there: {target}: cannot write: {error}",
+                said=said,
+                target=found,
+                error=error.strerror or error,
+            )
+            return False
+        self.log.error("{said}; what is left is in {target}", said=said, target=found)
+        return True
 
     def _queue(self, row: int | None) -> tuple[UUID | None, str]:
         try:

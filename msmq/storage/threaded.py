@@ -189,7 +189,7 @@ class ThreadedMessageStore(ABC):
         """Remove damaged rows from their queues; the reader has already saved their data."""
         for one in damaged:
             key = one.kind, one.queue, one.key
-            if key in self._seen or self._phase is not _Phase.OPEN:
+            if key in self._seen or not one.is_kept or self._phase is not _Phase.OPEN:
                 continue
             if len(self._seen) < REMEMBERED:
                 self._seen.add(key)

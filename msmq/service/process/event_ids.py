@@ -218,7 +218,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "{path}: cannot write: {error}": 5012,
     "{said}; what is left is in {target}": 5013,
     "{place}: {holder} has shown no sign of life for {seconds} s and is disconnected": 5020,
-    "{target}: cannot write: {error}": 5014,
+    "{said}; what is left of it stays there: {target}: cannot write: {error}": 5014,
     "{place}: the database is back": 5015,
     "the store cannot be verified: {error}": 5016,
     "{error}; the express messages of a batch that is done are in memory until it works": 5017,

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from msmq.interfaces.storage import MessageNotStored, StorageError, StoreIncomplete
 from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutAborts, PutQueue, PutState
@@ -130,6 +132,54 @@ class RottenRowTests(_DamageTestCase):
         self.done(store.close())
         self.opened()
         self.assertEqual([entry[0] for entry in self.snapshot.messages[ORDERS.identifier]], [1, 3])
+
+    def test_quarantine_that_cannot_be_written(self) -> None:
+        """What is left of a damaged packet is not deleted before it is in quarantine."""
+        packet = packet_of(SOURCE, 5, b"rotten" * 50)
+        self.filled(PutQueue(ORDERS), put(1, packet), AppendLog(ORDERS.identifier, 1, b"logged" * 20, 1.0))
+        self.flip(packet)
+        self.flip(b"logged" * 20)
+        quarantine = self.path.with_name("msmq.sqlite.quarantine")
+        quarantine.touch()
+        store = self.opened()
+        for _ in range(2):
+            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            self.assertEqual(self.done(store.read_log(ORDERS.identifier, 0, 10)), [])
+            self.assertEqual(self.damaged(store), [])
+        quarantine.unlink()
+        for _ in range(2):
+            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            self.assertEqual(self.done(store.read_log(ORDERS.identifier, 0, 10)), [])
+            self.assertEqual(len(self.damaged(store)), 2)
+        self.assertEqual(
+            {path.name: len(path.read_bytes()) for path in quarantine.iterdir()},
+            {"message-1-1": len(packet), "log_entry-1-1": 120},
+        )
+        self.done(store.close())
+        self.opened()
+        self.assertEqual(list(self.snapshot.messages[ORDERS.identifier]), [])
+
+    def test_quarantine_of_an_earlier_queue(self) -> None:
+        """A damaged entry is reported once, and what an earlier queue of its number has left stays."""
+        quarantine = self.path.with_name("msmq.sqlite.quarantine")
+        quarantine.mkdir()
+        (quarantine / "log_entry-1-1").write_bytes(b"of another queue")
+        self.filled(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 1, b"logged" * 20, 1.0))
+        self.flip(b"logged" * 20)
+        store = self.opened()
+        lines: list[str] = []
+
+        @implementer(ILogObserver)
+        def note(event: LogEvent) -> None:
+            lines.extend(formatEvent(event).splitlines())
+
+        globalLogPublisher.addObserver(note)
+        self.addCleanup(globalLogPublisher.removeObserver, note)
+        for _ in range(3):
+            self.assertEqual(self.done(store.read_log(ORDERS.identifier, 0, 10)), [])
+        self.assertEqual(len([line for line in lines if "table log" in line]), 1, lines)
+        found = {path.name: len(path.read_bytes()) for path in quarantine.iterdir()}
+        self.assertEqual(found, {"log_entry-1-1": 16, "log_entry-1-1-2": 120})
 
     def test_purging_reads_nothing(self) -> None:
         """A damaged message is removed like any other."""
