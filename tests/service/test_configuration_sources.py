@@ -57,6 +57,21 @@ class SourceTests(SynchronousTestCase):
         self.assertTrue(second.startswith("conf.d/a.toml:3: limits.events: "), second)
         self.assertTrue(third.startswith("conf.d/b.toml:1: "), third)
 
+    def test_a_directory_that_cannot_be_read(self) -> None:
+        """Settings that nothing reads are reported, and a check, a start and a reload are refused."""
+        directory = self.directory / "conf.d"
+        directory.rmdir()
+        for make, reason in (
+            (lambda: directory.symlink_to("conf.d"), "Too many levels of symbolic links"),
+            (lambda: directory.symlink_to("none"), "No such file or directory"),
+            (directory.touch, "Not a directory"),
+        ):
+            with self.subTest(reason):
+                make()
+                self.assertEqual(self.problems(), [f"conf.d: cannot be read: {reason}"])
+                directory.unlink()
+        self.load()
+
     def test_the_environment_wins_over_files(self) -> None:
         """Values of every kind; an option wins over them; variables of other programs are passed over."""
         self.file.write_text("[limits]\nquota = 1\n[queue_manager]\nname = 'FILE'\n")

@@ -81,7 +81,6 @@ def _read(
     values = ConfigurationValues(None if path is None else str(path))
     if path is not None:
         values.read_file(Path(path))
-        for further in sorted((Path(path).parent / DROP_INS).glob("*.toml")):
-            values.read_file(further)
+        values.read_directory(Path(path).parent / DROP_INS)
     values.read_environment(environment)
     return values, SettingsBuilder(values, overrides).build()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -64,6 +65,26 @@ class ConfigurationValues:
         self._origins.update({key: (file, line) for key, line in document.lines.items()})
         for table, entries in document.values.items():
             self._read_table(table, entries)
+
+    def read_directory(self, directory: Path) -> None:
+        """Read the files C{*.toml} of a directory, if it exists, in the order of their names.
+
+        A directory that exists and cannot be read is a problem: a server without its settings, such as those
+        of C{[security]}, must not start.
+        """
+        try:
+            names = os.listdir(directory)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            # A link to nothing, or a file of that name, is a mistake.
+            if os.path.lexists(directory):
+                self.problems.append(_unreadable(directory, error))
+            return
+        except OSError as error:
+            self.problems.append(_unreadable(directory, error))
+            return
+        for name in sorted(names):
+            if name.endswith(".toml"):
+                self.read_file(directory / name)
 
     def read_environment(self, environment: Mapping[str, str]) -> None:
         """Read the variables C{MSMQ_SECTION_KEY}."""
@@ -185,3 +206,7 @@ class ConfigurationValues:
     def _origin(self, path: KeyPath) -> tuple[str | None, int | None]:
         """Where a key is set: a file and its line, or a variable; the first file if it is not set."""
         return self._origins.get(path, self._origins.get(path[:2], (self.path, None)))
+
+
+def _unreadable(directory: Path, error: OSError) -> ConfigurationProblem:
+    return ConfigurationProblem(str(directory), None, "", f"cannot be read: {error.strerror}")
