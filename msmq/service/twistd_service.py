@@ -180,6 +180,10 @@ class TwistdService(Service):
             # The server has logged a mistake in the configuration.
             if error.status is not Status.MQ_ERROR_INVALID_PARAMETER:
                 self.log.warn("SIGHUP is ignored: {error}", error=error)
+        except Exception as error:
+            # The service manager would wait for the end of the reload without limit.
+            self.log.failure("the configuration could not be reloaded")
+            self._manager.reloaded(f"not reloaded: {type(error).__name__}: {error}")
 
     def _failed(self, failure: Failure) -> None:
         if failure.check(CancelledError) or self._has_failed:

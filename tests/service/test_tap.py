@@ -23,6 +23,7 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.process.service_manager import ServiceManager
 from msmq.service.server import Server
 from msmq.service.server_ports import StartError
+from msmq.service.settings import Configuration
 from msmq.service.tap import Options, makeService
 from msmq.service.twistd_service import ExitStatus, TwistdService
 
@@ -191,6 +192,30 @@ class TwistdServiceTests(SynchronousTestCase):
         self.assertEqual(heard.recv(4096), b"STOPPING=1")
         service.reload()
         self.assertRaises(BlockingIOError, heard.recv, 4096)
+
+    def test_reload_that_fails_unexpectedly(self) -> None:
+        """The service manager hears of the end of every reload, and the log has what went wrong."""
+        path = str(self.data / "notify")
+        heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self.addCleanup(heard.close)
+        heard.bind(path)
+        self.manager = ServiceManager.of({"NOTIFY_SOCKET": path}, self.reactor)
+
+        def read() -> Configuration:
+            raise FileNotFoundError(2, "No such file or directory")
+
+        overrides = Overrides(data=os.fspath(self.data), storage="memory")
+        server = LateServer(load(None, overrides), self.reactor, source=read)
+        service = TwistdService(server, self.reactor, self.status, self.stderr, self.manager)
+        service.startService()
+        server.started.callback(None)
+        heard.recv(4096)
+        os.kill(os.getpid(), signal.SIGHUP)
+        self.reactor.advance(0)
+        self.assertTrue(heard.recv(4096).startswith(b"RELOADING=1"))
+        self.assertIn(b"STATUS=not reloaded: FileNotFoundError", heard.recv(4096))
+        self.assertEqual(len(self.flushLoggedErrors(FileNotFoundError)), 1)
+        self.successResultOf(service.stopService())
 
     def test_a_stop_during_the_start_is_no_failure(self) -> None:
         """A signal while the store opens ends the process as a signal does."""

@@ -204,6 +204,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     ): 4008,
     "the server cannot start": 4006,
     "SIGHUP is ignored: {error}": 4007,
+    "the configuration could not be reloaded": 4009,
     "storage|{error}": 5001,
     "{where}; what is left is in {target}": 5002,
     "a damaged packet stays in the log: {problem}": 5003,
