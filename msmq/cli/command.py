@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from traceback import walk_tb
 
 import click
 
 from msmq.cli.exit_status import DONE, INTERRUPTED, REFUSED, TIMED_OUT, WRONG_USAGE
 from msmq.cli.options import common_options
-from msmq.cli.output import OutputError, complain
+from msmq.cli.output import OutputError, broken_output, complain, system_error
 from msmq.cli.suggestions import usage_error
 from msmq.cli.verbs import Verbs
+from msmq.errors import MsmqError
 from msmq.structures.status import MQError, Status
 
 
@@ -50,6 +52,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _failed(REFUSED, str(error))
     except (click.Abort, KeyboardInterrupt):
         return _failed(INTERRUPTED, "interrupted")
+    except MsmqError as error:
+        return _failed(REFUSED, str(error))
+    except OSError as error:
+        return _failed(REFUSED, _of_system(error))
     except Exception as error:
         return _failed(REFUSED, f"internal error in this command: {type(error).__name__}: {error}")
 
@@ -60,6 +66,15 @@ def _missing_verb(context: click.Context | None) -> int:
     verbs = ", ".join(context.command.list_commands(context))
     path = context.command_path
     return _failed(WRONG_USAGE, f"a verb is missing, one of {verbs}; see {path} --help", path)
+
+
+def _of_system(error: OSError) -> str:
+    """The text of an error of the system that no verb has expected, such as a file of another user."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    if str(frame.f_globals.get("__name__")).startswith("click."):
+        # click writes help texts and versions itself.
+        return str(broken_output(error))
+    return system_error(error)
 
 
 def _failed(status: int, problem: str, who: str = "msmq") -> int:

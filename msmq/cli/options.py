@@ -183,15 +183,19 @@ def _last_part(name: str) -> str:
     return name.rpartition("\\")[2].casefold()
 
 
+_LONGEST: Final = 1e9
+"""Seconds that stand for any longer time: the system's functions for waiting refuse some of these."""
+
+
 class SecondsOption(click.FloatRange):
-    """A finite number of seconds."""
+    """A finite number of seconds; one of more than 30 years is that long."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the number."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{quoted(value)} is not a number of seconds", param, ctx)
-        return found
+        return min(found, _LONGEST)
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -105,7 +105,7 @@ class Output:
         try:
             sys.stdout.buffer.write(data)
         except OSError as error:
-            raise _broken(error) from error
+            raise broken_output(error) from error
 
     def progress(self, text: str) -> None:
         """Show progress, replacing the previous line; only on a terminal."""
@@ -122,7 +122,7 @@ class Output:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except OSError as error:
-            raise _broken(error) from error
+            raise broken_output(error) from error
 
 
 def _terminal_width() -> int | None:
@@ -162,12 +162,19 @@ def cut_text(text: str, width: int) -> str:
     return f"{text[: kept - kept // 2]}...{text[len(text) - kept // 2 :]}"
 
 
-def _broken(error: OSError) -> OutputError:
+def broken_output(error: OSError) -> OutputError:
+    """The error for a failed write to standard output, to which nothing is written from now on."""
     # The rest of the buffer would be written again, and the error reported, when the interpreter exits.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
     return OutputError(f"standard output: {error.strerror or error}")
+
+
+def system_error(error: OSError) -> str:
+    """An error of the system as text, with the file that it is about."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
 
 
 def complain(problem: str, who: str = "msmq") -> None:

@@ -48,7 +48,11 @@ def time_text(text: str, *, utc: bool) -> str:
         return printable(text)
     if moment.tzinfo is None:
         return printable(text)
-    local = moment.astimezone(UTC if utc else None)
+    try:
+        local = moment.astimezone(UTC if utc else None)
+    except (OverflowError, OSError, ValueError):
+        # The last day of the year 9999, for "no end", is in the year 10000 in a zone ahead of UTC.
+        local = moment
     return local.isoformat(timespec="milliseconds" if local.microsecond else "seconds")
 
 

@@ -30,6 +30,13 @@ class TimeTests(SynchronousTestCase):
         self.assertEqual(cell(SENT, "sent_time", utc=True), "2026-11-21T10:22:32.502+00:00")
         self.assertEqual(time_text("2026-11-21T10:22:32+00:00", utc=False), "2026-11-21T11:22:32+01:00")
 
+    def test_times_that_are_no_local_times(self) -> None:
+        """The end of time, as certificates without an end have it, is printed as it is."""
+        for text in ("9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+05:00"):
+            with self.subTest(text):
+                self.assertEqual(time_text(text, utc=False), text)
+        self.assertEqual(time_text("0001-01-01T00:00:00+05:00", utc=True), "0001-01-01T00:00:00+05:00")
+
     def test_only_times_are_changed(self) -> None:
         """A label that looks like a time stays, and so does a time that cannot be read."""
         self.assertEqual(cell(SENT, "label", utc=False), SENT)

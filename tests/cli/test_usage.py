@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import click
 
 from msmq.cli import command as command_module
 from msmq.cli.command import command
 from msmq.cli.verbs import VERBS
 from tests.cli.support import CommandTestCase
+
+LONG = "x" * 300
+"""A name that no file system takes, for any user."""
+
+DIGITS = "9" * 5000
+"""More digits than Python reads as a number."""
 
 
 class UsageTests(CommandTestCase):
@@ -171,4 +181,95 @@ class EmptyNameTests(CommandTestCase):
             with self.subTest(arguments=arguments):
                 self.assert_refused(
                     arguments, 1, f"MQ_ERROR_INVALID_PARAMETER: the name of {what} is empty\n"
+                )
+
+
+class ExtremeValueTests(CommandTestCase):
+    """Numbers and times that are too large."""
+
+    def test_times(self) -> None:
+        """A time before the year 1 is named."""
+        for value in ("99999999d", f"{'9' * 400}w", "0001-01-01T00:00+05:00", "9999-12-31T23:00-05:00"):
+            for verb in (["events"], ["deadletter", "list"]):
+                with self.subTest(value=value[:40], verb=verb):
+                    self.assert_refused([*verb, "--since", value], 2, "--since", value[:40], "year")
+
+    def test_seconds(self) -> None:
+        """No number of seconds is passed over because it is not a number."""
+        for arguments in (
+            ["drain", "x", "--to", "y", "--timeout", "nan"],
+            ["shadow", "report", "x", "--late", "nan"],
+            ["archive", "update", "x", "--interval", "nan"],
+            ["receive", "x", "--timeout", "inf"],
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, 2, arguments[-2], arguments[-1])
+
+    def test_identifiers(self) -> None:
+        """A lookup_id with more digits than one has is taken for an identifier, which the server refuses."""
+        for arguments in (["show", DIGITS, "--queue", "x"], ["remove", DIGITS, "--queue", "x", "--yes"]):
+            self.assert_refused(
+                ["message", *arguments, "--control", "/nonexistent/control.sock"],
+                1,
+                "MQ_ERROR_SERVICE_NOT_AVAILABLE",
+            )
+
+    def test_names_of_computers(self) -> None:
+        """A name that cannot be resolved is one that does not answer."""
+        token = Path(self.mktemp())
+        token.write_text("a" * 40)
+        token.chmod(0o600)
+        for host in ("a..b", f"{'x' * 70}.example"):
+            with self.subTest(host):
+                self.assert_refused(
+                    ["status", "--control", f"ssl:{host}:1", "--token-file", str(token)],
+                    1,
+                    "MQ_ERROR_SERVICE_NOT_AVAILABLE",
+                    host,
+                )
+
+
+class SystemErrorTests(CommandTestCase):
+    """Files and directories that the system refuses."""
+
+    def test_data_directories(self) -> None:
+        """The data directory of another user, and the like, is named in a refusal."""
+        for arguments in (
+            ["store", "check"],
+            ["store", "discard", "log"],
+            ["restore", "backup"],
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(
+                    ["--data", LONG, *arguments], 1, "MQ_ERROR_MESSAGE_STORAGE_FAILED: ", LONG, "too long"
+                )
+
+    def test_damaged_identity(self) -> None:
+        """A data directory whose identity is damaged is neither backed up nor renewed."""
+        data = Path(self.mktemp())
+        (data / "msmq.log").mkdir(parents=True)
+        (data / "identity.json").write_text("{")
+        self.assert_refused(
+            ["--data", str(data), "backup", self.mktemp(), "--store", "log"],
+            1,
+            "MQ_ERROR_MESSAGE_STORAGE_FAILED: ",
+            "identity.json is damaged",
+        )
+
+    def test_other_files(self) -> None:
+        """What a verb does not expect is the file and the reason all the same."""
+        self.assert_refused(["export", "x", "--store", LONG, "--output", "y"], 1, LONG, "File name too long")
+
+    def test_help_that_cannot_be_written(self) -> None:
+        """Help texts end as other output does, when the disk is full."""
+        for arguments in (["--help"], ["--version"], ["queue", "list", "--help"]):
+            with self.subTest(arguments=arguments), open("/dev/full", "wb") as full:
+                ended = subprocess.run(
+                    [sys.executable, "-m", "msmq.cli", *arguments],
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    check=False,
+                )
+                self.assertEqual(
+                    (ended.returncode, ended.stderr), (1, b"msmq: standard output: No space left on device\n")
                 )

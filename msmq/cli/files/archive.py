@@ -14,7 +14,7 @@ import click
 from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.files.export import progress_bar
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
 
@@ -40,7 +40,7 @@ def archive() -> None:
 @click.option("--follow", is_flag=True, help="Continue with what is new, until Ctrl-C.")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1, 86_400),
+    type=SecondsOption(0.1, 86_400),
     default=5.0,
     metavar="S",
     help="Seconds between two updates with --follow; default: 5.",

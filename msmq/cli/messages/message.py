@@ -9,7 +9,14 @@ import click
 
 from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.receive import readable_message
-from msmq.cli.messages.selection import ChangeReport, Selection, change, read_document, selection_options
+from msmq.cli.messages.selection import (
+    ChangeReport,
+    Selection,
+    change,
+    is_lookup_id,
+    read_document,
+    selection_options,
+)
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 
@@ -33,7 +40,7 @@ def message_show(settings: Settings, id: str, queue: str | None, decode: bool, a
     The message is not changed, and is shown also while a reader has locked it.
     """
     client, output = settings.client, settings.output
-    if id.isdecimal():
+    if is_lookup_id(id):
         if queue is None:
             raise click.UsageError("a lookup_id needs --queue")
         with settings.naming(queue):

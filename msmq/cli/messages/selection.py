@@ -18,6 +18,9 @@ from msmq.structures.status import MQError, Status
 
 _C = TypeVar("_C", bound=Callable[..., object])
 
+_DIGITS: Final = 20
+"""Digits of the largest LookupIdentifier."""
+
 COLUMNS: Final = ("lookup_id", "id", "arrived_time", "priority", "body_size", "class_name", "label")
 
 
@@ -82,7 +85,7 @@ class Selection:
     def _by_queue(self, settings: Settings) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
         for text in self.ids:
-            if text.isdecimal():
+            if is_lookup_id(text):
                 if self.queue is None:
                     raise click.UsageError(
                         "a lookup_id is unique only within a queue; name the queue with --queue"
@@ -92,6 +95,11 @@ class Selection:
             queue, lookup_id = locate_message(settings, text, self.queue)
             found.setdefault(queue, []).append(lookup_id)
         return found
+
+
+def is_lookup_id(text: str) -> bool:
+    """Whether a text is a LookupIdentifier, which has 64 bits."""
+    return text.isdecimal() and len(text) <= _DIGITS
 
 
 def locate_message(settings: Settings, identifier: str, queue: str | None) -> tuple[str, int]:

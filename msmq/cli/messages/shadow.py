@@ -10,7 +10,7 @@ import click
 
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.messages.shadow_comparison import ConsumerAnswer, compare_answers
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def shadow_show(settings: Settings, queue: str) -> None:
 
 @shadow.command("report")
 @click.argument("queue")
-@click.option("--late", type=click.FloatRange(0), metavar="S", help="Seconds after which an answer is late.")
+@click.option("--late", type=SecondsOption(0), metavar="S", help="Seconds after which an answer is late.")
 @click.option(
     "--original-at",
     metavar="SERVER",

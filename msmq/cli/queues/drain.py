@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED, TIMED_OUT
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.queues.drain_proof import DrainProof
 from msmq.structures.status import MQError, Status
 
@@ -40,7 +40,7 @@ class _Unfinished(Exception):
     " destination knows a queue of this queue manager.",
 )
 @click.option("--in-clear", is_flag=True, help="Also move messages that request encryption, without it.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="S", help="The longest wait in seconds.")
+@click.option("--timeout", type=SecondsOption(0), metavar="S", help="The longest wait in seconds.")
 @click.option("--no-wait", is_flag=True, help="Begin the drain, and do not wait.")
 @common_options
 @pass_settings

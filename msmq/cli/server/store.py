@@ -11,6 +11,7 @@ import click
 
 from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import system_error
 from msmq.structures.status import MQError, Status
 
 
@@ -99,11 +100,15 @@ def refusing() -> Iterator[None]:
     """Convert refusals to errors of one line."""
     from msmq.interfaces.storage import StorageError
     from msmq.service.data_directory.data_lock import DataDirectoryError
+    from msmq.service.data_directory.identity import IdentityError
 
     try:
         yield
-    except (StorageError, DataDirectoryError) as error:
+    except (StorageError, DataDirectoryError, IdentityError) as error:
         raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
+    except OSError as error:
+        # Most often the directory of another user.
+        raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, system_error(error)) from error
 
 
 @store.command("check")

@@ -115,17 +115,18 @@ class ControlRequests:
             self.connect(connection)
         except TokenError as error:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            # The name of a computer that no resolver takes, with an empty label for example, is the latter.
             raise self._unreachable(error) from error
         with self.losing():
             connection.request(method, target, body, {**headers, **shown})
             return connection.getresponse()
 
-    def _unreachable(self, error: OSError) -> MQError:
+    def _unreachable(self, error: OSError | UnicodeError) -> MQError:
         if isinstance(error, ssl.SSLCertVerificationError):
             reason = f"its certificate is not trusted: {error.verify_message}"
         else:
-            reason = error.strerror or str(error)
+            reason = getattr(error, "strerror", None) or str(error)
         return MQError(
             Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"no queue manager answers at {self._where}: {reason}"
         )

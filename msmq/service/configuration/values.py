@@ -72,6 +72,7 @@ class ConfigurationValues:
         A directory that exists and cannot be read is a problem: a server without its settings, such as those
         of C{[security]}, must not start.
         """
+        self._reads.append(str(directory))
         try:
             names = os.listdir(directory)
         except (FileNotFoundError, NotADirectoryError) as error:
