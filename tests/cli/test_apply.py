@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 from msmq.manager.securing.security_descriptors import AccessPolicy
+from msmq.persistence.changes import Change
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.windows.well_known_sids import ADMINISTRATORS
 from tests.cli.served import ServedCommandTestCase
@@ -130,6 +133,22 @@ class ApplyTests(ApplyTestCase):
         self.assertEqual((ended.status, len(ended.objects)), (1, 1))
         self.assertIn(f"{name}:3: .\\b: ", ended.errors)
         self.assertIn("done before: created .\\private$\\a", ended.errors)
+
+    def test_half_a_change(self) -> None:
+        """The properties of a queue that are set before its list is refused are printed, and named."""
+        commit = self.disk.commit
+
+        def only_once(changes: Sequence[Change]) -> Deferred[None]:
+            done = commit(changes)
+            self.disk.is_broken = True
+            return done
+
+        text = f"[[queue]]\npath = '{ORDERS}'\nlabel = 'Orders'\nsecurity = 'D:(A;;0x4;;;WD)'\n"
+        self.patch(self.disk, "commit", only_once)
+        ended = self.msmq("apply", self.write(text), "--json")
+        self.assertEqual(self.call("GET", resource("queues", ORDERS)).json["label"], "Orders")
+        self.assertEqual(([row["key"] for row in ended.objects], ended.status), (["label"], 1))
+        self.assertIn(f"done before: changed {ORDERS} (label)", ended.errors)
 
     def test_export(self) -> None:
         """The printed file brings another server to the same, and this one to no difference."""

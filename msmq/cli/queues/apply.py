@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -74,7 +74,7 @@ def _apply(
     done: list[str] = []
     rows: list[dict[str, Any]] = []
     try:
-        for change in changes:
+        for change in (step for each in changes for step in _steps(each)):
             if not dry_run:
                 _perform_next(client, change, name, done, force=force)
             rows += [{**row, "dry_run": dry_run} for row in _rows(change)]
@@ -102,7 +102,19 @@ def _perform_next(
         raise MQError(
             error.status, f"{where}: {change.path}: {error.detail}; done before: {before}"
         ) from error
-    done.append(f"{_PAST[change.action]} {change.path}")
+    keys = ", ".join(str(each.key) for each in change.differences)
+    done.append(f"{_PAST[change.action]} {change.path}" + (f" ({keys})" if change.action == "change" else ""))
+
+
+def _steps(change: QueueChange) -> Iterator[QueueChange]:
+    """The requests of a change: the server takes the properties of a queue that exists before its list."""
+    is_list = [each.key == "security" for each in change.differences]
+    if change.action != "change" or all(is_list) or not any(is_list):
+        yield change
+        return
+    for wanted in (False, True):
+        part = [each for each, found in zip(change.differences, is_list, strict=True) if found is wanted]
+        yield attrs.evolve(change, differences=part)
 
 
 def _wrong(problem: str) -> int:
