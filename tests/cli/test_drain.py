@@ -93,6 +93,23 @@ class DrainCommandTests(ServedCommandTestCase):
         self.beta.listen()
         self.assertEqual(self.proof("--verify", "unix:beta")["arrived"], 1)
 
+    def test_messages_that_leave_otherwise(self) -> None:
+        """The command does not wait for messages that another reader receives meanwhile."""
+        self.orders(b"1", b"2")
+        held = self.run_to_end(self.service.reserve(ORDERS))
+
+        def wait(seconds: float) -> None:
+            self.clock.advance(seconds)
+            self.waits += 1
+            if self.waits == 3:
+                self.run_to_end(held.confirm())
+            self.assertLess(self.waits, 100, "the command waits for a message that is gone")
+
+        self.waits = 0
+        self.patch(command, "sleep", wait)
+        found = self.proof()
+        self.assertEqual((found["moved"], found["remaining"]), (1, 0))
+
     def test_refused(self) -> None:
         """What the destination refuses is named as an error, not in a column alone."""
         self.run_to_end(self.beta.service.set_queue(ORDERS, {"quota": 0}))

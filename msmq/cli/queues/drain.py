@@ -150,7 +150,8 @@ class _DrainWait:
         """
         self.summary = summary
         wanted = summary["moved"] + summary["remaining"]
-        while self.summary["moved"] < wanted or (is_final and self.summary["remaining"]):
+        # Messages that other readers receive, that expire or are purged are never moved.
+        while self.summary["remaining"] and (is_final or self.summary["moved"] < wanted):
             self._pause()
         if self._other is None:
             moved = self.summary["moved"]
