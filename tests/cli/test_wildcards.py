@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.cli.wildcards import is_pattern, matches
+from msmq.persistence.changes import Change
 from msmq.queues.arriving.message import Message
 from tests.cli.served import ServedCommandTestCase
 
@@ -34,6 +38,17 @@ class WildcardTests(SynchronousTestCase):
 
 class NamedByPatternTests(ServedCommandTestCase):
     """Queues whose names have the characters of wildcards."""
+
+    def break_after_a_commit(self) -> None:
+        """The store takes one more commit."""
+        commit = self.disk.commit
+
+        def only_once(changes: Sequence[Change]) -> Deferred[None]:
+            done = commit(changes)
+            self.disk.is_broken = True
+            return done
+
+        self.patch(self.disk, "commit", only_once)
 
     def test_exact_name(self) -> None:
         """A whole name selects its queue alone, in a list, a purge and a deletion."""
@@ -69,3 +84,24 @@ class NamedByPatternTests(ServedCommandTestCase):
         self.assertEqual([queue["format_name"] for queue in listed], [star])
         self.assertEqual(self.msmq("outgoing", "purge", star, "--yes").status, 0)
         self.assertEqual(self.msmq("outgoing", "show", other, "--json").objects[0]["messages"], 1)
+
+    def test_refused_in_between(self) -> None:
+        """A queue that is refused is named, the others follow, and what was done is printed."""
+        others = [self.make_queue(name) for name in ("a1", "a2", "a3")]
+        self.break_after_a_commit()
+        ended = self.msmq("queue", "pause", "a?", "--json")
+        self.assertEqual([queue["path"] for queue in ended.objects], others[:1])
+        self.assertEqual((ended.status, ended.errors.count("\n")), (1, 2), ended.errors)
+        for path in others[1:]:
+            self.assertIn(f"{path}: MQ_ERROR_MESSAGE_STORAGE_FAILED", ended.errors)
+
+    def test_refused_outgoing_queue(self) -> None:
+        """So it is with outgoing queues."""
+        names = [f"DIRECT=OS:BETA\\private$\\{name}" for name in ("a1", "a2")]
+        for name in names:
+            self.run_to_end(self.service.send(name, [Message(body=b"1")]))
+        self.break_after_a_commit()
+        ended = self.msmq("outgoing", "pause", "a?", "--json")
+        self.assertEqual([queue["format_name"] for queue in ended.objects], names[:1])
+        self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1), ended.errors)
+        self.assertIn(f"{names[1]}: MQ_ERROR_MESSAGE_STORAGE_FAILED", ended.errors)

@@ -140,24 +140,24 @@ def _several(command: _C) -> _C:
 @_several
 @common_options
 @pass_settings
-def outgoing_pause(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> None:
+def outgoing_pause(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> int:
     """Pause sending to the format name NAME, to a next hop, or to all other queue managers.
 
     The pause persists across restarts, and may be set before the first message is sent.
     """
-    _hold(settings, "pause", name, everything, next_hop)
+    return _hold(settings, "pause", name, everything, next_hop)
 
 
 @outgoing.command("resume")
 @_several
 @common_options
 @pass_settings
-def outgoing_resume(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> None:
+def outgoing_resume(settings: Settings, name: str | None, everything: bool, next_hop: str | None) -> int:
     """Resume sending to the format name NAME, to a next hop, or to all other queue managers.
 
     It ends only a pause with the same option; paused_by shows the remaining pauses of a queue.
     """
-    _hold(settings, "resume", name, everything, next_hop)
+    return _hold(settings, "resume", name, everything, next_hop)
 
 
 @outgoing.command("purge")
@@ -256,16 +256,20 @@ def outgoing_redirect(settings: Settings, name: str, to: str | None, undo: bool)
     settings.output.flush()
 
 
-def _hold(settings: Settings, action: str, name: str | None, everything: bool, next_hop: str | None) -> None:
+def _hold(settings: Settings, action: str, name: str | None, everything: bool, next_hop: str | None) -> int:
     if (name is not None) + everything + (next_hop is not None) != 1:
         raise click.UsageError("give one of NAME, --next-hop HOST and --all")
     client = settings.client
     hold = client.pause_outgoing if action == "pause" else client.resume_outgoing
+    status = DONE
     if name is not None and is_pattern(name):
-        held = [hold(queue["format_name"]) for queue in outgoing_queues(settings, name)]
+        held: list[dict[str, Any]] = []
+        names = [queue["format_name"] for queue in outgoing_queues(settings, name)]
+        status = for_each(names, lambda each: held.append(hold(each)))
         settings.output.many(held, (*_OUTGOING, "paused_by"))
     elif name is not None:
         settings.output.one(hold(name))
     else:
         settings.output.many(client.hold_outgoing(action, next_hop), (*_OUTGOING, "paused_by"))
     settings.output.flush()
+    return status

@@ -189,33 +189,37 @@ def queue_set(settings: Settings, /, path: str, **options: Any) -> None:
 @click.argument("path")
 @common_options
 @pass_settings
-def queue_pause(settings: Settings, path: str) -> None:
+def queue_pause(settings: Settings, path: str) -> int:
     """Let the readers of the queue PATH wait as if it were empty; senders go on.
 
     The pause includes subqueues, and persists across restarts.  Messages that a reader has already locked can
     still be confirmed; peek, browse, move and purge see all messages.
     """
-    _pause(settings, path, settings.client.pause_queue)
+    return _pause(settings, path, settings.client.pause_queue)
 
 
 @queue.command("resume")
 @click.argument("path")
 @common_options
 @pass_settings
-def queue_resume(settings: Settings, path: str) -> None:
+def queue_resume(settings: Settings, path: str) -> int:
     """Let the readers of the paused queue PATH go on."""
-    _pause(settings, path, settings.client.resume_queue)
+    return _pause(settings, path, settings.client.resume_queue)
 
 
-def _pause(settings: Settings, path: str, action: Callable[[str], dict[str, Any]]) -> None:
-    """Pause or resume a queue, or each that matches a pattern."""
+def _pause(settings: Settings, path: str, action: Callable[[str], dict[str, Any]]) -> int:
+    """Pause or resume a queue, or each that matches a pattern; the exit status."""
+    status = DONE
     if is_pattern(path):
-        done = [action(queue["path"]) for queue in local_queues(settings, [path])]
+        done: list[dict[str, Any]] = []
+        names = [queue["path"] for queue in local_queues(settings, [path])]
+        status = for_each(names, lambda each: done.append(action(each)))
         settings.output.many(done, (*_COLUMNS, "paused"))
     else:
         with settings.naming(path):
             settings.output.one(action(path))
     settings.output.flush()
+    return status
 
 
 @queue.command("purge")
