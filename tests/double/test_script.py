@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from msmq.double.fault_plan import FaultPlan
 from msmq.double.script import DoubleScript, Fault, MessageFacts, MessageKind, PeerRule
 from msmq.double.script_file import ScriptError, parse_script
 from msmq.errors import LocalProtocolError
+from tests.servers.own_address import own_address
 
 WRONG = """identifer = "x"
 [ping]
@@ -66,6 +69,20 @@ class ScriptTests(SynchronousTestCase):
             self.assertEqual(main(["double", "--script", str(path)]), 2)
         self.assertEqual(
             reported.getvalue().splitlines(), [f"msmq double: {path}:{line}" for line in REPORTED]
+        )
+
+    def test_output_that_cannot_be_written(self) -> None:
+        """C{msmq double} ends when nothing can read what it prints, and does not go on in silence."""
+        with open("/dev/full", "wb") as full:
+            ended = subprocess.run(
+                [sys.executable, "-m", "msmq.cli", "double", "--address", own_address(203)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                check=False,
+                timeout=60,
+            )
+        self.assertEqual(
+            (ended.returncode, ended.stderr), (1, b"msmq: standard output: No space left on device\n")
         )
 
     def test_other_documents(self) -> None:

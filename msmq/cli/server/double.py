@@ -8,7 +8,7 @@ import click
 
 from msmq.cli.exit_status import DONE, WRONG_USAGE
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
-from msmq.cli.output import complain
+from msmq.cli.output import OutputError, complain
 from msmq.errors import MsmqError
 from msmq.structures.status import MQError, Status
 
@@ -113,10 +113,18 @@ def _run(made: FaultInjectingDouble, output: Output, count: int | None, timeout:
         is_ending = True
         await made.stopService()
 
+    def fail(error: BaseException) -> None:
+        failures.append(error)
+        end()
+
     def show(event: DoubleEvent) -> None:
         nonlocal received
-        output.object(_record(event)) if output.as_json else output.write(_line(event))
-        output.flush()
+        try:
+            output.object(_record(event)) if output.as_json else output.write(_line(event))
+            output.flush()
+        except OutputError as error:
+            # The reader of a pipe has ended, as head does.
+            fail(error)
         received += event.kind == "received"
         if count is not None and received == count:
             # The acknowledgements of the last message still have to leave.
@@ -126,14 +134,13 @@ def _run(made: FaultInjectingDouble, output: Output, count: int | None, timeout:
         made.startService()
         try:
             await made.started
+            if output.as_json:
+                output.object({"event": "listening", "addresses": list(made.addresses)})
+            output.text(f"listens on {', '.join(made.addresses)}")
+            output.flush()
         except MsmqError as error:
-            failures.append(error)
-            end()
+            fail(error)
             return
-        if output.as_json:
-            output.object({"event": "listening", "addresses": list(made.addresses)})
-        output.text(f"listens on {', '.join(made.addresses)}")
-        output.flush()
         if timeout is not None:
             timer.callLater(timeout, end)
 
@@ -142,6 +149,8 @@ def _run(made: FaultInjectingDouble, output: Output, count: int | None, timeout:
     core.callWhenRunning(lambda: Deferred.fromCoroutine(begin()))
     core.run()
     if failures:
+        if isinstance(failures[0], OutputError):
+            raise failures[0]
         raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, str(failures[0]))
     return received
 
