@@ -27,6 +27,9 @@ class MemoryConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = cast(Any, self)
 
+    def settimeout(self, seconds: float | None) -> None:
+        """Its answers come at once."""
+
     def sendall(self, data: bytes) -> None:
         self._caller.feed(bytes(data))
 

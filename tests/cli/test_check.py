@@ -2,8 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import tempfile
+
 from tests.cli.served import ServedCommandTestCase
+from tests.cli.support import CommandTestCase
 from tests.control.support import ORDERS
+
+
+class PerformanceDataTests(ServedCommandTestCase):
+    """The figures, as programs read them that know the guidelines for plugins."""
+
+    def test_large_figures(self) -> None:
+        """A figure has all its digits, and no exponent."""
+        self.put(bytes(1_234_567))
+        ended = self.msmq("check", "--queue", ORDERS, "--messages", "1,2500000", "--json")
+        [found] = ended.objects
+        held = self.call("GET", "/v1/status").json["bytes"]
+        self.assertGreater(held, 1_234_567)
+        self.assertIn(f"'bytes'={held}B;;;0", found["perfdata"])
+        self.assertIn(f"'messages {ORDERS}'=1;1;2500000;0", found["perfdata"])
+
+    def test_labels(self) -> None:
+        """Quotes in the name of a queue are doubled, and no character of it ends the label."""
+        path = self.make_queue("it's=a|b")
+        [found] = self.msmq("check", "--queue", path, "--json").objects
+        self.assertIn("'messages .\\private$\\it''s-a/b'=0;;;0", found["perfdata"])
+
+
+class AbsentServerTests(CommandTestCase):
+    """A server that accepts a connection and never answers."""
+
+    def test_no_answer(self) -> None:
+        """It is critical after the time-out, and the check ends."""
+        path = f"{tempfile.mkdtemp(prefix='msmq-test-')}/control.sock"
+        self.addCleanup(shutil.rmtree, os.path.dirname(path))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hung:
+            hung.bind(path)
+            hung.listen()
+            ended = self.msmq("--control", path, "check", "--timeout", "0.01")
+        self.assertEqual(ended.status, 2)
+        self.assertIn("MSMQ CRITICAL - MQ_ERROR_SERVICE_NOT_AVAILABLE: ", ended.output)
+        self.assertIn("timed out", ended.output)
 
 
 class QuotaThresholdTests(ServedCommandTestCase):

@@ -7,12 +7,14 @@ from typing import Any, Final
 import attrs
 import click
 
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.structures.status import MQError
 
 _NAMES: Final = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _CRITICAL: Final = 2
 _SHOWN: Final = 5
+_PATIENCE: Final = 8.0
+"""Seconds without an answer; plugins of Nagios are ended after ten."""
 
 
 @attrs.frozen
@@ -30,8 +32,15 @@ class Thresholds:
 
     def perfdata(self, name: str, value: float, unit: str = "") -> str:
         """A figure in the performance data format of the Nagios plugin guidelines."""
-        limits = ";".join("" if each is None else f"{each:g}" for each in (self.warning, self.critical))
-        return f"'{name}'={value:g}{unit};{limits};0"
+        limits = ";".join("" if each is None else _figure(each) for each in (self.warning, self.critical))
+        # A label has no equals sign, a quote in it is doubled, and a vertical bar would start other data.
+        label = name.replace("'", "''").replace("=", "-").replace("|", "/")
+        return f"'{label}'={_figure(value)}{unit};{limits};0"
+
+
+def _figure(value: float) -> str:
+    """A number of the performance data, which has digits and a point alone: no exponent."""
+    return str(value) if isinstance(value, int) else f"{value:.6f}".rstrip("0").rstrip(".")
 
 
 class _ThresholdsOption(click.ParamType[Thresholds]):
@@ -108,6 +117,14 @@ class _Findings:
 @click.option(
     "--dead-letters", metavar="W,C", type=_OPTION, default="1", show_default=True, help="Dead letters."
 )
+@click.option(
+    "--timeout",
+    metavar="S",
+    type=SecondsOption(min=0, min_open=True),
+    default=_PATIENCE,
+    show_default=True,
+    help="Seconds without an answer of the server after which it is CRITICAL.",
+)
 @common_options
 @pass_settings
 def check(
@@ -119,6 +136,7 @@ def check(
     quota: Thresholds,
     outgoing: Thresholds | None,
     dead_letters: Thresholds,
+    timeout: float,
 ) -> int:
     """Check the server for a monitoring system: print one line with the problems and the performance data.
 
@@ -130,6 +148,7 @@ def check(
     quota = _of_quota(quota)
     try:
         client = settings.client
+        client.patience = timeout
         status = client.status()
         _check_server(found, status, client.quotas(), dead_letters)
         queues = [client.queue(path) for path in paths] if paths else client.queues()

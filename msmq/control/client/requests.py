@@ -26,6 +26,9 @@ class ControlRequests:
     goes away.
     """
 
+    patience: float | None = None
+    """Seconds without a byte of a response after which the server counts as lost; C{None} for no limit."""
+
     def __init__(self, where: Path | Location) -> None:
         """Create a client of a server.
 
@@ -119,6 +122,8 @@ class ControlRequests:
             # The name of a computer that no resolver takes, with an empty label for example, is the latter.
             raise self._unreachable(error) from error
         with self.losing():
+            if self.patience is not None:
+                connection.sock.settimeout(self.patience)
             connection.request(method, target, body, {**headers, **shown})
             return connection.getresponse()
 
