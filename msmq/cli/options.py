@@ -266,14 +266,21 @@ def _take_utc(context: click.Context, parameter: click.Parameter, value: bool) -
         context.ensure_object(Settings).utc = True
 
 
+def _named(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    """A value that is not empty: a variable of a script that is not set would select another server."""
+    if not value.strip():
+        raise click.BadParameter("the value is empty", context, parameter)
+    return value
+
+
 def _take_control(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).control = value
+        context.ensure_object(Settings).control = _named(context, parameter, value)
 
 
 def _take_token_file(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).token_file = value
+        context.ensure_object(Settings).token_file = _named(context, parameter, value)
 
 
 def _take_on(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -283,4 +290,4 @@ def _take_on(context: click.Context, parameter: click.Parameter, value: str | No
 
 def _take_data(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).control = _socket_in(value)
+        context.ensure_object(Settings).control = _socket_in(_named(context, parameter, value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -227,6 +228,18 @@ class ExtremeValueTests(CommandTestCase):
                     "MQ_ERROR_SERVICE_NOT_AVAILABLE",
                     host,
                 )
+
+
+class EmptyServerTests(CommandTestCase):
+    """Options that select a server, from a variable of a script that is not set."""
+
+    def test_empty_values(self) -> None:
+        """They select no other server, such as that of the environment."""
+        self.patch(os, "environ", {**os.environ, "MSMQ_CONTROL": "/nonexistent/control.sock"})
+        for option in ("--control", "--data", "--token-file"):
+            for value in ("", " "):
+                with self.subTest(option=option):
+                    self.assert_refused(["queue", "purge", "x", option, value], 2, option, "empty")
 
 
 class SystemErrorTests(CommandTestCase):

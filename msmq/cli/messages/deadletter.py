@@ -12,6 +12,7 @@ from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.message import print_message
 from msmq.cli.messages.selection import ChangeReport, change, literal, locate_message, read_document
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.quoting import quoted
 from msmq.spelling import closest
 from msmq.structures.status import MQError, Status
 
@@ -62,6 +63,19 @@ class _ClassName(click.ParamType[str]):
         return name
 
 
+class _QueueEnd(click.ParamType[str]):
+    """Option type: a format name or the end of one, as which a local path is returned."""
+
+    name = "queue"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse the end of every name: the filter would select all dead letters, to discard them."""
+        end = str(value).removeprefix(".")
+        if not end.strip():
+            self.fail(f"{quoted(value)} is the end of every name; --all selects all dead letters", param, ctx)
+        return end
+
+
 class PastTime(click.ParamType[str]):
     """Option type: a time in ISO 8601, or an age: C{90s}, C{15m}, C{2h}, C{1d}."""
 
@@ -91,7 +105,10 @@ def _filters(verb: _C) -> _C:
             help="Only dead letters that failed since TIME: 2026-01-31T12:00 (default UTC), or 15m ago.",
         ),
         click.option(
-            "--queue", metavar="Q", help="Only dead letters for Q, a format name or the end of one."
+            "--queue",
+            metavar="Q",
+            type=_QueueEnd(),
+            help="Only dead letters for Q, a format name or the end of one.",
         ),
         click.option(
             "--class",
@@ -121,17 +138,12 @@ class _Filters:
         if self.kind is not None:
             terms.append(f"class_name == {literal(_CLASS + self.kind)}")
         if self.queue is not None:
-            terms.append(f"destination_queue && ends_with(destination_queue, {literal(_tail(self.queue))})")
+            terms.append(f"destination_queue && ends_with(destination_queue, {literal(self.queue)})")
         if self.since is not None:
             terms.append(f"arrived_time >= {literal(self.since)}")
         if self.where is not None:
             terms.append(f"({self.where})")
         return " && ".join(terms) or None
-
-
-def _tail(queue: str) -> str:
-    """The part of a local path that also occurs in a format name."""
-    return queue.removeprefix(".")
 
 
 @click.group
