@@ -11,6 +11,7 @@ from msmq.cli.wildcards import is_pattern, matches
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.message import Message
 from tests.cli.served import ServedCommandTestCase
+from tests.control.support import ORDERS
 
 
 class WildcardTests(SynchronousTestCase):
@@ -105,3 +106,25 @@ class NamedByPatternTests(ServedCommandTestCase):
         self.assertEqual([queue["format_name"] for queue in ended.objects], names[:1])
         self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1), ended.errors)
         self.assertIn(f"{names[1]}: MQ_ERROR_MESSAGE_STORAGE_FAILED", ended.errors)
+
+
+class QueueNameTests(ServedCommandTestCase):
+    """Names of queues in options."""
+
+    def test_message_of_a_queue(self) -> None:
+        """A message is found under every name of its queue."""
+        self.put(b"1")
+        [identifier] = self.identifiers()
+        for name in (ORDERS, ORDERS.upper(), "DIRECT=OS:ALPHA\\private$\\orders"):
+            ended = self.msmq("message", "show", identifier, "--queue", name, "--json")
+            self.assertEqual([each["id"] for each in ended.objects], [identifier], ended.errors)
+        self.make_queue("other")
+        self.assert_ended(
+            ["message", "show", identifier, "--queue", ".\\private$\\other"], 1, "MQ_ERROR_MESSAGE_NOT_FOUND"
+        )
+
+    def test_end_of_every_name(self) -> None:
+        """A variable of a script that is not set does not discard all dead letters."""
+        for value in ("", " ", "."):
+            for verb in (["list"], ["discard", "--yes"], ["requeue"]):
+                self.assert_ended(["deadletter", *verb, "--queue", value], 2, "--queue", "--all")

@@ -12,6 +12,7 @@ from msmq.cli.messages.receive import readable_message
 from msmq.cli.messages.selection import (
     ChangeReport,
     Selection,
+    canonical_path,
     change,
     is_lookup_id,
     read_document,
@@ -47,7 +48,8 @@ def message_show(settings: Settings, id: str, queue: str | None, decode: bool, a
             found = [(queue, client.message(queue, int(id), decode=decode, raw=as_hex))]
     else:
         places = client.explain(id)["places"]
-        wanted = [place for place in places if queue is None or place["queue"] == queue]
+        names = () if queue is None else (queue, canonical_path(settings, queue))
+        wanted = [place for place in places if queue is None or place["queue"] in names]
         if not wanted:
             where = "here" if queue is None else f"in {queue}"
             raise MQError(Status.MQ_ERROR_MESSAGE_NOT_FOUND, f"message {id} does not exist {where}")

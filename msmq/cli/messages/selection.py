@@ -111,7 +111,7 @@ def locate_message(settings: Settings, identifier: str, queue: str | None) -> tu
     """
     places = settings.client.explain(identifier)["places"]
     if queue is not None:
-        path = _canonical(settings, queue)
+        path = canonical_path(settings, queue)
         places = [place for place in places if place["queue"] in (queue, path)]
     if not places:
         where = "here" if queue is None else f"in {queue}"
@@ -122,7 +122,8 @@ def locate_message(settings: Settings, identifier: str, queue: str | None) -> tu
     return places[0]["queue"], places[0]["lookup_id"]
 
 
-def _canonical(settings: Settings, queue: str) -> str:
+def canonical_path(settings: Settings, queue: str) -> str:
+    """The path of a queue, under which the places of a message name it."""
     try:
         return str(settings.client.queue(queue)["path"])
     except MQError:
