@@ -236,8 +236,8 @@ def _target(
         raise click.UsageError("give the --config of a member, or a --directory")
     if not directory.startswith(_SCHEMES):
         raise click.UsageError(
-            f"the directory {directory} does not speak LDAP; edit the enterprise file instead"
-            " file, and msmq enterprise check looks at it"
+            f"the directory {directory} does not speak LDAP; edit the enterprise file instead, and check it"
+            " with msmq enterprise check"
         )
     if bind_dn is not None:
         options = {key: value for key, value in options.items() if key in _OWN_CREDENTIALS}

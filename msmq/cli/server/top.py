@@ -85,12 +85,8 @@ def _queues(settings: Settings) -> dict[object, dict[str, Any]]:
 
 def _sessions(settings: Settings) -> dict[object, dict[str, Any]]:
     return {
-        (each["direction"], each["remote_address"], each["opened"], number): {
-            **each,
-            "in": each["received"],
-            "out": each["sent"],
-        }
-        for number, each in enumerate(settings.client.sessions())
+        each["identifier"]: {**each, "in": each["received"], "out": each["sent"]}
+        for each in settings.client.sessions()
     }
 
 
