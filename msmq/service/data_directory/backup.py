@@ -44,6 +44,13 @@ RESTORED: Final = "restored"
 """The event that says that a store was restored from a backup."""
 
 
+_UNFINISHED: Final = ".restore-"
+"""The beginning of the names of directories in an empty data directory that a restore fills, or has left."""
+
+_OF_A_FILE_SYSTEM: Final = "lost+found"
+"""The directory that a new file system has; a data directory may be a mount point."""
+
+
 @attrs.frozen
 class RestoreSummary:
     """Result of a restore or of a new identity.
@@ -142,11 +149,14 @@ async def restore(
 ) -> RestoreSummary:
     """Restore a backup into a data directory that does not exist or is empty.
 
+    An empty one stays, with its owner: its parent may belong to another user, or it may be a mount point.
+
     @param kind: the store to create, of L{LOCAL_KINDS}; C{None} for that of the original.
     @param new_identity: create another queue manager with its messages, while the original stays.
     @raise StorageError: the backup is damaged or of another version, the data directory is in use, or the
         original is running; nothing was changed.
     """
+    data = Path(os.path.abspath(data))
     _check_empty(data)
     facts = check_backup(directory, report)
     if not new_identity:
@@ -155,7 +165,7 @@ async def restore(
     chosen = kind or (facts.kind if facts.kind in LOCAL_KINDS else LOCAL_KINDS[0])
     file = BackupFile.open(directory)
     try:
-        with _new_directory(data) as temporary:
+        with _new_directory(data, is_inside=data.is_dir()) as temporary:
             renewal = NewIdentity(former, make_identifier()) if new_identity else None
             event = AppendEvent(time.time(), b"", RESTORED, f"from the backup of {_day(facts.created)}")
             location = store_location_of(chosen, temporary)
@@ -168,7 +178,10 @@ async def restore(
                 await _fill(location, file, renewal, [event])
                 sections = _digest(location, report)
             _write_files(temporary, file.files(), None if renewal is None else renewal.identifier)
-            _publish(temporary, data)
+            if temporary.parent == data:
+                _publish_into(temporary, data)
+            else:
+                _publish(temporary, data)
     finally:
         file.close()
     if renewal is None:
@@ -190,6 +203,7 @@ async def renew_identity(
     @raise StorageError: it failed, and nothing was changed.
     @raise DataDirectoryError: a server uses the data directory.
     """
+    data = Path(os.path.abspath(data))
     if not has_identity(data):
         raise StorageError(f"{data}: not the data directory of a queue manager; {IDENTITY} is missing")
     chosen = described(data, description)
@@ -210,7 +224,7 @@ async def renew_identity(
                 f"{kept}: exists; move it away, since the former data directory gets this name"
             )
         try:
-            with _new_directory(data) as temporary:
+            with _new_directory(data, is_inside=False) as temporary:
                 reader.hold()
                 # The whole source is read before anything is written: a damaged one is refused.
                 digest_of(reader, report)
@@ -219,6 +233,7 @@ async def renew_identity(
                 sections = _digest(location, report)
                 _write_files(temporary, _kept_files(data), renewal.identifier)
                 _copy_others(data, temporary)
+                _give_to_owner(temporary, data.stat())
                 os.rename(data, kept)
                 try:
                     _publish(temporary, data)
@@ -237,7 +252,7 @@ def _check_empty(data: Path) -> None:
         return
     if not data.is_dir():
         raise StorageError(f"{data}: there is a file of that name")
-    if not any(data.iterdir()):
+    if all(path.name == _OF_A_FILE_SYSTEM or path.name.startswith(_UNFINISHED) for path in data.iterdir()):
         return
     if (data / "lock").exists():
         lock = DataLock(data)
@@ -266,13 +281,19 @@ def _check_original(facts: BackupFacts) -> None:
 
 
 @contextmanager
-def _new_directory(data: Path) -> Iterator[Path]:
-    """A directory in which a data directory is built; removed unless it was published."""
+def _new_directory(data: Path, *, is_inside: bool) -> Iterator[Path]:
+    """A directory in which a data directory is built, in that or next to it; removed unless it was published.
+
+    @param data: an absolute path.
+    """
+    parent = data if is_inside else data.parent
     try:
-        make_directory(data.absolute().parent, 0o777)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{data.name}.new-", dir=data.absolute().parent))
+        if not is_inside:
+            make_directory(parent, 0o777)
+        prefix = _UNFINISHED if is_inside else f".{data.name}.new-"
+        temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     except OSError as error:
-        raise StorageError(f"{data}: cannot be created: {error.strerror}") from error
+        raise StorageError(f"{data}: cannot be created in {parent}: {error.strerror}") from error
     try:
         yield temporary
     except OSError as error:
@@ -284,7 +305,26 @@ def _new_directory(data: Path) -> Iterator[Path]:
 def _publish(temporary: Path, data: Path) -> None:
     sync(temporary)
     os.rename(temporary, data)
-    sync(data.absolute().parent)
+    sync(data.parent)
+
+
+def _publish_into(temporary: Path, data: Path) -> None:
+    """Move what was built in a data directory into its place, the identity last: without it no server
+    starts on the rest.
+    """
+    _check_empty(data)
+    for path in sorted(temporary.iterdir(), key=lambda path: path.name == IDENTITY):
+        _give_to_owner(path, data.stat())
+        os.rename(path, data / path.name)
+    sync(data)
+
+
+def _give_to_owner(path: Path, owner: os.stat_result) -> None:
+    """Give files and directories that root has made to the owner of the data directory, the server's user."""
+    if os.geteuid() != 0 or owner.st_uid == 0:
+        return
+    for each in (path, *path.rglob("*")):
+        os.chown(each, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 async def _fill(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import sqlite3
 from collections.abc import Mapping
@@ -11,7 +13,7 @@ from uuid import UUID, uuid5
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SkipTest, TestCase
 
 from msmq.interfaces.storage import IMessageStore, StorageError
 from msmq.manager.applications.send_keys import SendKeys
@@ -281,6 +283,65 @@ class DirectoryTests(BackupTestCase):
         (self.directory / FILE_NAME).unlink()
         self.assert_fails("there is no backup", self.deferred(self.restored()))
         self.assertEqual([path.name for path in self.base.iterdir() if path.name.startswith(".")], [])
+
+    async def test_existing_directory(self) -> None:
+        """An empty data directory stays itself: its parent may belong to another user, or be another file
+        system; a directory that a killed restore has left in it does not matter.
+        """
+        await self.stopped()
+        self.back_up()
+        self.target.mkdir(mode=0o750)
+        (self.target / ".restore-killed").mkdir()
+        (self.target / "lost+found").mkdir()
+        before = self.target.stat()
+        renames = os.rename
+
+        def rename(old: Path, new: Path) -> None:
+            # The system refuses it for a mount point, and in a parent that belongs to another user.
+            if self.target in (old, new):
+                raise OSError(errno.EBUSY, "Device or resource busy")
+            renames(old, new)
+
+        self.patch(os, "rename", rename)
+        await self.restored()
+        after = self.target.stat()
+        self.assertEqual((before.st_ino, before.st_mode), (after.st_ino, after.st_mode))
+        self.assertEqual(load_identity(self.target), ALPHA)
+        self.assertEqual(self.messages(self.target, ORDERS), self.messages(self.data, ORDERS))
+        names = {path.name for path in self.target.iterdir() if not path.name.startswith("msmq.")}
+        self.assertEqual(names, {".restore-killed", "lost+found", "identity.json", "keys"})
+        self.assert_fails("is not empty", self.deferred(self.restored()))
+
+    async def test_working_directory(self) -> None:
+        """A data directory that is the working directory is renewed and restored like any other."""
+        await self.stopped()
+        self.back_up()
+        self.directory = self.directory.absolute()
+        self.target.mkdir()
+        target, self.target = self.target.absolute(), Path()
+        former = os.getcwd()
+        self.addCleanup(os.chdir, former)
+        os.chdir(target)
+        await self.restored()
+        self.assertEqual(load_identity(target), ALPHA)
+        await renew_identity(Path(), None, report=lambda rows: None, make_identifier=lambda: BETA)
+        os.chdir(former)
+        self.assertEqual(load_identity(target), BETA)
+
+    async def test_owner(self) -> None:
+        """What root restores or renews belongs to the owner of the data directory."""
+        if os.geteuid() != 0:
+            raise SkipTest("only root can give files to another user")
+        await self.stopped()
+        self.back_up()
+        self.target.mkdir()
+        os.chown(self.target, 4711, 4712)
+        await self.restored()
+        for _ in range(2):
+            owners = {(path.stat().st_uid, path.stat().st_gid) for path in self.target.rglob("*")}
+            self.assertEqual(owners, {(4711, 4712)})
+            await renew_identity(self.target, None, report=lambda rows: None)
+        self.assertEqual(self.target.stat().st_uid, 4711)
 
     async def test_refused_targets(self) -> None:
         """A data directory that is used, or is not empty, and a second queue manager beside the original."""
