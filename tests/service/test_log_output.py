@@ -72,6 +72,17 @@ class LogOutputTests(SynchronousTestCase):
         self.output = LogOutput(settings, self.stream)
         return LogPublisher(self.output)
 
+    def test_characters_that_the_stream_does_not_have(self) -> None:
+        """A line with names that the locale cannot write, or that are not Unicode, is not lost."""
+        for code, shown in (("utf-8", "\u0448\\ud800"), ("latin-1", "\\u0448\\ud800")):
+            for form in ("text", "journal"):
+                with self.subTest(code=code, form=form):
+                    written = io.BytesIO()
+                    output = LogOutput(LogSettings(format=form), io.TextIOWrapper(written, code))
+                    log = Logger(namespace="msmq.net.somewhere", observer=LogPublisher(output))
+                    log.info("queue {name}", name="\u0448\ud800")
+                    self.assertIn(f"queue {shown}\n", written.getvalue().decode(code))
+
     def test_levels(self) -> None:
         """Lines below the level are omitted; a room may have a level of its own."""
         publisher = self.publisher(LogSettings(level="warn", levels={"net": "debug", "directory": "error"}))

@@ -57,7 +57,12 @@ class LogOutput:
             return
         text = self._format(event, rank)
         if text:
-            self._stream.write(text)
+            try:
+                self._stream.write(text)
+            except UnicodeEncodeError:
+                # A lone surrogate in a name, or a character that the locale of the process does not have.
+                code = self._stream.encoding
+                self._stream.write(text.encode(code, "backslashreplace").decode(code))
             self._stream.flush()
 
 
