@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 from msmq.control.server.resources.events import FOLLOWERS
-from tests.control.support import ControlTestCase
+from msmq.interfaces.storage import StoredEvent
+from tests.control.support import Caller, ControlTestCase
 
 
 class EventTests(ControlTestCase):
@@ -100,6 +104,49 @@ class EventTests(ControlTestCase):
         again = self.caller()
         again.ask("GET", "/v1/events", None, follow="true")
         self.assertEqual(again.answer.status, 200)
+
+    def test_followers_that_come_together(self) -> None:
+        """The limit holds for clients that ask for the last entries while the store is slow."""
+        reads: list[Deferred[Sequence[StoredEvent]]] = []
+
+        def read(after: int, limit: int) -> Deferred[Sequence[StoredEvent]]:
+            reads.append(Deferred())
+            return reads[-1]
+
+        self.patch(self.disk, "read_events", read)
+        callers = [self.caller() for _ in range(FOLLOWERS)]
+        for caller in callers:
+            caller.ask("GET", "/v1/events", None, follow="true", tail="1")
+        answer = self.call("GET", "/v1/events", None, follow="true", tail="1")
+        self.assert_refused(answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", "follow the event log")
+        while reads:
+            reads.pop().callback(())
+        self.assertEqual({caller.answer.status for caller in callers}, {200})
+
+    def test_slow_filters(self) -> None:
+        """Others are served between entries, however long a filter takes for each."""
+        self.note(*"x" * 100)
+        reactor = self.clock.reactor
+
+        def slow() -> float:
+            reactor.rightNow += 0.001
+            return reactor.rightNow
+
+        self.patch(reactor, "seconds", slow)
+        for path, parameters in (("/v1/events", {}), ("/v1/stream", {"topics": "events", "after": "0"})):
+            caller, others = self.caller(), []
+
+            def serve(caller: Caller = caller, others: list[int] = others) -> None:
+                found = caller.transport.value().count(b'"tested"')
+                if found < 100:
+                    others.append(found)
+                    reactor.callLater(0, serve)
+
+            serve()
+            caller.ask("GET", path, None, **parameters)
+            self.assertGreater(len(others), 9, path)
+            self.assertLess(len(others), 1000, path)
+            caller.hang_up()
 
     def test_refusals(self) -> None:
         """Unknown keys and parameters that exclude each other are refused."""

@@ -15,7 +15,7 @@ from msmq.control.server.messages.properties import flag, number
 from msmq.control.server.messages.queued_messages_json import event_of
 from msmq.control.server.resources.context import ResourceContext
 from msmq.control.server.resources.event_filter import EventFilter
-from msmq.control.server.resources.message_search import json_line
+from msmq.control.server.resources.message_search import TURN, json_line
 from msmq.interfaces.manager.queue_manager import IInspection
 from msmq.interfaces.storage import StoredEvent
 from msmq.structures.status import MQError
@@ -51,10 +51,19 @@ class EventResources:
         if follow and self._followers >= FOLLOWERS:
             raise too_many("clients that follow the event log", FOLLOWERS)
         first = 0 if after is None else after
-        if tail is not None:
-            first = max(0, await last_sequence(self._inspection) - tail)
-        stream = ResponseStream(request, JSON_LINES)
+        # Before anything is waited for: further clients come meanwhile.
         self._followers += follow
+        try:
+            if tail is not None:
+                first = max(0, await last_sequence(self._inspection) - tail)
+            await self._answer(request, wanted, first, follow=follow)
+        finally:
+            self._followers -= follow
+
+    async def _answer(
+        self, request: ControlRequest, wanted: EventFilter, first: int, *, follow: bool
+    ) -> None:
+        stream = ResponseStream(request, JSON_LINES)
         try:
             stream.open()
             try:
@@ -62,17 +71,20 @@ class EventResources:
             except MQError as error:
                 stream.write(json_line(refusal(error)))
         finally:
-            self._followers -= follow
             stream.close()
 
     async def _write(self, stream: ResponseStream, wanted: EventFilter, after: int, *, follow: bool) -> None:
         while True:
             page = await running(self._inspection.events(after, _PAGE))
+            began = self._clock.seconds()
             for entry in page:
                 after = entry.sequence
                 value = described_event(entry)
                 if wanted.matches(value):
                     stream.write(json_line(value))
+                if self._clock.seconds() - began >= TURN:
+                    await next_reactor_turn(self._clock)
+                    began = self._clock.seconds()
             await next_reactor_turn(self._clock)
             await stream.drained()
             if page:

@@ -11,7 +11,7 @@ from twisted.internet.task import deferLater
 
 from msmq.control.authentication.roles import Role
 from msmq.control.protocol.refusals import invalid, refusal, role_too_low, too_many
-from msmq.control.server.http.disconnection import running
+from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import ControlRequest, refuse_rest
 from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.live.event_stream import EVENT_STREAM, EventStreamEncoder
@@ -21,6 +21,7 @@ from msmq.control.server.messages.properties import number
 from msmq.control.server.resources.context import ResourceContext
 from msmq.control.server.resources.event_filter import EventFilter
 from msmq.control.server.resources.events import described_event, last_sequence
+from msmq.control.server.resources.message_search import TURN
 from msmq.quoting import quoted
 from msmq.structures.status import MQError
 
@@ -132,11 +133,15 @@ class LiveResources:
             if follower.sequence is None:
                 follower.sequence = max(0, await last_sequence(self._inspection) - _FIRST_EVENTS)
             page = await running(self._inspection.events(follower.sequence, _EVENTS))
+            began = self._clock.seconds()
             for entry in page:
                 follower.sequence = entry.sequence
                 value = described_event(entry)
                 if wanted.filter.matches(value):
                     encoder.add("event", value, entry.sequence)
+                if self._clock.seconds() - began >= TURN:
+                    await next_reactor_turn(self._clock)
+                    began = self._clock.seconds()
 
     def _object(
         self, encoder: EventStreamEncoder, topic: str, name: str, find: Callable[[str], object]
