@@ -72,6 +72,9 @@ class PostgresqlStoreReader:
         link = self._link
         assert link is not None
         try:
+            former, self._held = self._held, None
+            if former is not None:
+                former.__exit__(None, None, None)
             held = link.transaction()
             held.__enter__()
             link.execute(b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.persistence.changes import PutMessage, PutQueue
+from msmq.persistence.changes import PutMessage, PutQueue, RemoveMessages
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.testing.contracts.store_contract import ORDERS
 from tests.pipeline.stores import write_postgresql
@@ -33,13 +33,17 @@ class PostgresqlTests(ReaderContract, SynchronousTestCase):
                 connection.execute(update.encode(), (spoiled, content))
 
     def test_held(self) -> None:
-        """A held reader shows the moment at which it was held, and after it was closed the present again."""
+        """A held reader shows the moment at which it was held last, and after it was closed the present."""
         store = self.reader_of(PutQueue(ORDERS), PutMessage(ORDERS.identifier, 1, b"m", 1.0))
         store.hold()
         write_postgresql(shared_server(), "beside", [PutMessage(ORDERS.identifier, 2, b"m", 1.0)])
         self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 1)
-        store.close()
+        store.hold()
         self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 2)
+        write_postgresql(shared_server(), "beside", [RemoveMessages(ORDERS.identifier, (1,))])
+        self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 2)
+        store.close()
+        self.assertEqual(len(store.message_rows(ORDERS.identifier, 0).rows), 1)
 
     def test_ended_connection(self) -> None:
         """A reader whose connection the server has ended is not kept, and connects anew once it is closed."""
