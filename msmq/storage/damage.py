@@ -19,6 +19,8 @@ DAMAGED: Final = "damaged"
 """Event name of quarantined data."""
 EVENT_LOST: Final = "the event that was here is lost"
 """The reason of the event that takes the number of a lost one."""
+REPAIRED: Final = "repaired"
+"""Event name of a repair."""
 LOSS_ACCEPTED: Final = "loss_accepted"
 """Event name of a store that was opened although it is not the one last used."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msmq.interfaces.storage import StoredEvent
+from msmq.persistence.changes import AppendEvent
 from msmq.pipeline.files.row_parts import log_bounds, logged_page, logged_pages
 from msmq.pipeline.reading.streams import Topic
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.damage import DAMAGED, EVENT_LOST
+from msmq.storage.checking.sqlite_log_repair import removed_entry
+from msmq.storage.damage import DAMAGED, EVENT_LOST, REPAIRED
 from msmq.storage.readers import RowDamaged, StoreReader
 from msmq.wire.guid import NULL_GUID
 
@@ -43,13 +45,12 @@ def _was_removed(store: StoreReader, topic: Topic, number: int) -> bool:
     """Whether a repair has removed this entry from its log, which an event says."""
     events = Topic(NULL_GUID, EVENTS_TOPIC)
     path, what = topic.name.removeprefix(".\\").casefold(), f"entry {number} of the message log;"
+
+    def says(event: AppendEvent) -> bool:
+        if event.event == REPAIRED:
+            return removed_entry(number) in event.reason
+        return event.event == DAMAGED and event.queue.casefold() == path and event.reason.startswith(what)
+
     first, end = store.event_bounds()
     pages = logged_pages(store, events, first, end, lambda *_: None, lambda _: None, is_events=True)
-    return any(
-        isinstance(row, StoredEvent)
-        and row.event.event == DAMAGED
-        and row.event.queue.casefold() == path
-        and row.event.reason.startswith(what)
-        for page, _ in pages
-        for row in page
-    )
+    return any(isinstance(row, StoredEvent) and says(row.event) for page, _ in pages for row in page)

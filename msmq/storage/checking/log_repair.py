@@ -21,7 +21,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.checking.log_salvage import LogSalvage, SalvagedSegment, salvage
 from msmq.storage.checking.lost_packets import MOST_EVENTS, take_lost
-from msmq.storage.damage import keep
+from msmq.storage.damage import REPAIRED, keep
 from msmq.storage.generation_mark import GenerationMark
 from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
@@ -41,9 +41,6 @@ from msmq.storage.log.files import (
 from msmq.storage.log.quarantine import DIRECTORY
 from msmq.storage.log.store import SEGMENT_BYTES
 from msmq.storage.log.writer import GroupWriter, PlannedGroup
-
-REPAIRED: Final = "repaired"
-"""Event name of a repair."""
 
 _NEW: Final = "checkpoint.new"
 

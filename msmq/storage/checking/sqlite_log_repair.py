@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from msmq.persistence.changes import AppendEvent
-from msmq.storage.checking.log_repair import REPAIRED
 from msmq.storage.checking.lost_packets import MOST_EVENTS
 from msmq.storage.checksums import entry_checksum
-from msmq.storage.damage import DAMAGED, keep
+from msmq.storage.damage import DAMAGED, EVENT_LOST, REPAIRED, keep
 from msmq.storage.row_quarantine import MISMATCH
 from msmq.storage.sqlite.integrity.checksum_fill import EVENT_COLUMNS, checksum_of_event, is_event_sound
 from msmq.storage.sqlite.integrity.verification import quarantine_path
@@ -19,8 +18,6 @@ from msmq.storage.sqlite.text import stored_text
 
 LONGEST_GAP: Final = 100_000
 """Limit on the missing events in a row that are replaced; with more, the numbers themselves are damaged."""
-LOST_EVENT: Final = "the event that was here is lost"
-"""The reason of an event in the place of a lost one, as in a record log."""
 
 
 def repair_message_logs(copy: sqlite3.Connection, path: Path, lines: list[str], *, is_checked: bool) -> None:
@@ -40,7 +37,7 @@ def repair_message_logs(copy: sqlite3.Connection, path: Path, lines: list[str], 
         damaged.append(sequence)
         content = packet if isinstance(packet, bytes) else b""
         keep(quarantine_path(path) / f"log_entry-{row}-{sequence}", content)
-        lines.append(f"{path}: table log, sequence {sequence}: {MISMATCH}; removed, see quarantine")
+        lines.append(f"{path}: {removed_entry(sequence)} {MISMATCH}; removed, see quarantine")
     copy.executemany("DELETE FROM log WHERE sequence = ?", [(sequence,) for sequence in damaged])
     copy.execute(
         "INSERT INTO log_extent SELECT queue, min(sequence), 0, 0 FROM log"
@@ -52,6 +49,11 @@ def repair_message_logs(copy: sqlite3.Connection, path: Path, lines: list[str], 
         f"UPDATE log_extent SET entries = (SELECT count(*) {counted}),"
         f" size = (SELECT coalesce(sum(log.size), 0) {counted})"
     )
+
+
+def removed_entry(sequence: int) -> str:
+    """What the event of a repair says of an entry that it has removed."""
+    return f"table log, sequence {sequence}:"
 
 
 def repair_events(copy: sqlite3.Connection, path: Path, lines: list[str], *, is_checked: bool) -> None:
@@ -77,7 +79,7 @@ def repair_events(copy: sqlite3.Connection, path: Path, lines: list[str], *, is_
     if assigned - following < LONGEST_GAP:
         lost += [(missing, time) for missing in range(following, assigned + 1)]
         following = max(following, assigned + 1)
-    _put(copy, ((sequence, AppendEvent(time, b"", DAMAGED, LOST_EVENT)) for sequence, time in lost))
+    _put(copy, ((sequence, AppendEvent(time, b"", DAMAGED, EVENT_LOST)) for sequence, time in lost))
     copy.execute(
         "UPDATE sequence SET first = ?, last = ? WHERE name = 'event'", (first, max(first, following) - 1)
     )

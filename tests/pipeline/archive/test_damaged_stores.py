@@ -13,6 +13,7 @@ from msmq.pipeline.archive.missing import MOST_RANGES, MissingEntries
 from msmq.pipeline.archive.upkeep import problems, summaries
 from msmq.pipeline.files.exporter import store_at
 from msmq.storage.checking.log_repair import rebuild_log
+from msmq.storage.checking.sqlite_repair import rebuild
 from tests.pipeline import stores
 from tests.pipeline.archive.archive_case import NOW, ArchiveTestCase
 from tests.pipeline.stores import ARRIVED, BILLS_JOURNAL, ORDERS
@@ -60,13 +61,27 @@ class DamageTests(ArchiveTestCase):
         self.update()
         self.spoil(40)
         stores.spoil_log(self.data, b"the only one like it")
-        self.write(stores.log(41))
         self.update()
         rebuild_log(self.data / "msmq.log", self.data / "mark", lambda: NOW)
         self.write(stores.log(42))
         self.update()
         found = [number for stream, topic, number in self.archived() if (stream, topic) == ("log", LOGGED)]
-        self.assertEqual([*range(1, 24)], sorted(found))
+        self.assertEqual([*range(1, 23)], sorted(found))
+
+    def test_a_repaired_file_of_sqlite(self) -> None:
+        """A repair of SQLite names what it has removed in another way."""
+        self.data = self.data.with_name("sqlite")
+        stores.write_sqlite(self.data, [*stores.estate(), stores.log(40)])
+        self.update()
+        path = self.data / "msmq.sqlite"
+        content = stores.packet(40)
+        path.write_bytes(path.read_bytes().replace(content, bytes([content[0] ^ 1]) + content[1:]))
+        self.update()
+        rebuild(path, self.data / "mark", lambda: NOW)
+        stores.write_sqlite(self.data, [stores.log(42)])
+        self.update()
+        found = [number for stream, topic, number in self.archived() if (stream, topic) == ("log", LOGGED)]
+        self.assertEqual([*range(1, 23)], sorted(found))
 
     def test_a_damaged_message_of_a_journal(self) -> None:
         """It is left out and named once; its server removes it when it reads it."""
