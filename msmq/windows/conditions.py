@@ -130,9 +130,16 @@ Token: TypeAlias = Operator | Literal | Attribute
 _BITS: Final = {LiteralType.INT8: 8, LiteralType.INT16: 16, LiteralType.INT32: 32, LiteralType.INT64: 64}
 
 
-@lru_cache(1024)
+_LONGEST_REMEMBERED: Final = 4096
+"""Bytes of an expression beyond which few are kept: its tokens take up to fifteen times as much memory."""
+
+
 def read_condition(data: bytes) -> tuple[Token, ...] | None:
     """The tokens of an expression, in order; C{None} if the data is not an expression, or malformed."""
+    return _read_long(data) if len(data) > _LONGEST_REMEMBERED else _read_short(data)
+
+
+def _tokens(data: bytes) -> tuple[Token, ...] | None:
     if not data.startswith(SIGNATURE):
         return None
     reader = Reader(memoryview(data)[len(SIGNATURE) :], base=len(SIGNATURE))
@@ -149,6 +156,10 @@ def read_condition(data: bytes) -> tuple[Token, ...] | None:
     except (RemoteProtocolError, ValueError):
         return None
     return tuple(tokens)
+
+
+_read_short: Final = lru_cache(1024)(_tokens)
+_read_long: Final = lru_cache(4)(_tokens)
 
 
 def _token(reader: Reader, code: int) -> Token:

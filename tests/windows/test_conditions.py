@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from struct import pack
 
 from hypothesis import given
@@ -83,6 +84,26 @@ def compiled(text: str) -> bytes:
 
 def truth(text: str, known: Circumstances = KNOWN) -> Truth:
     return evaluate(compiled(text), known)
+
+
+class MemoryTests(SynchronousTestCase):
+    """Expressions of many queues."""
+
+    def test_long_expressions_are_not_all_kept(self) -> None:
+        """Of the long expressions that were evaluated a few are kept, which take ten times their size."""
+        attribute = b"\xf8" + pack("<I", 6) + "age".encode("utf-16-le")
+        conditions = []
+        for first in range(8):
+            members = b"".join(
+                b"\x04" + pack("<qBB", 1_000_000 * first + number, 3, 2) for number in range(2000)
+            )
+            conditions.append(b"artx" + attribute + b"\x50" + pack("<I", len(members)) + members + b"\x88")
+        tracemalloc.start()
+        for condition in conditions:
+            evaluate(condition, KNOWN)
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        self.assertLess(held, 2_000_000)
 
 
 class EvaluationTests(SynchronousTestCase):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from typing import Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -32,10 +33,16 @@ class DefaultDescriptor(enum.Enum):
     STRICT = "strict"
 
 
-@lru_cache(4096)
+_LONGEST_REMEMBERED: Final = 4096
+"""Bytes of a descriptor beyond which few are kept: its entries take up to ten times as much memory."""
+
+_read_short: Final = lru_cache(4096)(SecurityDescriptor.from_bytes)
+_read_long: Final = lru_cache(16)(SecurityDescriptor.from_bytes)
+
+
 def read_descriptor(security: bytes) -> SecurityDescriptor:
     """Read the stored descriptor of a queue."""
-    return SecurityDescriptor.from_bytes(security)
+    return _read_long(security) if len(security) > _LONGEST_REMEMBERED else _read_short(security)
 
 
 @attrs.frozen
