@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import zlib
@@ -73,6 +74,7 @@ def read_input(data: bytes, *, is_hex: bool = False) -> Sequence[Input]:
             data = _inflated(data)
         except (OSError, EOFError, zlib.error) as error:
             raise RemoteProtocolError("gzip", "CaptureFile", "gzip", 0, str(error)) from error
+    data = _unmarked(data)
     text = None if is_capture(data) or _as_text(data[:4096]) is None else _as_text(data)
     dumps = None if text is None else parse_dumps(text)
     both = None if dumps is None else directions(dumps)
@@ -99,6 +101,21 @@ def _content(data: bytes) -> Input:
     if data[:1] == b"\0" and data[1:2] in (b"\1", b"\2"):
         return BytesInput(data, ContentKind.TOPOLOGY)
     return BytesInput(data, ContentKind.STREAM)
+
+
+def _unmarked(data: bytes) -> bytes:
+    """An input in UTF-8 without a byte order mark, as Windows writes it; other input unchanged.
+
+    No packet, and no capture, begins with one of the marks.
+    """
+    if data.startswith(codecs.BOM_UTF8):
+        return data.removeprefix(codecs.BOM_UTF8)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            return data.decode("utf-16").encode()
+        except UnicodeDecodeError:
+            return data
+    return data
 
 
 def _as_text(data: bytes) -> str | None:

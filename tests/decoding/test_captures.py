@@ -351,6 +351,19 @@ class PrintedCaptureTests(SynchronousTestCase):
         for encoded in (text.encode(), text.encode("latin-1")):
             self.assertEqual([record["packet"] for record in decode(encoded)], ["ConnectionParameters"])
 
+    def test_text_of_windows(self) -> None:
+        """A text may be in UTF-16, as PowerShell redirects it, or in UTF-8 with a byte order mark."""
+        frames = "\r\n".join(dump(link(1, packet), TSHARK) for packet in session()).replace("\n", "\r\n")
+        for text in (frames, PARAMETERS.hex()):
+            expected = [record["packet"] for record in decode(text.encode())]
+            self.assertIn("ConnectionParameters", expected)
+            for encoding in ("utf-8-sig", "utf-16", "utf-16-be"):
+                data = (
+                    text.encode(encoding) if encoding != "utf-16-be" else ("\ufeff" + text).encode(encoding)
+                )
+                self.assertEqual([record.get("packet") for record in decode(data)], expected, encoding)
+        self.assertTrue(is_malformed(next(iter(decode(b"\xff\xfe\x00\xd8")))))
+
     def test_compressed(self) -> None:
         """An input may be compressed; a damaged one is named."""
         data = gzip.compress(pcap([link(1, packet) for packet in session()]))
