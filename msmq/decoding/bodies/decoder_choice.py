@@ -96,6 +96,9 @@ class BodyDecoders:
         @raise KeyError: no decoder has this name.
         """
         _check_body(body)
+        if type(body.data) is not bytes or type(body.extension) is not bytes:
+            # As the body of a view of a packet, which is a memoryview; decoders get bytes.
+            body = attrs.evolve(body, data=bytes(body.data), extension=bytes(body.extension))
         decoder = None if choice == AUTO else self._named[choice]
         try:
             decoded = self._read(body, self._limits) if decoder is None else self._run(decoder, body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -71,6 +71,15 @@ class ChoosingTests(SynchronousTestCase):
         self.assertEqual(self.format_of(vectors()["nrbf-string"].data), "nrbf")
         self.assertEqual(self.format_of(vectors()["nrbf-string"].data, 768), "nrbf")
         self.assertEqual(self.format_of(b"\xff\xfeh\0i\0"), "text")
+
+    def test_any_bytes(self) -> None:
+        """A body may be the memoryview that a packet gives, or a bytearray, and its extension too."""
+        for body_type, data in ((0, b"<a>1</a>"), (0, b'{"a": 1}'), (0, b"hello"), (2, b"\1\0"), (65, b"x")):
+            expected = DECODERS.decode(Body(data, body_type, b'{"id": 7}'))
+            self.assertEqual(expected.error, "")
+            for kind in (memoryview, bytearray):
+                body = Body(cast(bytes, kind(data)), body_type, cast(bytes, kind(b'{"id": 7}')))
+                self.assertEqual(DECODERS.decode(body), expected, kind)
 
     def test_unknown_values_are_shown_with_their_type(self) -> None:
         outcome = DECODERS.decode(Body(b"\x80\x81", 4711))
