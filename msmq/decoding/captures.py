@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import attrs
 
@@ -20,6 +21,10 @@ SESSION_PORT = 1801
 """TCP for sessions, UDP for directory discovery. [MS-MQQB] 2.1.1, [MS-MQSD] 2.1."""
 PING_PORT = 3527
 """UDP. [MS-MQQB] 2.1.2."""
+
+
+PORTION: Final = 1 << 20
+"""Bytes of a stream that are decoded at a time."""
 
 
 @attrs.frozen
@@ -74,7 +79,9 @@ def decode(
 def decode_stream(data: bytes, *, with_positions: bool = False) -> Iterator[Record]:
     """Decode the bytes of one direction of a session, from the beginning of a packet."""
     stream = PacketStream(with_positions=with_positions)
-    yield from stream.feed(data)
+    # In portions, since the lines of all packets together take many times the memory of the input.
+    for start in range(0, len(data), PORTION):
+        yield from stream.feed(data[start : start + PORTION])
     yield from stream.end()
 
 

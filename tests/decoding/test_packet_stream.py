@@ -11,6 +11,8 @@ from msmq.decoding.packet_stream import PacketStream
 from msmq.decoding.records import Record, is_malformed
 from msmq.structures.packet.session_header import SessionHeader
 from tests.builders import user_packet
+from tests.hostile_packets import benign
+from tests.structures.packet.test_hostile_packets import steps
 from tests.vectors import vector
 
 ESTABLISH = vector("mqqb-4.1.3-establish-connection-request")
@@ -163,6 +165,19 @@ class DecodeStreamTests(SynchronousTestCase):
     def test_empty_stream(self) -> None:
         """An empty input has no lines."""
         self.assertEqual(list(decode(b"")), [])
+
+    def test_first_lines(self) -> None:
+        """The first lines of a long stream are there before the rest is decoded, which has more lines."""
+        data = b"".join(benign(100_000) for _ in range(64))
+        records = decode(data)
+        self.assertLess(steps(lambda: next(records)), steps(lambda: list(records)) / 3)
+
+    def test_long_stream(self) -> None:
+        """The lines of a long stream are those of its packets, also of the largest ones."""
+        packets = [benign(size) for size in (4 << 20, 300, (1 << 20) - 152, 300, 4 << 20)]
+        found = [(record["offset"], record["size"]) for record in decode(b"".join(packets))]
+        offsets = [sum(map(len, packets[:index])) for index in range(len(packets))]
+        self.assertEqual(found, list(zip(offsets, map(len, packets), strict=True)))
 
     @given(st.lists(st.integers(0, 4000), max_size=12), st.booleans())
     def test_chunks_do_not_matter(self, cuts: list[int], counted: bool) -> None:

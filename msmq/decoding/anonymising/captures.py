@@ -11,7 +11,7 @@ from dpkt import pcap
 
 from msmq.decoding.anonymising.packets import anonymised_packet, anonymised_ping, anonymised_topology
 from msmq.decoding.anonymising.pseudonyms import Pseudonyms
-from msmq.decoding.captures import PING_PORT, SESSION_PORT
+from msmq.decoding.captures import PING_PORT, PORTION, SESSION_PORT
 from msmq.decoding.frames import Address, TcpSegment, read_segment, rewritten_frame
 from msmq.decoding.inputs import BytesInput, CaptureInput, ContentKind, read_input
 from msmq.decoding.packet_stream import PacketStream
@@ -81,7 +81,8 @@ def _copied(found: BytesInput, names: Pseudonyms, copy: Anonymised) -> bytes:
     if found.kind is not ContentKind.STREAM:
         return _datagram(found.data, names, copy, is_ping=found.kind is ContentKind.PING)
     stream = _Stream(PacketStream())
-    stream.take(Piece(0, found.data))
+    for start in range(0, len(found.data), PORTION):
+        stream.take(Piece(0, found.data[start : start + PORTION]))
     stream.finish(names, copy)
     return stream.part(0, len(found.data))
 
