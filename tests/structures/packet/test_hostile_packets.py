@@ -17,6 +17,7 @@ from msmq.session.effects import Closed, CloseReason, Effect, Transmit
 from msmq.session.session import Session
 from msmq.session.state import SessionState
 from msmq.settings import SessionSettings
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.packet.multi_queue_format_header import (
     MAXIMUM_ELEMENTS,
     MQFAddressHeader,
@@ -26,6 +27,7 @@ from msmq.structures.packet.multi_queue_format_header import (
 )
 from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_view import UserMessageView, measure_user_message
+from msmq.structures.status import MQError
 from msmq.wire.framer import StreamFramer
 from msmq.wire.reader import Reader
 from tests import hostile_packets
@@ -186,6 +188,20 @@ class ListTests(SynchronousTestCase):
             self.assertEqual(end_of_text(data, 2, len(data)), end, count)
             self.assertEqual(end_of_text(data, 2, end - 1), -1, count)
         self.assertLess(steps(lambda: end_of_text(halves * (LARGEST // 8), 0, LARGEST)), 1000)
+
+
+class NameTests(SynchronousTestCase):
+    def test_long_names_take_few_steps(self) -> None:
+        """A name of the greatest size is refused after as many characters as a name may have."""
+        for text in (
+            "OS:alpha\\" + "q" * 32_000,
+            "OS:" + "a" * 32_000,
+            "OS:alpha\\private$\\q;" + "s" * 32_000,
+        ):
+            self.assertLess(
+                steps(lambda text=text: self.assertRaises(MQError, DirectFormatName.from_wire_text, text)),  # type: ignore[misc]
+                2000,
+            )
 
 
 class FloodTests(SynchronousTestCase):
