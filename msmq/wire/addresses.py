@@ -16,6 +16,9 @@ cached_address: Final = lru_cache(4096)(ip_address)
 
 _EVERYBODY: Final = IPv4Address("255.255.255.255")
 
+_MAPPED: Final = 96
+"""Bits before the IPv4 address in one that is written as IPv6."""
+
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 """The well-known prefix of NAT64 addresses (RFC 6052)."""
 
@@ -72,10 +75,12 @@ def can_be_answered(host: str, port: int) -> bool:
 def parse_network(text: str) -> IPv4Network | IPv6Network:
     """Parse an address, or a network such as C{192.0.2.0/24}.
 
+    One of IPv4 that is written as IPv6 is that of IPv4, as the addresses of peers are (L{read_address}).
+
     @raise ValueError: it is neither, or has bits set beyond its mask; the text continues "the value ...".
     """
     try:
-        return ip_network(text)
+        return _as_ipv4(ip_network(text))
     except ValueError:
         pass
     try:
@@ -85,6 +90,13 @@ def parse_network(text: str) -> IPv4Network | IPv6Network:
     raise ValueError(
         f"names the network {quoted(text)}, which would be {wider} without the bits beyond its mask"
     )
+
+
+def _as_ipv4(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
+    if isinstance(network, IPv4Network) or network.prefixlen < _MAPPED:
+        return network
+    address = network.network_address.ipv4_mapped
+    return network if address is None else IPv4Network((int(address), network.prefixlen - _MAPPED))
 
 
 @attrs.frozen

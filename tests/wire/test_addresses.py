@@ -29,6 +29,16 @@ class AddressSetTests(SynchronousTestCase):
         self.assertFalse(AddressSet())
         self.assertTrue(some)
 
+    def test_ipv4_written_as_ipv6(self) -> None:
+        """An IPv4 address or network may be written as an IPv6 one, as logs of other programs have it."""
+        some = AddressSet.of(["::ffff:192.0.2.7", "::ffff:10.0.0.0/104"])
+        for address in ("192.0.2.7", "::ffff:192.0.2.7", "10.255.0.1", "::ffff:10.255.0.1"):
+            self.assertIn(address, some)
+        for address in ("192.0.2.8", "11.0.0.1", "::1"):
+            self.assertNotIn(address, some)
+        self.assertIn("203.0.113.9", AddressSet.of(["::ffff:0:0/96"]))
+        self.assertIn("2001:db8::1", AddressSet.of(["::/0"]))
+
     def test_everything_of_one_kind(self) -> None:
         """A network of all IPv4 addresses has no IPv6 address in it."""
         self.assertIn("203.0.113.9", AddressSet.of(["0.0.0.0/0"]))
