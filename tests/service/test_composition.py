@@ -19,7 +19,8 @@ from msmq.directory.factory import make_directory
 from msmq.directory.ldap.provider import LdapDirectory
 from msmq.manager.manager_settings import ORIGINAL
 from msmq.net.dialling_session_factory import DiallingSessionFactory
-from msmq.service import composition, security_parts
+from msmq.net.networks import AttachedNetwork
+from msmq.service import composition, directory_servers, security_parts
 from msmq.service.composition import ServerParts, compose
 from msmq.service.configuration import load
 from msmq.service.directory_servers import DirectorySearch
@@ -180,6 +181,24 @@ class DirectoryTests(SynchronousTestCase):
             self.assertEqual(network.datagrams[-1].destination, ("127.255.255.255", 1801))
             clock.advance(15)
             self.assertEqual(self.successResultOf(found), ())
+
+    def test_search_of_a_server_on_all_addresses(self) -> None:
+        """A server that listens on every address searches every network."""
+        clock = ManualClock()
+        path = Path(self.mktemp())
+        path.write_text(
+            "[queue_manager]\nname = 'ALPHA'\n[listen]\ndiscovery = 'udp:1801:interface=0.0.0.0'\n"
+        )
+        asked: list[str] = []
+
+        def networks(address: str) -> list[AttachedNetwork]:
+            asked.append(address)
+            return []
+
+        self.patch(directory_servers, "attached_networks", networks)
+        host = cast(Any, Network(clock.reactor).host("10.0.1.1"))
+        found = Deferred.fromCoroutine(DirectorySearch(load(path), host, clock).find())
+        self.assertEqual((self.successResultOf(found), asked), ((), [""]))
 
     def test_discovery(self) -> None:
         """A queue manager with connected networks answers discovery; one without does not."""
