@@ -29,6 +29,10 @@ class BrokerError(MsmqError):
         self.is_of_queue = is_of_queue
 
 
+class DeadLetterError(BrokerError):
+    """A dead letter cannot be encoded, or is too large with its properties."""
+
+
 @attrs.frozen(kw_only=True)
 class PublishResults:
     """What becomes of published messages, by their tokens.
@@ -83,6 +87,7 @@ class IDeadLetterPublisher(Interface):
     def store(message: AmqpMessage) -> Awaitable[None]:
         """Publish a dead letter; done when the broker has confirmed it.
 
+        @raise DeadLetterError: it cannot be published as it is.
         @raise BrokerError: it is not stored.
         """
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any, Final
 
 import attrs
 
 from msmq.bridge.native_headers import EXTENSION, read_extension, write_extension
-from msmq.interfaces.bridge_messages import AmqpMessage, MessageForQueue, QueuedMessage
+from msmq.interfaces.bridge_messages import (
+    AmqpMessage,
+    AmqpProperties,
+    MessageForQueue,
+    QueuedMessage,
+)
 
 REASON: Final = "msmq-dead-letter-reason"
 """Header with the reason."""
@@ -26,7 +32,11 @@ SOURCE_EXCHANGE: Final = "msmq-dead-letter-exchange"
 SOURCE_ROUTING_KEY: Final = "msmq-dead-letter-routing-key"
 """Headers with the exchange and the routing key by which the message was published."""
 
+SOURCE_PROPERTIES: Final = "msmq-dead-letter-properties"
+"""Header with the properties of a message that cannot be published with them, as JSON that may be cut."""
+
 _LONGEST_REASON: Final = 1000
+_LONGEST_PROPERTIES: Final = 4000
 _KEPT: Final = (
     "label",
     "body_type",
@@ -75,3 +85,18 @@ def broker_dead_letter(message: AmqpMessage, queue: str, route: str, reason: str
     # It has to stay until an operator looks at it.
     properties = attrs.evolve(message.properties, headers=headers, delivery_mode=2, expiration=None)
     return AmqpMessage("", queue, properties, message.body)
+
+
+def plain_dead_letter(message: AmqpMessage, queue: str, route: str, reason: str) -> AmqpMessage:
+    """The dead letter of a message whose properties cannot be published as they are.
+
+    @param queue: as of L{broker_dead_letter}.
+    """
+    found = attrs.asdict(message.properties, recurse=False)
+    known = {name: value for name, value in found.items() if value is not None}
+    headers = {
+        REASON: reason[:_LONGEST_REASON],
+        ROUTE: route,
+        SOURCE_PROPERTIES: json.dumps(known, default=str, skipkeys=True)[:_LONGEST_PROPERTIES],
+    }
+    return AmqpMessage("", queue, AmqpProperties(headers=headers, delivery_mode=2), message.body)

@@ -17,8 +17,14 @@ from msmq.bridge.flight import RouteSteps
 from msmq.bridge.frameworks import request_identifier
 from msmq.bridge.inward import is_request, map_inward
 from msmq.bridge.replies import ReplyAddress
-from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IConsumer, IDeadLetterPublisher
-from msmq.bridge_service.dead_letters import broker_dead_letter
+from msmq.bridge_service.brokers import (
+    BrokerError,
+    DeadLetterError,
+    IBrokerConnection,
+    IConsumer,
+    IDeadLetterPublisher,
+)
+from msmq.bridge_service.dead_letters import broker_dead_letter, plain_dead_letter
 from msmq.bridge_service.queues import IBridgedQueues
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
@@ -142,6 +148,7 @@ class InwardRoute(BridgeRoute):
             self.counts.retries += len(self._deliveries)
             self._deliveries.clear()
             self._to_send.clear()
+            self._letter_problem = ""
             self._flight.source_lost()
 
     def _delivered(self, tag: int, message: AmqpMessage) -> None:
@@ -265,18 +272,18 @@ class InwardRoute(BridgeRoute):
 
     async def _bury(self, token: int, reason: str) -> None:
         _, message = self._deliveries[token]
-        letter = broker_dead_letter(message, self.settings.dead_letters, self.name, reason)
+        letters, queue = self._letters, self.settings.dead_letters
         try:
-            if self._letters is None:
+            if letters is None:
                 raise BrokerError("the connection was closed")
-            await self._letters.store(letter)
+            try:
+                await letters.store(broker_dead_letter(message, queue, self.name, reason))
+            except DeadLetterError:
+                # A publisher may use what the client library reads and does not write.
+                await letters.store(plain_dead_letter(message, queue, self.name, reason))
         except BrokerError as error:
-            self.log.warn(
-                "route {route} of the bridge cannot store a dead letter: {reason}",
-                route=self.name,
-                reason=str(error),
-            )
-            self._letter_failed(token)
+            if token in self._deliveries:
+                self._letter_failed(token, str(error))
             return
         if token in self._deliveries:
             identifier = message.properties.message_id or "(none)"

@@ -175,6 +175,7 @@ class OutwardRoute(BridgeRoute):
         """Return all messages in flight to the queue: they are received again."""
         batches = {id(batch): batch for batch in self._batch_of.values()}
         self._flight.source_lost()
+        self._letter_problem = ""
         self._messages.clear()
         self._claimed.clear()
         self._batch_of.clear()
@@ -289,8 +290,7 @@ class OutwardRoute(BridgeRoute):
             await self._queues.create_queue(self.settings.dead_letters)
             await self._keep(letter, message)
         except MQError as error:
-            self._fails(f"dead letters, {self.settings.dead_letters}: {error}")
-            self._letter_failed(token)
+            self._letter_failed(token, f"dead letters, {self.settings.dead_letters}: {error}")
             return
         if token in self._batch_of:
             self._dead_lettered(self.settings.queue, message.identifier, reason)

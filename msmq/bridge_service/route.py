@@ -65,6 +65,7 @@ class BridgeRoute(ABC):
         self._problem = ""
         self._blockage = ""
         self._logged = ""
+        self._letter_problem = ""
         self._is_pumping = False
         self._is_stopped = False
         self._again: IDelayedCall | None = None
@@ -80,7 +81,7 @@ class BridgeRoute(ABC):
             return RouteCondition.PAUSED
         if self._flight.stop_reason:
             return RouteCondition.STOPPED
-        if self._problem:
+        if self._problem or self._letter_problem:
             return RouteCondition.WAITING
         if self._flight.is_blocked:
             return RouteCondition.BLOCKED
@@ -91,7 +92,8 @@ class BridgeRoute(ABC):
         """The reason of the condition; empty if there is none."""
         if self._flight.stop_reason:
             return self._flight.stop_reason
-        return self._problem or (self._blockage if self._flight.is_blocked else "")
+        found = self._problem or self._letter_problem
+        return found or (self._blockage if self._flight.is_blocked else "")
 
     @property
     def in_flight(self) -> int:
@@ -221,6 +223,7 @@ class BridgeRoute(ABC):
 
     def _dead_lettered(self, queue: str, identifier: str, reason: str) -> None:
         """A dead letter is stored."""
+        self._letter_problem = ""
         self.counts.dead_letters += 1
         self._queues.note("bridge-dead-letter", f"route {self.name}: {reason}", queue, identifier)
 
@@ -243,8 +246,15 @@ class BridgeRoute(ABC):
         finally:
             self._is_pumping = False
 
-    def _letter_failed(self, token: int) -> None:
-        """A dead letter could not be stored: it is tried again after a pause."""
+    def _letter_failed(self, token: int, reason: str) -> None:
+        """A dead letter could not be stored: it is tried again after a pause; a new reason is logged."""
+        if self._letter_problem != reason:
+            self._letter_problem = reason
+            self.log.warn(
+                "route {route} of the bridge cannot store a dead letter: {reason}",
+                route=self.name,
+                reason=reason,
+            )
         self._failed_letters.add(token)
         self._later()
 

@@ -26,6 +26,7 @@ class MemoryBroker:
     @ivar published: the bodies of all messages that were published.
     @ivar pending: tokens without a result.
     @ivar buried: the dead letters that were stored.
+    @ivar burial_error: why dead letters cannot be stored; C{None} if they can.
     @ivar acknowledged: tags of the messages that the consumer has acknowledged.
     """
 
@@ -38,6 +39,7 @@ class MemoryBroker:
         self.pending: list[int] = []
         self.acknowledged: list[int] = []
         self.buried: list[AmqpMessage] = []
+        self.burial_error: BrokerError | None = None
         self._delivered: Callable[[int, AmqpMessage], None] | None = None
         self.closed: Deferred[BrokerError] = Deferred()
         self._results: PublishResults | None = None
@@ -83,6 +85,8 @@ class MemoryBroker:
 
     async def store(self, message: AmqpMessage) -> None:
         """See L{IDeadLetterPublisher}."""
+        if self.burial_error is not None:
+            raise self.burial_error
         self.buried.append(message)
 
     async def peek(self, source: str, count: int) -> Sequence[AmqpMessage]:
@@ -109,3 +113,8 @@ class MemoryBroker:
         pending, self.pending = self.pending, []
         for token in pending:
             self._results.confirmed(token)
+
+    def refuse(self, reason: str) -> None:
+        """Refuse the first of what was published."""
+        assert self._results is not None
+        self._results.failed(self.pending.pop(0), reason)

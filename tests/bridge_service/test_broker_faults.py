@@ -9,6 +9,7 @@ import pika
 
 from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge.expressions import MessageExpression
+from msmq.bridge.native_headers import read_extension
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
@@ -274,6 +275,17 @@ class NestedProperties(pika.BasicProperties):  # type: ignore[misc]
         return [struct.pack(">HI", pika.BasicProperties.FLAG_HEADERS, len(field)) + field]
 
 
+class OtherBytes(pika.BasicProperties):  # type: ignore[misc]
+    """A header C{table}, whose only field has the name 0xff, and a correlation identifier of this byte."""
+
+    def encode(self) -> list[bytes]:
+        """AMQP 0-9-1 4.2.6.1."""
+        table = b"\x01\xffI\0\0\0\1"
+        field = struct.pack(">6sBI", b"\x05table", ord("F"), len(table)) + table
+        flags = pika.BasicProperties.FLAG_HEADERS | pika.BasicProperties.FLAG_CORRELATION_ID
+        return [struct.pack(">HI", flags, len(field)) + field + b"\x01\xff"]
+
+
 class InwardMessageTests(BridgeTestCase):
     """Messages from the broker that cannot be delivered."""
 
@@ -312,6 +324,28 @@ class InwardMessageTests(BridgeTestCase):
             reason, body = await self.dead_letter(queue)
             self.assertIn("nested", reason)
             self.assertEqual(body, b"nested")
+
+    async def test_texts_that_are_no_text(self) -> None:
+        """Texts and names of headers that are not UTF-8 are forwarded as far as they can be shown."""
+        queue = await self.queue()
+        await self.on_channel(lambda channel: channel.basic_publish("", queue, b"one", OtherBytes()))
+        await self.publish(queue, b"two")
+        self.route(self.inward(queue))
+        found = await self.receive(2)
+        self.assertEqual([each.body for each in found], [b"one", b"two"])
+        kept = read_extension(bytes(found[0].view.extension))
+        assert kept is not None
+        self.assertEqual((kept["table"], kept["correlation-id"]), ('{"\\\\xff":1}', "\\xff"))
+
+    async def test_dead_letter_that_cannot_be_encoded(self) -> None:
+        """The dead letter of a message whose texts have no encoding has its body and the reason."""
+        queue = await self.queue()
+        await self.publish(queue, b"too large", correlation_id=b"\xff" * 255)
+        route = self.route(self.inward(queue, rules={"limit": 5}))
+        self.assertEqual(
+            await self.dead_letter(queue), ("limit: the body has 9 bytes, and limit is 5", b"too large")
+        )
+        await self.until(lambda: route.counts.dead_letters == 1)
 
     async def test_refused_property(self) -> None:
         """A message that the queue manager refuses is stored there too, and the others arrive."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import attrs
 from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
 from msmq.bridge.mapping_program import MappingProgram
@@ -13,6 +14,7 @@ from msmq.bridge.rules import InwardRules
 from msmq.bridge_service import reply_store
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
@@ -80,6 +82,36 @@ class RequestTests(InwardRouteCase):
         self.clock.advance(60)
         self.assertEqual(self.seen(self.orders), [b"request"])
         self.assertEqual(self.broker.acknowledged, [1])
+
+
+class DeadLetterTests(InwardRouteCase):
+    """Messages that cannot be mapped, at a broker without a queue for dead letters."""
+
+    def test_dead_letters_that_cannot_be_stored(self) -> None:
+        """The reason is logged once and shown, and they are stored when they can be."""
+        lines: list[str] = []
+
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+        route = self.start_route(InwardRules(route="in", limit=5))
+        self.broker.burial_error = BrokerError("no topic 'dead'")
+        for tag in range(3):
+            self.broker.deliver(tag, AmqpMessage("", "incoming", AmqpProperties(), b"too large"))
+        self.clock.advance(60)
+        self.assertEqual((route.condition, route.reason), (RouteCondition.WAITING, "no topic 'dead'"))
+        self.assertEqual(sum("no topic" in line for line in lines), 1)
+        self.broker.deliver(3, AmqpMessage("", "incoming", AmqpProperties(), b"good"))
+        self.clock.advance(60)
+        self.assertEqual(self.broker.acknowledged, [3])
+        self.assertEqual(sum("no topic" in line for line in lines), 1)
+        self.broker.burial_error = None
+        self.clock.advance(5)
+        self.assertEqual(len(self.broker.buried), 3)
+        self.assertEqual((route.condition, route.reason), (RouteCondition.RUNNING, ""))
 
 
 @implementer(IInwardMapping)

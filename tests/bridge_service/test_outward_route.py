@@ -116,6 +116,20 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
         self.assertEqual(self.broker.published, [*self.bodies_sent, *more])
 
+    def test_dead_letter_that_cannot_be_stored(self) -> None:
+        """The route waits with the reason, which is logged once, and runs when the dead letter is stored."""
+        lines = self.log_lines()
+        self.store.break_down()
+        self.broker.refuse("refused")
+        self.clock.advance(30)
+        self.assertIs(self.route.condition, RouteCondition.WAITING)
+        self.assertIn("dead letters, .\\private$\\bridge-dead-letters: ", self.route.reason)
+        self.assertEqual(sum("cannot store a dead letter" in line for line in lines), 1)
+        self.store.recover()
+        self.clock.advance(5)
+        self.assertEqual(self.seen(DEAD_LETTERS), [b"0"])
+        self.assertEqual((self.route.condition, self.route.reason), (RouteCondition.RUNNING, ""))
+
     def test_queue_is_deleted(self) -> None:
         """If the queue was deleted, the route says so, and forwards messages of the next one of its name."""
         self.run_to_end(self.service.delete_queue(self.orders))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import connectProtocol
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IReactorTime
@@ -24,11 +24,13 @@ from msmq.bridge_service.amqp10.settings import Amqp10Settings
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import (
     BrokerError,
+    DeadLetterError,
     IBrokerConnection,
     IDeadLetterPublisher,
     PublishResults,
 )
 from msmq.bridge_service.client_endpoints import client_endpoint
+from msmq.bridge_service.shared_opening import SharedOpening
 from msmq.interfaces.bridge_messages import AmqpMessage
 
 QUIET: Final = 0.5
@@ -108,13 +110,15 @@ class Amqp10DeadLetters:
         self._address = address
         self._reactor = reactor
         self._link: SenderLink | None = None
-        self._opening = DeferredLock()
+        self._opening = SharedOpening(self._open_link)
         self._last = 0
         self._waiting: dict[int, Deferred[None]] = {}
 
     async def store(self, message: AmqpMessage) -> None:
         """See L{IDeadLetterPublisher}."""
-        link = await self._open_link()
+        link = self._link
+        if link is None:
+            link = await self._opening.result()
         self._last += 1
         token = self._last
         stored = self._waiting[token] = Deferred()
@@ -122,31 +126,22 @@ class Amqp10DeadLetters:
             link.send(encode(message), token)
         except ValueError as error:
             del self._waiting[token]
-            raise BrokerError(f"the dead letter cannot be encoded: {error}") from error
+            raise DeadLetterError(f"the dead letter cannot be encoded: {error}") from error
         await stored
 
     async def _open_link(self) -> SenderLink:
-        """The link, which the first of several dead letters opens for all of them."""
-        await self._opening.acquire()
+        results = PublishResults(
+            confirmed=self._confirmed, returned=self._refused, nacked=self._released, failed=self._refused
+        )
+        link = SenderLink(self._engine, self._address, results, self._reactor)
         try:
-            if self._link is None:
-                results = PublishResults(
-                    confirmed=self._confirmed,
-                    returned=self._refused,
-                    nacked=self._released,
-                    failed=self._refused,
-                )
-                link = SenderLink(self._engine, self._address, results, self._reactor)
-                try:
-                    await in_time(link.open(), self._settings.connect_time, self._reactor)
-                except NoAnswer:
-                    link.detach()
-                    raise
-                link.closed.addCallback(self._closed)
-                self._link = link
-            return self._link
-        finally:
-            self._opening.release()
+            await in_time(link.open(), self._settings.connect_time, self._reactor)
+        except NoAnswer:
+            link.detach()
+            raise
+        link.closed.addCallback(self._closed)
+        self._link = link
+        return link
 
     def _confirmed(self, token: int) -> None:
         self._waiting.pop(token).callback(None)

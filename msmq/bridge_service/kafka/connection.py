@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 
 from msmq.bridge_service.brokers import (
-    BrokerError,
+    DeadLetterError,
     IBrokerConnection,
     IDeadLetterPublisher,
     PublishResults,
@@ -157,4 +157,6 @@ class KafkaDeadLetters:
         try:
             await self._connection.store(message)
         except ValueError as error:
-            raise BrokerError(f"topic {self._topic}: the dead letter cannot be encoded: {error}") from error
+            raise DeadLetterError(
+                f"topic {self._topic}: the dead letter cannot be encoded: {error}"
+            ) from error

@@ -87,13 +87,16 @@ def _encoded(properties: AmqpProperties) -> bytes:
 def from_pika(method: Any, properties: Any, body: bytes) -> AmqpMessage:
     """A message that the broker delivers."""
     texts = {name: _text(getattr(properties, name)) for name in _TEXTS}
-    headers = {str(name): value for name, value in (properties.headers or {}).items()}
+    headers = {_text(name) or "": value for name, value in (properties.headers or {}).items()}
     if _is_deep(headers):
         headers = {DECODE_ERROR: f"its headers are nested more than {DEPTH} levels deep"}
+    headers = {
+        name: _named(value) if isinstance(value, list | dict) else value for name, value in headers.items()
+    }
     timestamp = properties.timestamp
     return AmqpMessage(
-        method.exchange,
-        method.routing_key,
+        _text(method.exchange) or "",
+        _text(method.routing_key) or "",
         AmqpProperties(
             headers=headers,
             delivery_mode=properties.delivery_mode,
@@ -115,6 +118,13 @@ def _is_deep(headers: Mapping[str, Any]) -> bool:
         inner = (each.values() if isinstance(each, dict) else each for each in level)
         level = [value for values in inner for value in values if isinstance(value, list | dict)]
     return bool(level)
+
+
+def _named(value: Any) -> Any:
+    """A value whose tables have text as names, which a publisher may have written in other bytes."""
+    if isinstance(value, dict):
+        return {_text(name) or "": _named(inner) for name, inner in value.items()}
+    return [_named(each) for each in value] if isinstance(value, list) else value
 
 
 def _text(value: object) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pika.connection import ConnectionParameters
 from pika.credentials import PlainCredentials
+from pika.exceptions import AMQPError
 from twisted.internet.defer import CancelledError
 from twisted.internet.endpoints import connectProtocol
 from twisted.internet.error import ConnectingCancelledError
@@ -39,9 +40,12 @@ class RabbitConnection:
     async def open_channel(self) -> BrokerChannel:
         """Open a channel.
 
-        @raise BrokerError: the connection was closed.
+        @raise BrokerError: the connection was closed, or has as many channels as it may have.
         """
-        channel = BrokerChannel(self._protocol.connection)
+        try:
+            channel = BrokerChannel(self._protocol.connection)
+        except AMQPError as error:
+            raise broker_error(error) from error
         await channel.opened
         return channel
 

@@ -9,9 +9,15 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from msmq.bridge_service.brokers import BrokerError, IDeadLetterPublisher, PublishResults
+from msmq.bridge_service.brokers import (
+    BrokerError,
+    DeadLetterError,
+    IDeadLetterPublisher,
+    PublishResults,
+)
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.bridge_service.rabbitmq.publisher import ConfirmedPublisher
+from msmq.bridge_service.shared_opening import SharedOpening
 from msmq.interfaces.bridge_messages import AmqpMessage
 
 
@@ -28,6 +34,7 @@ class RabbitDeadLetters:
         self._name = name
         self._channel: BrokerChannel | None = None
         self._publisher: ConfirmedPublisher | None = None
+        self._opening = SharedOpening(self._open)
         self._tokens = count(1)
         self._waiting: dict[int, Deferred[None]] = {}
         self._returned: dict[int, str] = {}
@@ -37,19 +44,19 @@ class RabbitDeadLetters:
 
         @raise BrokerError: it is not stored.
         """
-        if self._channel is None or not self._channel.is_open:
-            await self._open()
-        assert self._publisher is not None
+        publisher = self._publisher
+        if publisher is None or self._channel is None or not self._channel.is_open:
+            publisher = await self._opening.result()
         token = next(self._tokens)
         stored = self._waiting[token] = Deferred()
         try:
-            self._publisher.publish(None, message, token)
+            publisher.publish(None, message, token)
         except ValueError as error:
             del self._waiting[token]
-            raise BrokerError(f"AMQP cannot encode the dead letter: {error}") from error
+            raise DeadLetterError(f"AMQP cannot encode the dead letter: {error}") from error
         await stored
 
-    async def _open(self) -> None:
+    async def _open(self) -> ConfirmedPublisher:
         channel = await self._open_channel()
         try:
             await channel.request("queue_declare", queue=self._name, passive=True)
@@ -69,6 +76,7 @@ class RabbitDeadLetters:
         await publisher.start()
         channel.closed.addCallback(self._closed)
         self._channel, self._publisher = channel, publisher
+        return publisher
 
     def _note_return(self, token: int, reason: str) -> None:
         self._returned[token] = reason

@@ -13,7 +13,7 @@ from pika.frame import Header
 from pika.spec import FRAME_END_SIZE, FRAME_HEADER, BasicProperties
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
@@ -57,9 +57,6 @@ class _Transport(Protocol):
     def write(self, data: bytes) -> None:
         """Write data."""
 
-    def loseConnection(self) -> None:
-        """Close the connection."""
-
 
 class _PikaConnection(Connection):  # type: ignore[misc]
     """pika's connection; its methods that begin with C{_adapter} are those that an adapter has to have."""
@@ -69,12 +66,14 @@ class _PikaConnection(Connection):  # type: ignore[misc]
         parameters: ConnectionParameters,
         reactor: IReactorTime,
         transport: _Transport,
+        disconnect: Callable[[], None],
         opened: Callable[..., None],
         failed: Callable[..., None],
         closed: Callable[..., None],
     ) -> None:
         self._reactor = reactor
         self._transport = transport
+        self._disconnect = disconnect
         super().__init__(
             parameters=parameters,
             on_open_callback=opened,
@@ -89,7 +88,7 @@ class _PikaConnection(Connection):  # type: ignore[misc]
         raise AssertionError("the transport is connected before pika's connection is made")
 
     def _adapter_disconnect_stream(self) -> None:
-        self._transport.loseConnection()
+        self._disconnect()
 
     def _adapter_emit_data(self, data: bytes) -> None:
         self._transport.write(data)
@@ -148,6 +147,8 @@ class PikaProtocol(TwistedProtocol):
         self.opened: Deferred[None] = Deferred()
         self.closed: Deferred[BaseException] = Deferred()
         self._disconnection = Disconnection(reactor)
+        self._late: IDelayedCall | None = None
+        self._is_lost = False
 
     @property
     def connection(self) -> Any:
@@ -158,7 +159,13 @@ class PikaProtocol(TwistedProtocol):
     def connectionMade(self) -> None:
         """The transport is connected: begin the handshake of AMQP."""
         self._pika = _PikaConnection(
-            self._parameters, self._reactor, self.transport, self._opened, self._failed, self._closed
+            self._parameters,
+            self._reactor,
+            self.transport,
+            self._disconnect,
+            self._opened,
+            self._failed,
+            self._closed,
         )
 
     def dataReceived(self, data: bytes) -> None:
@@ -172,6 +179,9 @@ class PikaProtocol(TwistedProtocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The transport is closed."""
+        self._is_lost = True
+        if self._late is not None and self._late.active():
+            self._late.cancel()
         error = ConnectionDone() if reason.value is None else reason.value
         if self._pika is not None:
             self._pika.lost(
@@ -208,5 +218,12 @@ class PikaProtocol(TwistedProtocol):
             self.opened.errback(Failure(error))
         elif not self.closed.called:
             self.closed.callback(error)
-        if self.transport is not None:
-            self.transport.loseConnection()
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        """Close the transport; abort it if what is written is not read, as by a broker that hangs."""
+        if self.transport is None or self._is_lost:
+            return
+        self.transport.loseConnection()
+        if self._late is None:
+            self._late = self._reactor.callLater(CLOSE_TIME, self.transport.abortConnection)

@@ -45,8 +45,12 @@ class ScriptedBroker:
         while True:
             data = self.wire.value()
             self.wire.clear()
-            if data:
-                self._engine.push(data)
+            left = data
+            while left:
+                capacity = self._engine.capacity()
+                self._engine.push(left[:capacity])
+                left = left[capacity:]
+                self._handle()
             self._handle()
             pending = self._engine.pending()
             answer = self._engine.peek(pending) or b"" if pending > 0 else b""

@@ -43,13 +43,21 @@ class DeadLetterTests(LateLinkCase):
 
     def test_several_at_once(self) -> None:
         """Those that are stored while the link is opened share it."""
-        stored = [self.store(b"%d" % number) for number in range(3)]
+        stored = [self.store(b"%d" % number) for number in range(1000)]
         self.broker.exchange()
-        self.broker.grant(10)
+        self.broker.grant(1000)
         self.broker.settle()
         for each in stored:
             self.successResultOf(each)
         self.assertEqual(self.broker.links, ["dead"])
+
+    def test_several_without_an_answer(self) -> None:
+        """The time of the answer is that of all."""
+        self.broker.is_deaf = True
+        stored = [self.store(b"%d" % number) for number in range(3)]
+        self.clock.advance(SETTINGS.connect_time)
+        for each in stored:
+            self.failureResultOf(each, BrokerError)
 
     def test_no_answer(self) -> None:
         """A broker that does not answer is an error after a time, and is asked again for the next one."""

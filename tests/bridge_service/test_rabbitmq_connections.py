@@ -1,0 +1,99 @@
+"""Connections to RabbitMQ: what is opened on them, and brokers that hang."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pika import spec
+from pika.connection import ConnectionParameters
+from pika.frame import Method
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, gatherResults
+from twisted.internet.error import ConnectionAborted
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.bridge_service.rabbitmq.broker import RabbitBroker
+from msmq.bridge_service.rabbitmq.channel import BrokerChannel
+from msmq.bridge_service.rabbitmq.connection import RabbitConnection
+from msmq.bridge_service.rabbitmq.dead_letter_queue import RabbitDeadLetters
+from msmq.bridge_service.rabbitmq.transport import CLOSE_TIME, PikaProtocol
+from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
+from tests.bridge_service.support import BridgeTestCase, bodies
+
+HEARTBEAT = 10
+
+
+def frame(method: Any) -> bytes:
+    """A method on channel 0."""
+    return bytes(Method(0, method).marshal())
+
+
+class HangingBrokerTests(SynchronousTestCase):
+    """A broker that neither sends nor reads."""
+
+    def setUp(self) -> None:
+        """An open connection."""
+        self.clock = Clock()
+        self.protocol = PikaProtocol(ConnectionParameters(heartbeat=HEARTBEAT), self.clock)
+        # It closes nothing before it has sent everything, as a transport of the reactor.
+        self.transport = StringTransport()
+        self.protocol.makeConnection(self.transport)
+        for method in (
+            spec.Connection.Start(0, 9, {}, "PLAIN", "en_US"),
+            spec.Connection.Tune(2047, 131072, HEARTBEAT),
+            spec.Connection.OpenOk(),
+        ):
+            self.protocol.dataReceived(frame(method))
+        self.successResultOf(self.protocol.opened)
+
+    def end(self) -> None:
+        """The transport has ended, which leaves no timer."""
+        self.assertTrue(self.transport.disconnected)
+        self.protocol.connectionLost(Failure(ConnectionAborted()))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_no_heartbeat(self) -> None:
+        """A connection without heartbeats ends within some seconds, also if not all could be sent."""
+        channel = BrokerChannel(self.protocol.connection)
+        channel.opened.addErrback(lambda _: None)
+        self.clock.pump([1] * (3 * HEARTBEAT))
+        self.assertTrue(self.transport.disconnecting)
+        self.clock.advance(CLOSE_TIME)
+        self.end()
+        self.assertIn("heartbeats", str(self.successResultOf(channel.closed)))
+
+    def test_no_frame(self) -> None:
+        """So does one on which something else than AMQP was received."""
+        self.protocol.dataReceived(b"\x08\0\0\0\0\0\0no frame")
+        self.clock.advance(CLOSE_TIME)
+        self.end()
+
+
+class DeadLetterTests(BridgeTestCase):
+    """The queue of the broker for dead letters."""
+
+    async def test_several_at_once(self) -> None:
+        """Dead letters that come together share one channel, besides that which looks for the queue."""
+        broker = RabbitBroker(self.broker_settings(), reactor)
+        connection = await broker.connect(broker.nodes[0])
+        self.addCleanup(lambda: Deferred.fromCoroutine(connection.close()))
+        name = f"{self.prefix}.dead"
+        opened: list[BrokerChannel] = []
+
+        async def open_channel() -> BrokerChannel:
+            opened.append(await RabbitConnection.open_channel(connection))
+            return opened[-1]
+
+        letters = RabbitDeadLetters(open_channel, name)
+        wanted = [b"%d" % number for number in range(20)]
+        await gatherResults(
+            [
+                Deferred.fromCoroutine(letters.store(AmqpMessage("", name, AmqpProperties(), body)))
+                for body in wanted
+            ]
+        )
+        self.assertEqual(bodies(await self.get(name, 20)), wanted)
+        self.assertEqual(len(opened), 2)
