@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
@@ -88,8 +89,11 @@ class BridgeService:
             if self._check is not None:
                 self._check.cancel()
                 self._check = None
-            for route in self.routes.values():
-                await route.stop()
+            # Together: a broker that hangs takes seconds, and there may be many routes to it.
+            ends = [Deferred.fromCoroutine(route.stop()) for route in self.routes.values()]
+            for is_stopped, failure in await DeferredList(ends, consumeErrors=True):
+                if not is_stopped:
+                    failure.raiseException()
 
     def summaries(self) -> Sequence[BridgeRouteSummary]:
         """See L{IBridges}."""
