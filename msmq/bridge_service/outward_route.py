@@ -31,6 +31,10 @@ BATCH: Final = 64
 """Limit on messages that are received, and removed, together."""
 
 
+_FRESH: Final = 0.25
+"""Part of the lifetime of a stored body within which its message may be published again without a look."""
+
+
 @attrs.define
 class _Batch:
     """Messages that were received together, and are removed together.
@@ -41,6 +45,17 @@ class _Batch:
     held: HeldMessages
     tokens: tuple[int, ...]
     left: set[int]
+
+
+@attrs.frozen
+class _Claimed:
+    """A message whose body is stored.
+
+    @ivar since: when it was, in seconds of the reactor.
+    """
+
+    message: AmqpMessage
+    since: float
 
 
 class OutwardRoute(BridgeRoute):
@@ -60,7 +75,7 @@ class OutwardRoute(BridgeRoute):
         super().__init__(settings, queues, reactor, wall)
         self.settings = settings
         self._replies = replies
-        self._claimed: dict[int, AmqpMessage] = {}
+        self._claimed: dict[int, _Claimed] = {}
         self._storing: set[int] = set()
         self._publisher: IPublisher | None = None
         self._connection: IBrokerConnection | None = None
@@ -217,7 +232,7 @@ class OutwardRoute(BridgeRoute):
             # Its request may be among those whose addresses are being stored.
             return False
         try:
-            mapped = self._claimed.get(token) or self.map(message)
+            mapped = self._stored(token) or self.map(message)
             if len(mapped.body) > self.settings.rules.limit:
                 if token not in self._storing:
                     self._storing.add(token)
@@ -229,6 +244,15 @@ class OutwardRoute(BridgeRoute):
         except ValueError as error:
             self._flight.failed(token, f"mapping: the message cannot be encoded: {error}")
         return True
+
+    def _stored(self, token: int) -> AmqpMessage | None:
+        """The message with a reference to its body; C{None} if that has to be stored, or stored anew."""
+        found = self._claimed.get(token)
+        if found is None or self._reactor.seconds() - found.since < _FRESH * self.settings.claim_lifetime:
+            return None if found is None else found.message
+        # Its time began with its last publication, which this one replaces.
+        del self._claimed[token]
+        return None
 
     async def _store_body(self, token: int, mapped: AmqpMessage) -> None:
         """Store a body that is too large for the broker; the message has its reference then."""
@@ -242,7 +266,7 @@ class OutwardRoute(BridgeRoute):
         finally:
             self._storing.discard(token)
         if token in self._messages:
-            self._claimed[token] = claim.check_in(mapped)
+            self._claimed[token] = _Claimed(claim.check_in(mapped), self._reactor.seconds())
         if self._publisher is not None:
             self._works()
         self._flight.back_off_ended()

@@ -118,3 +118,10 @@ class MemoryBroker:
         """Refuse the first of what was published."""
         assert self._results is not None
         self._results.failed(self.pending.pop(0), reason)
+
+    def refuse_for_now(self) -> None:
+        """Refuse everything that was published for now."""
+        assert self._results is not None
+        pending, self.pending = self.pending, []
+        for token in pending:
+            self._results.nacked(token)

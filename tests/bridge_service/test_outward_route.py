@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
 from msmq.bridge.rules import OutwardRules
+from msmq.bridge_service import claim_files
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.manager_queues import ManagerQueues
@@ -146,3 +148,42 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertEqual(self.broker.published[100:], [b"next"])
         self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
         self.assertIs(self.route.condition, RouteCondition.RUNNING)
+
+
+class StoredBodyTests(ManagerTestCase):
+    """A message whose body is too large for the broker, in memory."""
+
+    def test_published_again_after_its_lifetime(self) -> None:
+        """A message that waits longer than its body is kept is published with the body stored anew."""
+        # Threads would need another reactor than the clock.
+        self.patch(claim_files, "deferToThread", maybeDeferred)
+        broker = MemoryBroker()
+        self.patch(route_module, "open_broker", lambda settings, reactor: broker)
+        directory = Path(self.mktemp())
+        settings = OutwardSettings(
+            name="out",
+            broker=RabbitSettings(addresses=(BrokerAddress("127.0.0.1", 5672),)),
+            queue=self.orders,
+            dead_letters=DEAD_LETTERS,
+            rules=OutwardRules(route="out", limit=5, has_claims=True),
+            claims=directory,
+            claim_lifetime=600.0,
+        )
+        route = OutwardRoute(
+            settings, ManagerQueues(self.service), self.clock.reactor, lambda: self.clock.now().wall
+        )
+        self.put(self.orders, b"three boxes")
+        route.start()
+        self.addCleanup(lambda: Deferred.fromCoroutine(route.stop()))
+        self.clock.advance(2)
+        self.assertEqual(broker.published, [b""])
+        route.pause()
+        broker.refuse_for_now()
+        self.clock.advance(settings.claim_lifetime)
+        (body,) = directory.iterdir()
+        # Another bridge that shares the directory removes what is too old.
+        body.unlink()
+        route.resume()
+        self.clock.advance(2)
+        self.assertEqual(broker.published, [b"", b""])
+        self.assertEqual(body.read_bytes(), b"three boxes")
