@@ -45,7 +45,8 @@ class MessageExpression:
         """
         try:
             return self._compiled.search(record)
-        except (JMESPathError, RecursionError) as error:
+        except Exception as error:
+            # Functions of JMESPath raise what Python does: contains(label, headers.x) without a header x.
             reason = " ".join(str(error).split())
             raise MappingError(f"mapping: {quoted(self.text)} cannot be applied: {reason}") from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,7 +22,8 @@ from msmq.interfaces.bridge_messages import (
     MessageForQueue,
 )
 from msmq.quoting import quoted
-from msmq.structures.names.format_name import parse_format_names
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError
 
 LONGEST_LABEL: Final = 249
@@ -48,14 +48,12 @@ SETTABLE: Final = (
 )
 """Properties that a rule may set."""
 
-_IDENTIFIER: Final = re.compile(
-    r"\{?[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\}?\\[0-9]{1,10}", re.ASCII
-)
 _HIGHEST_PRIORITY: Final = 7
 _U32: Final = 0xFFFFFFFF
 _DIGITS: Final = 14
 """Digits of an expiration that decide; with as many it is later than any time of a message."""
 _OF_BROKER: Final = "x-"
+_KEYED: Final = ("correlation_id", "reply_to", "type")
 _OWN: Final = ("msmq-label", "msmq-application-tag", "msmq-body-type", "msmq-response-queue")
 
 
@@ -136,7 +134,9 @@ def stable_key(message: AmqpMessage, route: str) -> str:
     digest = hashlib.sha256()
     headers = {name: value for name, value in message.properties.headers.items() if name[:2] != _OF_BROKER}
     text = json.dumps(headers, sort_keys=True, default=str) if headers else ""
-    for part in (route, identifier, message.exchange, message.routing_key, text):
+    # Requests whose identifiers begin anew with each start of their sender differ in these at least.
+    others = (f"{name}={value}" for name in _KEYED if (value := getattr(message.properties, name)))
+    for part in (route, identifier, message.exchange, message.routing_key, text, *others):
         data = part.encode("utf-8", "surrogatepass")
         digest.update(len(data).to_bytes(4, "big") + data)
     digest.update(message.body)
@@ -161,7 +161,15 @@ def _correlation(message: AmqpMessage) -> str | None:
         found: str | None = original
     else:
         found = amqp.correlation_id
-    return found if found and _IDENTIFIER.fullmatch(found) else None
+    return found if found and _is_identifier(found) else None
+
+
+def _is_identifier(text: str) -> bool:
+    try:
+        MessageIdentifier.parse(text)
+    except MQError:
+        return False
+    return True
 
 
 def _response_queue(message: AmqpMessage, rules: InwardRules) -> str | None:
@@ -175,7 +183,7 @@ def _response_queue(message: AmqpMessage, rules: InwardRules) -> str | None:
 
 def _is_format_name(text: str) -> bool:
     try:
-        parse_format_names(text)
+        parse_format_name(text)
     except MQError:
         return False
     return True

@@ -25,7 +25,7 @@ from msmq.bridge_service.brokers import (
     IDeadLetterPublisher,
 )
 from msmq.bridge_service.dead_letters import broker_dead_letter, plain_dead_letter
-from msmq.bridge_service.queues import IBridgedQueues
+from msmq.bridge_service.queues import OF_A_MESSAGE, IBridgedQueues
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
@@ -36,20 +36,6 @@ from msmq.structures.status import MQError, Status
 
 BATCH: Final = 256
 """Limit on messages that are sent together."""
-
-_OF_A_MESSAGE: Final = frozenset(
-    {
-        Status.MQ_ERROR_INVALID_PARAMETER,
-        Status.MQ_ERROR_ILLEGAL_FORMATNAME,
-        Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE,
-        Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
-        Status.MQ_ERROR_ILLEGAL_PROPERTY_VT,
-        Status.MQ_ERROR_LABEL_TOO_LONG,
-        Status.MQ_ERROR_PROPERTY,
-        Status.MQ_ERROR_PROPERTY_NOTALLOWED,
-    }
-)
-"""Refusals for which a message is to blame; all others pass, or an operator ends them."""
 
 
 class InwardRoute(BridgeRoute):
@@ -243,17 +229,24 @@ class InwardRoute(BridgeRoute):
     async def _refused(self, error: MQError | OSError) -> None:
         """The queue manager has refused messages: send them one by one, or later."""
         self._to_send.clear()
-        is_message_to_blame = isinstance(error, MQError) and error.status in _OF_A_MESSAGE
+        is_message_to_blame = isinstance(error, MQError) and error.status in OF_A_MESSAGE
         self._flight.destination_lost(str(error) if is_message_to_blame else "")
         if self._is_stopped:
             return
         if not is_message_to_blame:
             self.counts.retries += 1
-            self._fails(f"queue {self.settings.queue_end}: {error}")
+            self._fails(self._named(error))
             self._pause = deferLater(self._reactor, self.settings.broker.retry)
             await self._pause
         self._flight.destination_ready()
         self._pump()
+
+    def _named(self, error: MQError | OSError) -> str:
+        """A refusal, with what has refused: the queue, or a file of stored bodies or of addresses."""
+        if isinstance(error, MQError):
+            return f"queue {self.settings.queue_end}: {error}"
+        reason = error.strerror or str(error)
+        return f"{error.filename}: {reason}" if error.filename else reason
 
     async def _keep_replies(self, messages: list[AmqpMessage], identifiers: Any) -> None:
         now = self._wall()

@@ -19,7 +19,7 @@ from msmq.bridge.outward import map_outward
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IPublisher, PublishResults
 from msmq.bridge_service.dead_letters import queue_dead_letter
-from msmq.bridge_service.queues import HeldMessages, IBridgedQueues
+from msmq.bridge_service.queues import OF_A_MESSAGE, HeldMessages, IBridgedQueues
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import BridgeRoute
 from msmq.bridge_service.route_state import tested
@@ -30,6 +30,9 @@ from msmq.structures.status import MQError
 BATCH: Final = 64
 """Limit on messages that are received, and removed, together."""
 
+
+_SAFE: Final = ("delivery", "body_type", "priority", "application_tag")
+"""Properties of a dead letter that can be sent whatever a message has."""
 
 _FRESH: Final = 0.25
 """Part of the lifetime of a stored body within which its message may be published again without a look."""
@@ -321,14 +324,22 @@ class OutwardRoute(BridgeRoute):
             self._done(token)
 
     async def _keep(self, letter: MessageForQueue, message: QueuedMessage) -> None:
-        """Send a dead letter; without the reason, which the events have, if it is too large with it."""
+        """Send a dead letter; without the reason, which the events have, if it is too large with it, and
+        without the properties of the message that cannot be sent again.
+        """
         try:
             await self._queues.send(self.settings.dead_letters, [letter])
-        except MQError:
-            if len(letter.extension) <= len(message.extension):
+            return
+        except MQError as error:
+            if error.status in OF_A_MESSAGE:
+                # A peer may have sent a response queue that is not the name of a queue.
+                known = {name: letter.properties[name] for name in _SAFE if name in letter.properties}
+                plain = attrs.evolve(letter, properties=known)
+            elif len(letter.extension) > len(message.extension):
+                plain = attrs.evolve(letter, extension=message.extension)
+            else:
                 raise
-            plain = attrs.evolve(letter, extension=message.extension)
-            await self._queues.send(self.settings.dead_letters, [plain])
+        await self._queues.send(self.settings.dead_letters, [plain])
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         Deferred.fromCoroutine(self._guarded(work))

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Final
 
 import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.bridge_messages import MessageForQueue, QueuedMessage
+from msmq.structures.status import Status
+
+OF_A_MESSAGE: Final = frozenset(
+    {
+        Status.MQ_ERROR_INVALID_PARAMETER,
+        Status.MQ_ERROR_ILLEGAL_FORMATNAME,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_SIZE,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
+        Status.MQ_ERROR_ILLEGAL_PROPERTY_VT,
+        Status.MQ_ERROR_LABEL_TOO_LONG,
+        Status.MQ_ERROR_PROPERTY,
+        Status.MQ_ERROR_PROPERTY_NOTALLOWED,
+    }
+)
+"""Refusals for which a message is to blame; all others pass, or an operator ends them."""
 
 
 @attrs.frozen

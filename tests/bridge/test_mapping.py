@@ -142,6 +142,18 @@ class OutwardTests(SynchronousTestCase):
             with self.assertRaisesRegex(MappingError, reason):
                 map_outward(message, rules)
 
+    def test_expression_that_cannot_be_applied(self) -> None:
+        """The reason names the expression, whatever its functions raise at what a sender has written."""
+        for text, label in (
+            ("contains(label, headers.tenant)", "x"),
+            ("floor(to_number(label))", "inf"),
+            ("ceil(to_number(label))", "nan"),
+            ("label < `1`", "x"),
+        ):
+            expression = MessageExpression.parse(text)
+            raised = self.assertRaises(MappingError, expression.value, {"label": label, "headers": {}})
+            self.assertIn(f"mapping: '{text}' cannot be applied: ", str(raised))
+
 
 class InwardTests(SynchronousTestCase):
     """Messages from a broker."""
@@ -210,6 +222,25 @@ class InwardTests(SynchronousTestCase):
         ]
         self.assertEqual(keys[0], keys[1])
         self.assertNotEqual(keys[0], keys[2])
+
+    def test_key_depends_on_requests(self) -> None:
+        """Requests that use an identifier twice are different ones if their replies are."""
+        key = map_inward(published(message_id="1", reply_to="a", correlation_id="x"), IN).key
+        for reply_to, correlation in (("a", "y"), ("b", "x"), (None, "x"), ("a", None)):
+            other = published(message_id="1", reply_to=reply_to, correlation_id=correlation)
+            self.assertNotEqual(map_inward(other, IN).key, key)
+
+    def test_identifiers_that_are_none(self) -> None:
+        """What only looks like the identifier of a message, or names two queues, stays a header."""
+        guid = REQUEST.partition("\\")[0]
+        for text in (f"{guid}\\4294967296", f"{guid}\\9999999999", f"{guid[1:]}\\7", f"{guid[:-1]}\\7"):
+            mapped = map_inward(published(correlation_id=text), IN)
+            self.assertNotIn("correlation_id", mapped.properties)
+            found = read_extension(mapped.extension)
+            assert found is not None
+            self.assertEqual(found["correlation-id"], text)
+        mapped = map_inward(published(headers={"msmq-response-queue": f"{ANSWERS},{ANSWERS}"}), IN)
+        self.assertNotIn("response_queue", mapped.properties)
 
     def test_everything_that_msmq_has_no_field_for(self) -> None:
         """Properties of AMQP without a field are headers in the Extension, and return from it."""

@@ -77,6 +77,7 @@ class RequestTests(InwardRouteCase):
         self.broker.deliver(1, REQUEST)
         self.clock.advance(60)
         self.assertIs(route.condition, RouteCondition.WAITING)
+        self.assertEqual(route.reason, f"{directory / 'replies.jsonl'}: No such file or directory")
         self.assertEqual(self.broker.acknowledged, [])
         directory.mkdir()
         self.clock.advance(60)

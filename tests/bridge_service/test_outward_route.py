@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import attrs
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
+from msmq.bridge.mapping_program import MappingProgram
+from msmq.bridge.native_headers import read_extension
 from msmq.bridge.rules import OutwardRules
 from msmq.bridge_service import claim_files
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.dead_letters import REASON
+from msmq.bridge_service.kafka.records import to_record
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import DEAD_LETTERS, OutwardSettings
+from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 from msmq.persistence.changes import Change
+from msmq.structures.names.direct_format_name import DirectFormatName, DirectProtocol
 from tests.bridge_service.memory_broker import MemoryBroker
 from tests.manager.support import ManagerTestCase
 
@@ -148,6 +156,68 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertEqual(self.broker.published[100:], [b"next"])
         self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
         self.assertIs(self.route.condition, RouteCondition.RUNNING)
+
+
+class WrongValues:
+    """A program that sets properties to what no message has."""
+
+    def to_broker(self, message: QueuedMessage, mapped: AmqpMessage) -> AmqpMessage:
+        """See L{IOutwardMapping}."""
+        wrong: Any = {b"5": "high", b"6": 1 << 70}.get(message.body)
+        return attrs.evolve(mapped, properties=attrs.evolve(mapped.properties, timestamp=wrong))
+
+
+class OneMessageTests(ManagerTestCase):
+    """Messages that are to blame for what fails."""
+
+    def start_route(self, **rules: Any) -> MemoryBroker:
+        """Start a route to a broker in memory."""
+        broker = KafkaEncoder()
+        self.patch(route_module, "open_broker", lambda settings, reactor: broker)
+        settings = OutwardSettings(
+            name="out",
+            broker=RabbitSettings(addresses=(BrokerAddress("127.0.0.1", 5672),)),
+            queue=self.orders,
+            dead_letters=DEAD_LETTERS,
+            rules=OutwardRules(route="out", **rules),
+        )
+        route = OutwardRoute(
+            settings, ManagerQueues(self.service), self.clock.reactor, lambda: self.clock.now().wall
+        )
+        route.start()
+        self.addCleanup(lambda: Deferred.fromCoroutine(route.stop()))
+        self.clock.advance(1)
+        return broker
+
+    def test_response_queue_that_is_no_name(self) -> None:
+        """The dead letter of a message whose response queue cannot be sent again has no response queue."""
+        wrong = DirectFormatName(DirectProtocol.OS, "beta", "a,b", is_private=True)
+        self.put(self.orders, b"too large", response_queue=wrong, label="order 7")
+        self.start_route(limit=5)
+        self.clock.advance(5)
+        (letter,) = self.messages(DEAD_LETTERS)
+        headers = read_extension(bytes(letter.view.extension))
+        assert headers is not None
+        self.assertEqual(headers[REASON], "limit: the body has 9 bytes, and limit is 5")
+        self.assertEqual(self.count(self.orders), 0)
+
+    def test_values_of_a_program(self) -> None:
+        """What a program has mapped and the family of the broker cannot encode is a dead letter."""
+        bodies = [b"%d" % number for number in range(10)]
+        self.put(self.orders, *bodies)
+        broker = self.start_route(program=MappingProgram("tests:Wrong", WrongValues()))
+        self.clock.advance(5)
+        self.assertEqual(broker.published, [each for each in bodies if each not in (b"5", b"6")])
+        self.assertEqual(self.seen(DEAD_LETTERS), [b"5", b"6"])
+
+
+class KafkaEncoder(MemoryBroker):
+    """Encodes messages as records."""
+
+    def publish(self, source: QueuedMessage, message: AmqpMessage, token: int) -> None:
+        """See L{IPublisher}."""
+        to_record(message)
+        super().publish(source, message, token)
 
 
 class StoredBodyTests(ManagerTestCase):

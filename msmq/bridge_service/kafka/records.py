@@ -40,6 +40,8 @@ _WHERE: Final = frozenset((TOPIC, PARTITION, OFFSET, KEY, MESSAGE_ID, TOMBSTONE)
 _NUMBERS: Final = frozenset(("msmq-application-tag", "msmq-body-type", "msmq-class"))
 _CREATED: Final = 1
 _LOG_APPENDED: Final = 2
+_END_OF_TIME: Final = 1 << 50
+"""Seconds of which a record has the milliseconds in 64 bits, with a sign."""
 
 
 @attrs.frozen
@@ -67,8 +69,15 @@ def to_record(message: AmqpMessage) -> KafkaRecord:
     """The record of a message; without an exchange, the routing key is the topic of a reply.
 
     @raise ValueError: a text has a lone surrogate that is not of a binary correlation identifier, or the name
-        of a header is none of Kafka.
+        of a header is none of Kafka; or a program has set a property to what no message has.
     """
+    try:
+        return _encoded(message)
+    except (TypeError, AttributeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _encoded(message: AmqpMessage) -> KafkaRecord:
     properties = message.properties
     headers = {name: value for name, value in properties.headers.items() if name not in _WHERE}
     for name, header in NAMES.items():
@@ -85,7 +94,7 @@ def to_record(message: AmqpMessage) -> KafkaRecord:
         key,
         message.body,
         [(_name(name), _bytes(value)) for name, value in headers.items()],
-        max(0, properties.timestamp or 0) * 1000,
+        _milliseconds(properties.timestamp or 0),
     )
 
 
@@ -158,6 +167,16 @@ def _clean(name: str, text: str) -> Any:
         return int(text[:10])
     data = text.encode("utf-8", "surrogateescape")
     return data if name == "msmq-extension" else data.decode("utf-8", "backslashreplace")
+
+
+def _milliseconds(seconds: Any) -> int:
+    """The time of a record.
+
+    @raise ValueError: it is none.
+    """
+    if not isinstance(seconds, int) or seconds >= _END_OF_TIME:
+        raise ValueError(f"the timestamp is {quoted(seconds, 60)}; it has to be seconds since 1970-01-01 UTC")
+    return max(0, seconds) * 1000
 
 
 def _name(name: str) -> str:
