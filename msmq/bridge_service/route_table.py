@@ -155,6 +155,7 @@ class RouteTables:
     origin: str
     refuse: Callable[[KeyPath, str], None]
     _found: dict[str, OutwardSettings | InwardSettings] = attrs.field(factory=dict, init=False)
+    _indices: dict[str, int] = attrs.field(factory=dict, init=False)
 
     def read(self, entries: object) -> tuple[OutwardSettings | InwardSettings, ...]:
         """Read the value of the key C{bridge}."""
@@ -165,18 +166,23 @@ class RouteTables:
             self.refuse(("bridge",), f"has {len(entries)} routes; the limit is {LARGEST_NUMBER}")
             return ()
         for index, entry in enumerate(entries):
-            self._read_route(("bridge", index), entry)
-        for index, route in enumerate(self._found.values()):
-            answered = self._found.get(route.answers) if isinstance(route, OutwardSettings) else None
+            self._read_route(index, entry)
+        # A route with a problem of its own is not found, and what answers it has none.
+        named = {entry["name"] for entry in entries if isinstance(entry.get("name"), str)}
+        for route in self._found.values():
             if isinstance(route, OutwardSettings) and route.answers:
+                answered = self._found.get(route.answers)
+                if answered is None and route.answers in named:
+                    continue
                 if not isinstance(answered, InwardSettings) or not answered.rules.reply_queue:
                     self.refuse(
-                        ("bridge", index, "answers"),
+                        ("bridge", self._indices[route.name], "answers"),
                         f"names {quoted(route.answers)}, which is not a route from a broker with reply_queue",
                     )
         return tuple(self._found.values())
 
-    def _read_route(self, path: KeyPath, entry: Mapping[str, object]) -> None:
+    def _read_route(self, index: int, entry: Mapping[str, object]) -> None:
+        path: KeyPath = ("bridge", index)
         values: dict[str, Any] = {key: known.default for key, known in KEYS.items()}
         problems = 0
         for key, value in entry.items():
@@ -203,6 +209,7 @@ class RouteTables:
             self.refuse((*path, "name"), f"is {quoted(route.name)}, as another route has it")
             return
         self._found[route.name] = route
+        self._indices[route.name] = index
 
 
 @attrs.frozen

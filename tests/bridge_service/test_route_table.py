@@ -219,3 +219,17 @@ class RouteTableTests(SynchronousTestCase):
             [row[:4] for row in cells],
             [[f"`{name}`", key.kind.type_name, key.unit, key.kind.range_text] for name, key in KEYS.items()],
         )
+
+    def test_answers_behind_another_problem(self) -> None:
+        """A problem is at the line of its route, and a route that answers one with a problem has none."""
+        out = 'from = ".\\\\private$\\\\x"\nto = "amqp://127.0.0.1"\n'
+        found = self.problems(
+            '[[bridge]]\nname = "requests"\nfrom = "amqp://127.0.0.1?queue=q"\nto = ".\\\\private$\\\\r"\n'
+            'reply_queue = "DIRECT=OS:A\\\\x"\nwindow = 0\n'
+            f'[[bridge]]\nname = "replies"\n{out}answers = "requests"\n'
+            f'[[bridge]]\nname = "others"\n{out}answers = "none"\n'
+        )
+        self.assertEqual(
+            [line.partition(": names")[0].partition(": must")[0] for line in found],
+            ["6: bridge[0].window", "16: bridge[2].answers"],
+        )
