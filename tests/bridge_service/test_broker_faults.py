@@ -5,16 +5,19 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import attrs
 import pika
 
 from msmq.bridge.body_decoding import BodyDecoding
 from msmq.bridge.expressions import MessageExpression
+from msmq.bridge.mapping_program import MappingProgram
 from msmq.bridge.native_headers import read_extension
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import DEAD_LETTERS
+from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 from tests.bridge_service.support import BridgeTestCase, bodies
 from tests.servers.rabbitmq import ADDRESS, LARGEST_MESSAGE, free_port
 
@@ -204,6 +207,17 @@ class OutwardMessageTests(BridgeTestCase):
             "message size 1000001 is larger than configured max size 1000000", large
         )
 
+    async def test_exchange_of_a_program(self) -> None:
+        """An exchange that a program chooses and the broker lacks is a fault of that message alone."""
+        queue = await self.queue()
+        program = MappingProgram("tests:Exchanges", WrongExchange())
+        await self.send(b"one", b"wrong", b"two")
+        route = self.route(self.outward(rules={"routing_key": queue, "program": program}))
+        await self.assert_dead_letter("no exchange 'missing'", b"wrong")
+        found = await self.get(queue, await self.depth(queue))
+        self.assertEqual(set(bodies(found)), {b"one", b"two"})
+        self.assertIs(route.condition, RouteCondition.RUNNING)
+
     async def test_queue_that_refuses_for_now(self) -> None:
         """A message that the broker refuses because a queue is full is sent again."""
         queue = await self.queue(**{"x-max-length": 1, "x-overflow": "reject-publish"})
@@ -240,6 +254,14 @@ class OutwardMessageTests(BridgeTestCase):
         await self.send(b"two")
         await self.until(lambda: any("dead letters" in line for line in self.lines))
         self.assertEqual(self.count(), 1)
+
+
+class WrongExchange:
+    """Chooses an exchange that is missing."""
+
+    def to_broker(self, message: QueuedMessage, mapped: AmqpMessage) -> AmqpMessage:
+        """See L{IOutwardMapping}."""
+        return attrs.evolve(mapped, exchange="missing") if message.body == b"wrong" else mapped
 
 
 class SourceTests(BridgeTestCase):

@@ -15,6 +15,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.rabbitmq.broker import RabbitBroker
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.bridge_service.rabbitmq.connection import RabbitConnection
@@ -22,6 +23,7 @@ from msmq.bridge_service.rabbitmq.dead_letter_queue import RabbitDeadLetters
 from msmq.bridge_service.rabbitmq.transport import CLOSE_TIME, PikaProtocol
 from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties
 from tests.bridge_service.support import BridgeTestCase, bodies
+from tests.servers.rabbitmq import LARGEST_MESSAGE
 
 HEARTBEAT = 10
 
@@ -97,3 +99,16 @@ class DeadLetterTests(BridgeTestCase):
         )
         self.assertEqual(bodies(await self.get(name, 20)), wanted)
         self.assertEqual(len(opened), 2)
+
+    async def test_channel_is_closed(self) -> None:
+        """A dead letter for which the broker closes the channel has failed, and another one is stored."""
+        broker = RabbitBroker(self.broker_settings(), reactor)
+        connection = await broker.connect(broker.nodes[0])
+        self.addCleanup(lambda: Deferred.fromCoroutine(connection.close()))
+        name = f"{self.prefix}.dead"
+        letters = connection.dead_letters(name)
+        large = AmqpMessage("", name, AmqpProperties(), bytes(2 * LARGEST_MESSAGE))
+        with self.assertRaisesRegex(BrokerError, "larger than"):
+            await letters.store(large)
+        await letters.store(AmqpMessage("", name, AmqpProperties(), b"one"))
+        self.assertEqual(bodies(await self.get(name, 1)), [b"one"])

@@ -74,11 +74,12 @@ class Amqp10Publisher:
     def publish(self, source: QueuedMessage, message: AmqpMessage, token: int) -> None:
         """See L{IPublisher}."""
         data = encode(message)
-        if message.exchange:
-            assert self._link is not None
+        # A mapping of a program may have chosen another address than that of the route.
+        address = message.exchange or message.routing_key
+        if self._link is not None and address == self._link.address:
             self._link.send(data, token)
         else:
-            reply = self._reply_link(message.routing_key)
+            reply = self._reply_link(address)
             if reply.is_open:
                 reply.link.send(data, token)
             else:

@@ -65,7 +65,7 @@ class KafkaConnection:
         def make() -> TransactionalProducer:
             return TransactionalProducer(settings, self._client, errors, lambda: self._is_closing)
 
-        self._opened = publisher = KafkaPublisher(self._reactor, make, results)
+        self._opened = publisher = KafkaPublisher(self._reactor, make, results, destination)
         await publisher.start()
         return publisher
 

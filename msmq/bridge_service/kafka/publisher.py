@@ -32,6 +32,7 @@ class KafkaPublisher:
     """Everything that is published while a transaction is committed goes into the next one.
 
     @param make: makes the producer, in the thread.
+    @param topic: that of the route; any other was chosen for one message.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class KafkaPublisher:
         reactor: Any,
         make: Callable[[], TransactionalProducer],
         results: PublishResults,
+        topic: str,
     ) -> None:
         self.closed: Deferred[BrokerError] = Deferred()
         self._reactor = reactor
         self._make = make
         self._results = results
+        self._topic = topic
         self._state = CommittedMessages()
         self._waiting: deque[Publication] = deque()
         self._tokens: dict[str, int] = {}
@@ -94,7 +97,8 @@ class KafkaPublisher:
         record = to_record(message)
         lookup = int(source.properties["lookup_id"])
         self._tokens[identifier] = token
-        self._waiting.append(Publication(token, identifier, lookup, record, is_reply=not message.exchange))
+        is_chosen = record.topic != self._topic
+        self._waiting.append(Publication(token, identifier, lookup, record, is_chosen))
         if self._work is None:
             self._work = Deferred.fromCoroutine(self._run())
             self._work.addErrback(self._ended)

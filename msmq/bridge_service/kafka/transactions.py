@@ -37,14 +37,14 @@ class Publication:
     """A record with the message that it is of.
 
     @ivar lookup: the LookupIdentifier of the message in its queue.
-    @ivar is_reply: whether its topic was chosen by a peer, and may be missing.
+    @ivar is_chosen: whether its topic was chosen by a peer, for a reply, or by a program, and may be missing.
     """
 
     token: int
     identifier: str
     lookup: int
     record: KafkaRecord
-    is_reply: bool = False
+    is_chosen: bool = False
 
 
 @attrs.frozen
@@ -78,7 +78,7 @@ class TransactionalProducer:
         self._cluster = cluster
         self._errors = errors
         self._is_stopping = is_stopping
-        self._reply_topics: set[str] = set()
+        self._chosen_topics: set[str] = set()
         self.state = CommittedMessages()
         self._producer: Any = Producer(
             {
@@ -116,7 +116,7 @@ class TransactionalProducer:
         refused: dict[int, str] = {}
         wanted = []
         for each in publications:
-            refusal = self._refusal(each.record.topic) if each.is_reply else ""
+            refusal = self._refusal(each.record.topic) if each.is_chosen else ""
             if refusal:
                 refused[each.token] = f"unroutable: {refusal}"
             else:
@@ -223,20 +223,20 @@ class TransactionalProducer:
             raise BrokerError("the connection was closed")
 
     def _refusal(self, topic: str) -> str:
-        """Why a reply cannot go to a topic, which a peer has named; empty if it can.
+        """Why a message cannot go to a topic that was chosen for it; empty if it can.
 
         @raise BrokerError: that cannot be found out.
         """
         if TOPIC_NAME.fullmatch(topic) is None:
             # The client would not even ask, but fail.
             return f"no topic {quoted(topic)}"
-        if topic in self._reply_topics:
+        if topic in self._chosen_topics:
             return ""
         error = self._cluster.topic_error(topic)
         if error is None:
-            if len(self._reply_topics) > LARGEST_BATCH:
-                self._reply_topics.clear()
-            self._reply_topics.add(topic)
+            if len(self._chosen_topics) > LARGEST_BATCH:
+                self._chosen_topics.clear()
+            self._chosen_topics.add(topic)
             return ""
         if error.code() in MISSING:
             return f"no topic {quoted(topic)}"
@@ -258,10 +258,10 @@ class TransactionalProducer:
                 if len(publications) == 1:
                     return TransactionResult(refused={**refused, each.token: reason})
             elif error.code() in MISSING:
-                if not each.is_reply:
+                if not each.is_chosen:
                     raise BrokerError(f"no topic '{each.record.topic}' at the cluster; create it")
-                self._reply_topics.discard(each.record.topic)
-            elif each.is_reply and error.code() in REFUSED_TOPIC:
+                self._chosen_topics.discard(each.record.topic)
+            elif each.is_chosen and error.code() in REFUSED_TOPIC:
                 refused[each.token] = f"unroutable: {reason}"
             elif not error.retriable() and error.code() not in _OF_THE_BATCH:
                 raise BrokerError(reason)

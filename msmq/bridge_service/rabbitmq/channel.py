@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pika.exceptions import ChannelClosedByBroker
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -15,6 +16,7 @@ class BrokerChannel:
     """A channel.
 
     @ivar closed: fires with the reason, a L{BrokerError}, when the channel or its connection is closed.
+    @ivar close_code: the reply code with which the broker has closed the channel; 0 if it has not.
     """
 
     def __init__(self, connection: Any) -> None:
@@ -24,6 +26,7 @@ class BrokerChannel:
         """
         self.opened: Deferred[None] = Deferred()
         self.closed: Deferred[BrokerError] = Deferred()
+        self.close_code = 0
         self._pending: list[Deferred[Any]] = [self.opened]
         self.channel: Any = connection.channel(on_open_callback=self._opened)
         self.channel.add_on_close_callback(self._closed)
@@ -63,6 +66,8 @@ class BrokerChannel:
         self.fire(self.opened, None)
 
     def _closed(self, channel: Any, reason: BaseException) -> None:
+        if isinstance(reason, ChannelClosedByBroker):
+            self.close_code = reason.reply_code
         self._end(broker_error(reason))
 
     def _end(self, error: BrokerError) -> None:

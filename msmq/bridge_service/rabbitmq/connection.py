@@ -57,7 +57,7 @@ class RabbitConnection:
         self, destination: str, results: PublishResults, blocked: Callable[[str], None]
     ) -> ConfirmedPublisher:
         """See L{IBrokerConnection}; the destination is an exchange."""
-        publisher = ConfirmedPublisher(await self._checked_channel(destination), results)
+        publisher = ConfirmedPublisher(await self._checked_channel(destination), results, destination)
         await publisher.start()
         connection = self._protocol.connection
         connection.add_on_connection_blocked_callback(lambda *_: blocked(ALARM))

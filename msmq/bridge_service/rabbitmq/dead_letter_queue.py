@@ -74,7 +74,7 @@ class RabbitDeadLetters:
             ),
         )
         await publisher.start()
-        channel.closed.addCallback(self._closed)
+        publisher.closed.addCallback(self._closed)
         self._channel, self._publisher = channel, publisher
         return publisher
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from pika.spec import Basic
@@ -15,6 +15,9 @@ from msmq.bridge_service.rabbitmq.basic_properties import to_pika
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 from msmq.quoting import shown
+
+_REFUSED_EXCHANGE: Final = frozenset({403, 404})
+"""Reply codes for an exchange that the user may not use, or that is missing."""
 
 
 @attrs.define
@@ -39,12 +42,16 @@ class ConfirmedPublisher:
     """Publishes on a channel in confirm mode, every message as mandatory.
 
     Consumers recognise what is published twice by its message-id; nothing is recognised here.
+
+    @param exchange: that of the route; any other was chosen for one message.
     """
 
     recognised: Mapping[str, int] = {}
 
-    def __init__(self, channel: BrokerChannel, results: PublishResults) -> None:
-        self.closed: Deferred[BrokerError] = channel.closed
+    def __init__(self, channel: BrokerChannel, results: PublishResults, exchange: str = "") -> None:
+        self.closed: Deferred[BrokerError] = Deferred()
+        channel.closed.addCallback(self._closed)
+        self._exchange = exchange
         self._channel = channel
         self._results = results
         self._tag = 0
@@ -81,6 +88,13 @@ class ConfirmedPublisher:
         self._unconfirmed[self._tag] = _Unconfirmed(
             token, message.exchange, message.routing_key, message.properties.message_id
         )
+
+    def _closed(self, error: BrokerError) -> None:
+        if self._channel.close_code in _REFUSED_EXCHANGE and any(
+            each.exchange != self._exchange for each in self._unconfirmed.values()
+        ):
+            error = BrokerError(str(error), is_message_to_blame=True)
+        self.closed.callback(error)
 
     def _returned(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         # Equal messages are interchangeable here: the broker returns all of them, in their order.

@@ -83,11 +83,11 @@ class ReplyTests(LateLinkCase):
         super().setUp()
         self.confirmed: list[int] = []
         unexpected = lambda *arguments: self.fail(f"{arguments}")  # noqa: E731
-        results = PublishResults(
+        self.results = PublishResults(
             confirmed=self.confirmed.append, returned=unexpected, nacked=unexpected, failed=unexpected
         )
         self.publisher = self.successResultOf(
-            Deferred.fromCoroutine(self.connection.open_publisher("", results, unexpected))
+            Deferred.fromCoroutine(self.connection.open_publisher("", self.results, unexpected))
         )
 
     def publish(self, token: int, address: str = "answers") -> None:
@@ -126,6 +126,20 @@ class ReplyTests(LateLinkCase):
         self.broker.client.connectionLost()
         self.successResultOf(closed)
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_address_of_a_program(self) -> None:
+        """A message for another address than that of the route goes there."""
+        opening = Deferred.fromCoroutine(
+            self.connection.open_publisher("orders", self.results, lambda _: None)
+        )
+        self.broker.exchange()
+        publisher = self.successResultOf(opening)
+        message = AmqpMessage("urgent", "", AmqpProperties(), b"now")
+        publisher.publish(QueuedMessage({"id": "1"}, b"now"), message, 1)
+        self.broker.exchange()
+        self.broker.grant(1)
+        self.broker.settle()
+        self.assertEqual((self.broker.links, self.confirmed), (["orders", "urgent"], [1]))
 
     def test_idle_link_ends(self) -> None:
         """A broker that closes a link on which nothing is under way does not end the others."""

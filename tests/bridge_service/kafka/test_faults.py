@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import attrs
 from confluent_kafka import KafkaError
 
 from msmq.bridge.expressions import MessageExpression
+from msmq.bridge.mapping_program import MappingProgram
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import DEAD_LETTERS
+from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
 from tests.bridge_service.kafka.support import KafkaTestCase, values
 from tests.servers.kafka import KafkaCluster
 from tests.servers.rabbitmq import ADDRESS, free_port
@@ -95,6 +98,14 @@ class ConnectionTests(KafkaTestCase):
         settings = self.broker_settings(is_tls=True, ca_file="/no/such.pem")
         route = self.route(self.outward(broker=settings))
         await self.assert_waits(route, "/no/such.pem")
+
+
+class TopicOfBody:
+    """Chooses the topic that the body says."""
+
+    def to_broker(self, message: QueuedMessage, mapped: AmqpMessage) -> AmqpMessage:
+        """See L{IOutwardMapping}."""
+        return attrs.evolve(mapped, exchange=message.body.decode())
 
 
 class ReplyTestCase(KafkaTestCase):
@@ -203,6 +214,17 @@ class RecordTests(ReplyTestCase):
         await self.answer(secret.encode(), answers.encode())
         self.assertEqual(values(await self.records(1, answers)), [b"42"])
         await self.assert_dead_letter(f"unroutable: topic {secret}: ", b"42")
+
+    async def test_topic_of_a_program(self) -> None:
+        """A topic that a program chooses for a message is used, and a missing one is a dead letter."""
+        other = self.new_topic()
+        program = MappingProgram("tests:Topics", TopicOfBody())
+        self.route(self.outward(rules={"program": program}))
+        missing = f"{self.prefix}.missing"
+        await self.send(missing.encode(), other.encode(), self.topic.encode())
+        self.assertEqual(values(await self.records(1, other)), [other.encode()])
+        self.assertEqual(values(await self.records(1)), [self.topic.encode()])
+        await self.assert_dead_letter(f"unroutable: no topic '{missing}'", missing.encode())
 
     async def test_names_of_headers(self) -> None:
         """A message with a header whose name the client cannot take becomes a dead letter."""
