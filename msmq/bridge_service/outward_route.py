@@ -80,6 +80,7 @@ class OutwardRoute(BridgeRoute):
         self._replies = replies
         self._claimed: dict[int, _Claimed] = {}
         self._storing: set[int] = set()
+        self._last_additions: dict[int, int] = {}
         self._publisher: IPublisher | None = None
         self._connection: IBrokerConnection | None = None
         self._tokens = count(1)
@@ -196,6 +197,7 @@ class OutwardRoute(BridgeRoute):
         self._letter_problem = ""
         self._messages.clear()
         self._claimed.clear()
+        self._last_additions.clear()
         self._batch_of.clear()
         for batch in batches.values():
             batch.held.release()
@@ -231,8 +233,7 @@ class OutwardRoute(BridgeRoute):
         """Publish a message, unless something has to be stored before."""
         assert self._publisher is not None
         message = self._messages[token]
-        if self._replies is not None and self._replies.is_adding and self._reply(message) is None:
-            # Its request may be among those whose addresses are being stored.
+        if self._replies is not None and self._waits_for_address(self._replies, token, message):
             return False
         try:
             mapped = self._stored(token) or self.map(message)
@@ -247,6 +248,17 @@ class OutwardRoute(BridgeRoute):
         except ValueError as error:
             self._flight.failed(token, f"mapping: the message cannot be encoded: {error}")
         return True
+
+    def _waits_for_address(self, replies: ReplyStore, token: int, message: QueuedMessage) -> bool:
+        """Whether the request of a reply may be among those whose addresses are being stored.
+
+        Requests that are sent later do not count: a reply to none would keep all others for ever.
+        """
+        if self._reply(message) is None:
+            if replies.is_adding(self._last_additions.setdefault(token, replies.last_addition)):
+                return True
+        self._last_additions.pop(token, None)
+        return False
 
     def _stored(self, token: int) -> AmqpMessage | None:
         """The message with a reference to its body; C{None} if that has to be stored, or stored anew."""

@@ -28,6 +28,7 @@ class ReplyStore:
 
     @param path: the file; C{None} keeps them in memory alone.
     @param now: seconds since 1970-01-01 UTC.
+    @ivar last_addition: the number of the addition that began last.
     """
 
     def __init__(self, path: Path | None, now: Callable[[], float]) -> None:
@@ -36,23 +37,28 @@ class ReplyStore:
         self._pending = PendingReplies()
         self._lines = 0
         self._lock = DeferredLock()
-        self._sends = 0
+        self._adding: set[int] = set()
+        self.last_addition = 0
         if path is not None:
             self._load(path)
 
-    @property
-    def is_adding(self) -> bool:
-        """Whether requests are being sent whose addresses are added then."""
-        return self._sends > 0
+    def is_adding(self, last: int) -> bool:
+        """Whether requests are being sent whose addresses are added then.
+
+        @param last: the last addition that counts, a L{last_addition} of before.
+        """
+        return any(each <= last for each in self._adding)
 
     @contextmanager
     def adding(self) -> Iterator[None]:
         """Requests are sent, and their addresses added, inside this context."""
-        self._sends += 1
+        self.last_addition += 1
+        number = self.last_addition
+        self._adding.add(number)
         try:
             yield
         finally:
-            self._sends -= 1
+            self._adding.discard(number)
 
     def find(self, correlation_id: str | None) -> ReplyAddress | None:
         """The request that a message answers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from zope.interface import implementer
 
 from msmq.bridge.mapping_program import MappingProgram
 from msmq.bridge.native_headers import read_extension
+from msmq.bridge.replies import ReplyAddress
 from msmq.bridge.rules import OutwardRules
 from msmq.bridge_service import claim_files
 from msmq.bridge_service import route as route_module
@@ -22,6 +24,7 @@ from msmq.bridge_service.kafka.records import to_record
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
+from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import DEAD_LETTERS, OutwardSettings
 from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
@@ -170,7 +173,7 @@ class WrongValues:
 class OneMessageTests(ManagerTestCase):
     """Messages that are to blame for what fails."""
 
-    def start_route(self, **rules: Any) -> MemoryBroker:
+    def start_route(self, replies: ReplyStore | None = None, **rules: Any) -> MemoryBroker:
         """Start a route to a broker in memory."""
         broker = KafkaEncoder()
         self.patch(route_module, "open_broker", lambda settings, reactor: broker)
@@ -181,9 +184,8 @@ class OneMessageTests(ManagerTestCase):
             dead_letters=DEAD_LETTERS,
             rules=OutwardRules(route="out", **rules),
         )
-        route = OutwardRoute(
-            settings, ManagerQueues(self.service), self.clock.reactor, lambda: self.clock.now().wall
-        )
+        queues, reactor = ManagerQueues(self.service), self.clock.reactor
+        route = OutwardRoute(settings, queues, reactor, lambda: self.clock.now().wall, replies)
         route.start()
         self.addCleanup(lambda: Deferred.fromCoroutine(route.stop()))
         self.clock.advance(1)
@@ -200,6 +202,25 @@ class OneMessageTests(ManagerTestCase):
         assert headers is not None
         self.assertEqual(headers[REASON], "limit: the body has 9 bytes, and limit is 5")
         self.assertEqual(self.count(self.orders), 0)
+
+    def test_reply_to_no_request(self) -> None:
+        """A reply to no request waits for the requests of that moment, and not for all that follow."""
+        replies = ReplyStore(None, lambda: self.clock.now().wall)
+        (request,) = self.put(self.payments, b"6 * 7")
+        self.put(self.orders, b"to none")
+        self.put(self.orders, b"42", correlation_id=request.to_bytes())
+        with ExitStack() as sending:
+            sending.enter_context(replies.adding())
+            broker = self.start_route(replies, answers=True)
+            self.clock.advance(5)
+            self.assertEqual((broker.published, self.count(self.orders)), ([], 2))
+            # Requests never cease to be sent.
+            with replies.adding():
+                sending.pop_all().close()
+                address = ReplyAddress("answers", None, self.clock.now().wall)
+                self.run_to_end(replies.add([(str(request), address)]))
+                self.clock.advance(5)
+                self.assertEqual((broker.published, self.seen(DEAD_LETTERS)), ([b"42"], [b"to none"]))
 
     def test_values_of_a_program(self) -> None:
         """What a program has mapped and the family of the broker cannot encode is a dead letter."""
