@@ -23,7 +23,14 @@ from msmq.interfaces.bridge_messages import (
 )
 from msmq.quoting import quoted
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.format_name import (
+    DirectFormatName,
+    PrivateFormatName,
+    PublicFormatName,
+    QueueSuffix,
+    parse_format_name,
+)
+from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.status import MQError
 
 LONGEST_LABEL: Final = 249
@@ -52,6 +59,9 @@ _HIGHEST_PRIORITY: Final = 7
 _U32: Final = 0xFFFFFFFF
 _DIGITS: Final = 14
 """Digits of an expiration that decide; with as many it is later than any time of a message."""
+_LARGEST_OTHERS: Final = 0x2000
+"""What a packet has besides body and extension: names of queues, the label, a sender, at most about this."""
+
 _OF_BROKER: Final = "x-"
 _KEYED: Final = ("correlation_id", "reply_to", "type")
 _OWN: Final = ("msmq-label", "msmq-application-tag", "msmq-body-type", "msmq-response-queue")
@@ -112,7 +122,18 @@ def map_inward(message: AmqpMessage, rules: InwardRules) -> MessageForQueue:
         mapped = rules.program.to_queue(message, mapped)
     if len(mapped.body) > rules.limit:
         raise MappingError(f"limit: the body has {len(mapped.body)} bytes, and limit is {rules.limit}")
+    size, largest = len(mapped.body) + len(mapped.extension), BaseHeader.MAXIMUM_PACKET_SIZE
+    if size > largest:
+        raise MappingError(f"limit: body and headers have {size} bytes, and a message has {largest} at most")
+    response = mapped.properties.get("response_queue")
+    if isinstance(response, str) and response and not _is_response_queue(response, is_valid=True):
+        raise MappingError(f"mapping: response_queue is {quoted(response)}, which cannot be one")
     return mapped
+
+
+def is_large(message: MessageForQueue) -> bool:
+    """Whether a message may be larger than a packet, with everything that its queue manager adds."""
+    return len(message.body) + len(message.extension) > BaseHeader.MAXIMUM_PACKET_SIZE - _LARGEST_OTHERS
 
 
 def is_request(message: AmqpMessage, rules: InwardRules) -> bool:
@@ -178,15 +199,21 @@ def _response_queue(message: AmqpMessage, rules: InwardRules) -> str | None:
         return rules.response_queue(reply_to) or rules.reply_queue or None
     # A message of another queue manager, whose response queue no queue of the broker stands for.
     found = message.properties.headers.get("msmq-response-queue")
-    return found if isinstance(found, str) and _is_format_name(found) else None
+    return found if isinstance(found, str) and _is_response_queue(found, is_valid=False) else None
 
 
-def _is_format_name(text: str) -> bool:
+def _is_response_queue(text: str, *, is_valid: bool) -> bool:
+    """Whether a format name can be the response queue of a message.
+
+    @param is_valid: the answer for a text that is no format name, which the queue manager refuses.
+    """
     try:
-        parse_format_name(text)
+        name = parse_format_name(text)
     except MQError:
-        return False
-    return True
+        return is_valid
+    if isinstance(name, PublicFormatName | PrivateFormatName):
+        return name.suffix is QueueSuffix.NONE
+    return isinstance(name, DirectFormatName)
 
 
 def _kept(amqp: AmqpProperties, trail: Trail) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from twisted.internet.task import deferLater
 from msmq.bridge.claims import CLAIM, BodyClaim
 from msmq.bridge.flight import RouteSteps
 from msmq.bridge.frameworks import request_identifier
-from msmq.bridge.inward import is_request, map_inward
+from msmq.bridge.inward import is_large, is_request, map_inward
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.brokers import (
     BrokerError,
@@ -178,6 +178,7 @@ class InwardRoute(BridgeRoute):
             self._is_sending = False
 
     async def _send_batch(self, tokens: tuple[int, ...]) -> None:
+        mapped: dict[int, MessageForQueue] = {}
         try:
             mapped = await self._mapped(tokens)
             deliveries = [self._deliveries[token][1] for token in mapped]
@@ -188,7 +189,13 @@ class InwardRoute(BridgeRoute):
             elif mapped:
                 await self._queues.send(self.settings.queue, list(mapped.values()))
         except (MQError, OSError) as error:
-            await self._refused(error)
+            # A packet that is too large and a quota that is reached have one status.
+            is_too_large = (
+                isinstance(error, MQError)
+                and error.status == Status.MQ_ERROR_INSUFFICIENT_RESOURCES
+                and any(map(is_large, mapped.values()))
+            )
+            await self._refused(error, is_too_large)
             return
         except (LocalProtocolError, TypeError, ValueError) as error:
             # What a program has mapped need not be a message that can be sent.
@@ -226,10 +233,13 @@ class InwardRoute(BridgeRoute):
             found[token] = mapped
         return {token: mapped for token, mapped in found.items() if token in self._deliveries}
 
-    async def _refused(self, error: MQError | OSError) -> None:
-        """The queue manager has refused messages: send them one by one, or later."""
+    async def _refused(self, error: MQError | OSError, is_too_large: bool = False) -> None:
+        """The queue manager has refused messages: send them one by one, or later.
+
+        @param is_too_large: whether one of them may be larger than a packet.
+        """
         self._to_send.clear()
-        is_message_to_blame = isinstance(error, MQError) and error.status in OF_A_MESSAGE
+        is_message_to_blame = is_too_large or (isinstance(error, MQError) and error.status in OF_A_MESSAGE)
         self._flight.destination_lost(str(error) if is_message_to_blame else "")
         if self._is_stopped:
             return

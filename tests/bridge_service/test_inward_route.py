@@ -9,12 +9,15 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from zope.interface import implementer
 
+from msmq.bridge.expressions import MessageExpression
+from msmq.bridge.inward import map_inward
 from msmq.bridge.mapping_program import MappingProgram
 from msmq.bridge.rules import InwardRules
 from msmq.bridge_service import reply_store
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import BrokerError
+from msmq.bridge_service.dead_letters import REASON
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
@@ -23,6 +26,7 @@ from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import InwardSettings
 from msmq.interfaces import IInwardMapping
 from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, MessageForQueue
+from msmq.structures.packet.base_header import BaseHeader
 from tests.bridge_service.memory_broker import MemoryBroker
 from tests.manager.support import ManagerTestCase
 
@@ -113,6 +117,50 @@ class DeadLetterTests(InwardRouteCase):
         self.clock.advance(5)
         self.assertEqual(len(self.broker.buried), 3)
         self.assertEqual((route.condition, route.reason), (RouteCondition.RUNNING, ""))
+
+
+class OneMessageTests(InwardRouteCase):
+    """Messages of a publisher that no queue takes."""
+
+    def deliver(self, rules: InwardRules, *messages: AmqpMessage) -> list[str]:
+        """The reasons of the dead letters of messages, before and behind which good ones arrive."""
+        route = self.start_route(rules)
+        good = [AmqpMessage("", "incoming", AmqpProperties(), body) for body in (b"first", b"last")]
+        for tag, message in enumerate((good[0], *messages, good[1])):
+            self.broker.deliver(tag, message)
+        self.clock.advance(30)
+        self.assertEqual(self.seen(self.orders), [b"first", b"last"])
+        self.assertEqual(self.broker.acknowledged.count(len(messages) + 1), 1)
+        self.assertIs(route.condition, RouteCondition.RUNNING)
+        self.assertEqual([each.body for each in self.broker.buried], [each.body for each in messages])
+        return [each.properties.headers[REASON] for each in self.broker.buried]
+
+    def test_packet_is_too_large(self) -> None:
+        """A body and headers that are too large together are a dead letter."""
+        largest = BaseHeader.MAXIMUM_PACKET_SIZE
+        reasons = self.deliver(
+            InwardRules(route="in", limit=largest),
+            *(
+                AmqpMessage("", "incoming", AmqpProperties(headers={"note": "x" * headers}), bytes(body))
+                for headers, body in ((100_000, largest - 70_000), (2 * largest, 5), (0, largest - 100))
+            ),
+        )
+        for reason, text in zip(
+            reasons, ("body and headers", "body and headers", "the largest packet"), strict=True
+        ):
+            self.assertIn(text, reason)
+
+    def test_response_queue_that_cannot_be_one(self) -> None:
+        """A name in the header that cannot be a response queue is none, and one of a rule a dead letter."""
+        properties = AmqpProperties(headers={"msmq-response-queue": "MULTICAST=234.1.1.1:80"})
+        mapped = map_inward(AmqpMessage("", "incoming", properties, b"x"), InwardRules(route="in"))
+        self.assertNotIn("response_queue", mapped.properties)
+        rules = {"response_queue": MessageExpression.parse("headers.answer")}
+        properties = AmqpProperties(headers={"answer": "MULTICAST=234.1.1.1:80"})
+        (reason,) = self.deliver(
+            InwardRules(route="in", properties=rules), AmqpMessage("", "incoming", properties, b"x")
+        )
+        self.assertIn("'MULTICAST=234.1.1.1:80', which cannot be one", reason)
 
 
 @implementer(IInwardMapping)
