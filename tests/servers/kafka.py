@@ -17,6 +17,12 @@ from twisted.trial.unittest import SkipTest
 
 NODES = 3
 
+_TOPIC, _VALUE, _FLAGS, _HEADER = 1, 4, 7, 9
+"""Kinds of arguments of C{rd_kafka_producev}."""
+
+_COPY = 2
+"""The flag by which it copies the value."""
+
 
 class KafkaCluster:
     """A mock cluster of three nodes.
@@ -60,6 +66,35 @@ class KafkaCluster:
         """Create a topic with replicas on all nodes."""
         self._topics.add(name)
         self._on_cluster("rd_kafka_mock_topic_create", ctypes.c_int, name.encode(), partitions, NODES)
+
+    def produce(self, topic: str, value: bytes, header: bytes) -> None:
+        """Produce a record that has a header of any name, which confluent-kafka does not; blocks."""
+        reason = ctypes.create_string_buffer(512)
+        size = ctypes.c_size_t(512)
+        configuration = ctypes.c_void_p(self._call("rd_kafka_conf_new", ctypes.c_void_p))
+        bootstrap = self.bootstrap.encode()
+        self._call(
+            "rd_kafka_conf_set", ctypes.c_int, configuration, b"bootstrap.servers", bootstrap, reason, size
+        )
+        producer = ctypes.c_void_p(
+            self._call("rd_kafka_new", ctypes.c_void_p, 0, configuration, reason, size)
+        )
+        try:
+            failed = self._call(
+                "rd_kafka_producev",
+                ctypes.c_int,
+                producer,
+                *(ctypes.c_int(_TOPIC), topic.encode()),
+                *(ctypes.c_int(_VALUE), value, ctypes.c_size_t(len(value))),
+                *(ctypes.c_int(_FLAGS), ctypes.c_int(_COPY)),
+                *(ctypes.c_int(_HEADER), header, b"", ctypes.c_ssize_t(0)),
+                ctypes.c_int(0),
+            )
+            failed = failed or self._call("rd_kafka_flush", ctypes.c_int, producer, 30_000)
+        finally:
+            self._call("rd_kafka_destroy", None, producer)
+        if failed:
+            raise AssertionError(f"the record was not produced: error {failed}")
 
     def fail(self, request: int, errors: Sequence[int]) -> None:
         """Have the next requests of one kind fail.

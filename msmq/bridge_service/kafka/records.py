@@ -107,7 +107,9 @@ def from_record(record: Any) -> AmqpMessage:
         return _decoded(record)
     except Exception as error:
         # One record that cannot be read would be consumed again and again.
-        reason = str(error) or type(error).__name__
+        # The client raises a SystemError whose cause is the fault of the record.
+        cause = error.__cause__ or error
+        reason = str(cause) or type(cause).__name__
         position = {TOPIC: record.topic(), PARTITION: record.partition(), OFFSET: record.offset()}
         return AmqpMessage(
             record.topic(),

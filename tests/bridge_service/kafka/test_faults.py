@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 from confluent_kafka import KafkaError
+from twisted.internet.threads import deferToThread
 
 from msmq.bridge.expressions import MessageExpression
 from msmq.bridge.mapping_program import MappingProgram
@@ -248,6 +249,18 @@ class RecordTests(ReplyTestCase):
         self.assertEqual(letter.value(), b"too large")
         self.assertEqual(headers[REASON], b"limit: the body has 9 bytes, and limit is 5")
         self.assertEqual(headers["msmq-dead-letter-exchange"].decode(), self.topic)
+
+    async def test_record_that_cannot_be_read(self) -> None:
+        """A record with a header whose name is not UTF-8 is a dead letter, and those behind it arrive."""
+        self.cluster.create_topic(f"{self.topic}.dead")
+        await deferToThread(self.cluster.produce, self.topic, b"one", b"\xff\xfe")
+        await self.produce(b"two")
+        route = self.route(self.inward())
+        self.assertEqual([each.body for each in await self.receive(1)], [b"two"])
+        await self.until(lambda: route.counts.dead_letters == 1)
+        (letter,) = await self.records(1, f"{self.topic}.dead")
+        self.assertEqual(letter.value(), b"one")
+        self.assertIn(b"'utf-8' codec can't decode byte 0xff", dict(letter.headers())[REASON])
 
     async def test_topic_for_dead_letters_is_missing(self) -> None:
         """A dead letter waits for its topic, and its record is not acknowledged before."""
