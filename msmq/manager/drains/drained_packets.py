@@ -15,6 +15,8 @@ from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.packet.kept_packet import marked_for_dead_letters, marked_until_arrival
+from msmq.structures.packet.message_class import APPLICATION_CLASS_MASK
+from msmq.structures.packet.user_message_rewrites import patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import guid_from_bytes
@@ -86,13 +88,13 @@ class DrainedPackets:
         if is_kept:
             copy = attrs.evolve(copy, acknowledge=_ARRIVAL, admin_queue=self._acknowledge_to)
         if not self.keeps_identifier(view):
-            built = self._own.view(copy, self._take_number(), view.sent_time)
+            built = _of_class(self._own.view(copy, self._take_number(), view.sent_time), view)
             return UserMessageView(marked_until_arrival(built.packet)) if is_kept else built
         source = guid_from_bytes(view.source_queue_manager)
         if source != self._source:
             self._source = source
             self._builder = PacketBuilder(self._name, source=source, destination_queue_manager=self._owner)
-        built = self._builder.view(copy, view.message_id, view.sent_time)
+        built = _of_class(self._builder.view(copy, view.message_id, view.sent_time), view)
         return UserMessageView(
             marked_until_arrival(built.packet) if is_kept else marked_for_dead_letters(built.packet)
         )
@@ -103,6 +105,13 @@ def _is_private(view: UserMessageView) -> bool:
     return view.asks_for_privacy or (security is not None and security.is_body_encrypted)
 
 
+def _of_class(built: UserMessageView, view: UserMessageView) -> UserMessageView:
+    """The packet with the class of its message, which may be one that no application here may send."""
+    if built.message_class == view.message_class:
+        return built
+    return UserMessageView(patch_message_class(built, view.message_class))
+
+
 def _copy(view: UserMessageView) -> Message:
     """The properties of the message, without those that its arrival here has settled."""
     message = message_of(view)
@@ -110,7 +119,7 @@ def _copy(view: UserMessageView) -> Message:
     return attrs.evolve(
         message,
         acknowledge=acknowledge if message.admin_queue is not None else Acknowledge.NONE,
-        message_class=view.message_class,
+        message_class=view.message_class & APPLICATION_CLASS_MASK,
         connector_type=view.connector_type,
         journal=False,
         dead_letter=True,

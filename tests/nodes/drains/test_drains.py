@@ -13,6 +13,7 @@ from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_rewrites import patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from tests.nodes.drains.support import AT_ALPHA, AT_BETA, ORDERS, DrainTestCase
@@ -105,6 +106,22 @@ class DrainTests(DrainTestCase):
         explained = self.run_to_end(self.alpha.service.inspection.explain(before.identifier))
         reasons = [event.reason for event in explained.events if event.event == "drained"]
         self.assertEqual(reasons, [f"sent to {AT_BETA} as {view.identifier}"])
+
+    def test_a_class_that_no_application_may_send(self) -> None:
+        """A message of a peer with any class is moved as it is, and does not stop the drain."""
+        self.both()
+        self.alpha.deaf()
+        self.send(self.gamma, AT_ALPHA, b"1", b"2")
+        [queue] = self.gamma.service.model.outgoing_queues()
+        for position in queue.peek(1):
+            assert position.view is not None, "an express message is in memory"
+            position.view = UserMessageView(patch_message_class(position.view, 0x1E00))
+        self.alpha.listen()
+        self.clock.advance(100)
+        self.begin()
+        self.clock.advance(10)
+        classes = [(bytes(view.body), view.message_class) for view in self.take(self.beta, ORDERS)]
+        self.assertEqual(classes, [(b"1", 0x1E00), (b"2", 0)])
 
     def test_identifiers_are_kept(self) -> None:
         """To a private name, messages that are not transactional are moved with their identifiers, as a
