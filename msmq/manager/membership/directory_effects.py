@@ -83,8 +83,12 @@ class DirectoryEffects:
 
         @param path: its path without the computer name.
         @param own: attributes of L{msmq.persistence.definition.QueueDefinition}.
+        @raise MQError: MQ_ERROR_QUEUE_EXISTS while another one of this path is being created, which must not
+            get these properties.
         """
         key = path.lower()
+        if key in self._unpublished:
+            raise MQError(Status.MQ_ERROR_QUEUE_EXISTS, f"{path} is being created")
         self._unpublished[key] = own
         try:
             yield

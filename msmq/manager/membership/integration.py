@@ -262,10 +262,13 @@ class Integration:
         if security:
             published["security"] = security
         self._performer.model.names.check_free(name.queue_path)
+        return self._effects.found(await undivided(self._create(name, published, own)))
+
+    async def _create(
+        self, name: PathName, published: Mapping[str, Any], own: Mapping[str, Any]
+    ) -> QueueObject:
         with self._effects.creating(name.queue_path, own):
-            procedure = self._queues.create(name, self._performer.clock.now(), **published)
-            queue = await undivided(self.ask(procedure))
-        return self._effects.found(queue)
+            return await self.ask(self._queues.create(name, self._performer.clock.now(), **published))
 
     async def read_security(self, identifier: UUID) -> bytes:
         """The Security of a queue in the directory; empty if it has none. [MS-MQQB] 3.1.5.8.3.

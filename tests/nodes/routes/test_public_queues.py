@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.manager.summaries import QueueSummary
@@ -73,6 +73,64 @@ class DirectoryTestCase(NodesTestCase):
         """Why something is refused."""
         status: Status = self.failureResultOf(self.deferred(doing), MQError).value.status
         return status
+
+
+class SlowDirectory(MemoryDirectory):
+    """A directory that creates queues when a test says so.
+
+    @ivar waiting: what is to be created.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.waiting: list[tuple[Deferred[Any], tuple[Any, ...]]] = []
+
+    def create(self, *args: Any) -> Deferred[Any]:
+        """See L{IDirectory.create}."""
+        if not isinstance(args[0], QueueObject):
+            return super().create(*args)
+        created: Deferred[Any] = Deferred()
+        self.waiting.append((created, args))
+        return created
+
+    def finish(self) -> None:
+        """Create what waits."""
+        waiting, self.waiting = self.waiting, []
+        for created, args in waiting:
+            super().create(*args).chainDeferred(created)
+
+
+class CreationMeanwhileTests(DirectoryTestCase):
+    """What happens while the directory creates a queue."""
+
+    directory: SlowDirectory
+
+    def make_directory(self, **kwargs: Any) -> MemoryDirectory:
+        directory = SlowDirectory(self.clock, **kwargs)
+        directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
+        return directory
+
+    def has_log(self) -> bool:
+        """Whether the queue has the property that the directory does not have."""
+        return self.service.inspection.queue(ORDERS).log
+
+    def test_a_caller_that_leaves(self) -> None:
+        """The queue is created with all its properties, also with those that the directory does not have."""
+        creating = self.deferred(self.service.create_queue(ORDERS, log=True))
+        self.assertNoResult(creating)
+        creating.cancel()
+        self.failureResultOf(creating, CancelledError)
+        self.directory.finish()
+        self.assertTrue(self.is_published())
+        self.assertTrue(self.has_log())
+
+    def test_another_creation(self) -> None:
+        """A second queue of the same path is refused, and its properties are not those of the first."""
+        creating = self.deferred(self.service.create_queue(ORDERS, log=True))
+        self.assertIs(self.refused(self.service.create_queue(ORDERS)), Status.MQ_ERROR_QUEUE_EXISTS)
+        self.directory.finish()
+        self.successResultOf(creating)
+        self.assertTrue(self.has_log())
 
 
 class TimeToReachQueueTests(DirectoryTestCase):
