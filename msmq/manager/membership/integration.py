@@ -309,10 +309,12 @@ class Integration:
 
         @raise MQError: as L{PublicQueues.alter}.
         """
+        await undivided(self._alter(queue, properties))
+
+    async def _alter(self, queue: Queue, properties: Mapping[str, Any]) -> None:
         published, own = split_properties(properties)
         if published:
-            procedure = self._queues.alter(self._object(queue), self._performer.clock.now(), **published)
-            await undivided(self.ask(procedure))
+            await self.ask(self._queues.alter(self._object(queue), self._performer.clock.now(), **published))
         if own:
             await self._local.alter(queue, own)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -76,28 +77,35 @@ class DirectoryTestCase(NodesTestCase):
 
 
 class SlowDirectory(MemoryDirectory):
-    """A directory that creates queues when a test says so.
+    """A directory that creates and changes queues when a test says so.
 
-    @ivar waiting: what is to be created.
+    @ivar waiting: what is to be done.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.waiting: list[tuple[Deferred[Any], tuple[Any, ...]]] = []
+        self.waiting: list[tuple[Deferred[Any], Callable[[], Deferred[Any]]]] = []
 
     def create(self, *args: Any) -> Deferred[Any]:
         """See L{IDirectory.create}."""
+        return self._later(super().create, *args)
+
+    def write(self, *args: Any) -> Deferred[Any]:
+        """See L{IDirectory.write}."""
+        return self._later(super().write, *args)
+
+    def _later(self, do: Callable[..., Deferred[Any]], *args: Any) -> Deferred[Any]:
         if not isinstance(args[0], QueueObject):
-            return super().create(*args)
-        created: Deferred[Any] = Deferred()
-        self.waiting.append((created, args))
-        return created
+            return do(*args)
+        done: Deferred[Any] = Deferred()
+        self.waiting.append((done, partial(do, *args)))
+        return done
 
     def finish(self) -> None:
-        """Create what waits."""
+        """Do what waits."""
         waiting, self.waiting = self.waiting, []
-        for created, args in waiting:
-            super().create(*args).chainDeferred(created)
+        for done, do in waiting:
+            do().chainDeferred(done)
 
 
 class CreationMeanwhileTests(DirectoryTestCase):
@@ -122,6 +130,19 @@ class CreationMeanwhileTests(DirectoryTestCase):
         self.failureResultOf(creating, CancelledError)
         self.directory.finish()
         self.assertTrue(self.is_published())
+        self.assertTrue(self.has_log())
+
+    def test_a_change_whose_caller_leaves(self) -> None:
+        """All of it is made: what the directory has, and what it does not have."""
+        creating = self.deferred(self.service.create_queue(ORDERS))
+        self.directory.finish()
+        self.successResultOf(creating)
+        setting = self.deferred(self.service.set_queue(ORDERS, {"label": "x", "log": True}))
+        self.assertNoResult(setting)
+        setting.cancel()
+        self.failureResultOf(setting, CancelledError)
+        self.directory.finish()
+        self.assertEqual(self.service.inspection.queue(ORDERS).label, "x")
         self.assertTrue(self.has_log())
 
     def test_another_creation(self) -> None:
