@@ -7,6 +7,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from msmq.queues.arriving.message import Message
+from msmq.structures.status import MQError, Status
 from tests.manager.support import ManagerTestCase
 
 THERE = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -43,6 +45,33 @@ class ConcurrentChangeTests(ManagerTestCase):
             if restarts:
                 self.restart()
             self.assertTrue(self.service.inspection.queue(self.orders).paused)
+
+    def resume_while_one_commits(self, *, by_cursor: bool) -> None:
+        """Resume a queue with a receive whose transaction is being committed, and three others."""
+        self.put(self.payments, b"1", b"2", b"3")
+        self.run_to_end(self.service.pause_queue(self.payments))
+        queue = self.service.open_queue(self.payments)
+        self.addCleanup(queue.close)
+        transaction = self.service.begin()
+        messages = [Message(transactional=True)]
+        self.run_to_end(self.service.send(self.payments, messages, transaction=transaction))
+        first = queue.cursor() if by_cursor else queue
+        ending = self.deferred(first.receive(timeout=None, transaction=transaction))
+        readers = [queue.cursor(), queue.cursor() if by_cursor else queue, queue]
+        others = [self.deferred(reader.receive(timeout=None)) for reader in readers]
+        self.both(lambda: self.service.resume_queue(self.payments), transaction.commit)
+        failure = self.failureResultOf(ending, MQError)
+        self.assertEqual(failure.value.status, Status.MQ_ERROR_TRANSACTION_SEQUENCE)
+        received = [bytes(self.successResultOf(other).view.body) for other in others]
+        self.assertEqual(sorted(received), [b"1", b"2", b"3"])
+
+    def test_a_queue_is_resumed_while_a_reader_commits(self) -> None:
+        """A receive of a transaction that is being committed fails, and others get the messages."""
+        self.resume_while_one_commits(by_cursor=False)
+
+    def test_a_queue_is_resumed_while_a_cursor_commits(self) -> None:
+        """The same for a receive by a cursor, which looks for its message again."""
+        self.resume_while_one_commits(by_cursor=True)
 
     def test_a_queue_is_deleted_while_its_pause_is_stored(self) -> None:
         """It is not among those that are paused, and the store has nothing of it."""

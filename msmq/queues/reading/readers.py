@@ -328,6 +328,9 @@ class Readers:
         """Repeat the search of reads that found only expired messages, since there may be more after them."""
         effects: list[Effect] = []
         for reader in list(self._waiting.cut_short.values()):
+            if self._waiting.cut_short.get(reader.tag) is not reader:
+                # As in L{resume}.
+                continue
             if reader.cursor is None:
                 found, departures = self._read_without_cursor(reader, reader.count, now)
             else:
@@ -353,6 +356,9 @@ class Readers:
             for reader in waiting:
                 cursor = reader.cursor
                 if cursor is None or reader.is_peek or cursor.state is CursorState.WAIT_RECEIVE:
+                    continue
+                if self._waiting.by_tag.get(reader.tag) is not reader:
+                    # It got a message that another read could not take, since its transaction is ending.
                     continue
                 # It has begun during the pause.
                 self._waiting.discard(reader)
