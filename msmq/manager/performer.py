@@ -222,7 +222,7 @@ class Performer:
         """Delete those of these queues that are empty subqueues without handles."""
         for queue in queues:
             if queue.is_subqueue:
-                self.insist_later(self.model.collection.forget_empty(queue), "the deletion of a subqueue")
+                self.insist_later(self.model.forget_empty(queue), "the deletion of a subqueue")
 
     def left_unsent(self, positions: Sequence[MessagePosition]) -> None:
         """Messages of one queue were received or moved; the next ones of an outgoing queue do not wait for

@@ -367,6 +367,11 @@ class QueueManagerModel:
         """The changes of a deletion are stored: its name is free again."""
         self.collection.removed(deletion.queue)
 
+    def forget_empty(self, queue: Queue) -> list[Change]:
+        """Delete a subqueue that is empty and not open; as L{QueueCollection.forget_empty}."""
+        changes = self.collection.forget_empty(queue)
+        return [*changes, *self._purge_pending.forget(queue)] if queue.is_deleted else changes
+
     def outgoing(self, destination: FormatName, now: Moment, *, base_priority: int = 0) -> OutgoingQueue:
         """The outgoing queue of a format name; as L{QueueCollection.outgoing}. [MS-MQDMPR] 3.1.7.1.5."""
         return self.collection.outgoing(destination, now, base_priority=base_priority)

@@ -326,7 +326,10 @@ async def _move(performer: Performer, relocation: Relocation) -> None:
         raise
     model.stored(relocation.changes)
     performer.perform(model.moved(relocation, performer.clock.now()))
-    performer.left_unsent([position for position, _ in relocation.moves])
+    left = [position for position, _ in relocation.moves]
+    performer.left_unsent(left)
+    # Here, since a caller that has stopped waiting does not do it.
+    performer.remove_empty_subqueues(left)
 
 
 def _name(operation: object) -> str:

@@ -244,6 +244,30 @@ class LifeTests(SubqueueTestCase):
         self.queue(self.alpha)
         self.assertEqual(self.subqueues(self.orders), [])
 
+    def test_nothing_is_left_of_a_purged_one(self) -> None:
+        """The store forgets the messages that a reader held while it was purged, as it forgets the queue."""
+        [identifier] = self.put(self.orders, b"1")
+        self.move(identifier, self.aside)
+        reservation = self.run_to_end(self.service.reserve(self.aside, timeout=0))
+        self.run_to_end(self.service.purge_queue(self.aside))
+        self.assertEqual(len([name for name in self.store.names() if "purge" in name]), 1)
+        reservation.release()
+        self.assertEqual(self.subqueues(self.orders), [])
+        self.assertEqual([name for name in self.store.names() if "purge" in name], [])
+
+    def test_a_caller_that_leaves(self) -> None:
+        """It goes with its last message also if nothing waits for the end of the move."""
+        [identifier] = self.put(self.orders, b"1")
+        self.move(identifier, self.aside)
+        self.store.is_slow = True
+        moving = self.deferred(self.service.move(identifier, self.orders))
+        self.assertTrue(self.store.is_busy)
+        moving.cancel()
+        self.failureResultOf(moving, CancelledError)
+        self.store.catch_up()
+        self.assertEqual(self.seen(self.orders), [b"1"])
+        self.assertEqual(self.subqueues(self.orders), [])
+
     def test_its_quota_is_that_of_its_queue(self) -> None:
         """Moved messages still count towards the quota."""
         small = self.queue(self.alpha, "small", quota=1)
