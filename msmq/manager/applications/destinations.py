@@ -11,7 +11,7 @@ import attrs
 
 from msmq.interfaces.clock import IClock
 from msmq.manager.applications.targets import SendTarget
-from msmq.manager.membership.public_names import PublicNames, UnknownPublicQueue
+from msmq.manager.membership.public_names import PublicName, PublicNames, UnknownPublicQueue
 from msmq.queues.arriving.packet_builder import PacketBuilder, list_of_destinations
 from msmq.queues.arriving.send_destination import (
     DestinationFacts,
@@ -64,20 +64,37 @@ class Destinations:
 
         @raise MQError: as L{resolve}, and L{learn}.
         """
+        learned: set[PublicName] | None = None
         while True:
             try:
                 return self.resolve(text)
             except UnknownPublicQueue as unknown:
-                await self.learn(unknown)
+                learned = await self.learn(unknown, learned)
 
-    async def learn(self, unknown: UnknownPublicQueue) -> None:
+    async def learn(
+        self, unknown: UnknownPublicQueue, learned: set[PublicName] | None = None
+    ) -> set[PublicName]:
         """Look up a public queue or a distribution list in the directory.
 
-        @raise MQError: as L{PublicNames.learn}; MQ_ERROR_NO_DS without a directory.
+        @param learned: the names of the same destination that were looked up before.
+        @return: these, and this one.
+        @raise MQError: as L{PublicNames.learn}; MQ_ERROR_NO_DS without a directory;
+            MQ_ERROR_INSUFFICIENT_RESOURCES if this name was looked up and is not known any more: the
+            destination has more names than are kept, and looking them up would not end.
         """
         if self._names is None:
             raise unknown
+        if learned is None:
+            learned = set()
+        elif unknown.name in learned:
+            raise MQError(
+                Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+                f"the destination with {unknown.name} has too many names that are looked up in the directory;"
+                " send to some of them at a time",
+            )
         await self._names.learn(unknown.name)
+        learned.add(unknown.name)
+        return learned
 
     def resolve(self, text: str) -> list[SendTarget]:
         """The queues of a format name, of several with commas, or of a local path.

@@ -19,7 +19,7 @@ from msmq.manager.applications.reservation import Reservation
 from msmq.manager.applications.sender import MessageSender
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.applications.transactions import Transactions, check_usage, move
-from msmq.manager.membership.public_names import UnknownPublicQueue
+from msmq.manager.membership.public_names import PublicName, UnknownPublicQueue
 from msmq.manager.performer import Performer
 from msmq.queues.arriving.message import Message
 from msmq.queues.leaving.transaction import Transaction
@@ -93,12 +93,13 @@ class OpenQueue:
 
     async def _targets(self) -> list[SendTarget]:
         """The destinations of its messages; remote public queues are looked up if necessary."""
+        learned: set[PublicName] | None = None
         while True:
             self._descriptors.queues_for(self._descriptor, QueueOperation.SEND)
             try:
                 return self._destinations.all(self._descriptor.names)
             except UnknownPublicQueue as unknown:
-                await self._destinations.learn(unknown)
+                learned = await self._destinations.learn(unknown, learned)
 
     async def reserve(
         self,

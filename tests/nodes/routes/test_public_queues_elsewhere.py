@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from msmq.manager.membership import public_names
 from msmq.manager.membership.public_names import FRESH
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.objects import QueueManagerObject, QueueObject
@@ -125,6 +126,17 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual(self.bodies(self.alpha, ORDERS), [b"away", b"alone"])
         for nobody in (str(empty), f"DL={UUID(int=0xD4)}"):
             self.assertEqual(self.refused(nobody), Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+
+    def test_more_names_than_are_kept(self) -> None:
+        """A destination whose names displace one another is refused, and not looked up without end."""
+        assert self.directory is not None
+        self.patch(public_names, "REMEMBERED", 2)
+        self.patch(public_names, "REMEMBERED_LISTS", 2)
+        named = [self.directory.add(QueueObject(pathname=f"ZETA\\queue{number}")) for number in range(3)]
+        lists = [self.directory.add_distribution_list([parse_format_name(self.name)]) for _ in range(3)]
+        for names in ([f"PUBLIC={each}" for each in named], list(map(str, lists))):
+            self.assertEqual(self.refused(",".join(names)), Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+            self.run_to_end(self.alpha.service.send(",".join(names[:2]), [Message()]))
 
     def test_open_queue_by_path(self) -> None:
         """Its format name is asked for first; with others it is one of several destinations."""
