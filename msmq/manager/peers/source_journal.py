@@ -160,12 +160,23 @@ class SourceJournal:
         others: list[MessagePosition] = []
         waiting: list[tuple[MessagePosition, AwaitedMessage]] = []
         proven: list[tuple[MessagePosition, SourceSettlement]] = []
+        chosen: set[tuple[str, int]] = set()
         for position in positions:
             message = self._awaited(position, now.wall)
-            if message is None or table.is_awaited(message):
+            if message is None:
                 others.append(position)
                 self._forget_answers(position)
                 continue
+            key = message.destination, message.number
+            if key in chosen:
+                # Another copy among these: there is one acknowledgement for both.
+                others.append(position)
+                continue
+            if table.is_awaited(message):
+                others.append(position)
+                self._forget_answers(position)
+                continue
+            chosen.add(key)
             position.state = PositionState.REMOVING
             settlement = table.handed_over(message)
             if settlement is None:

@@ -6,7 +6,9 @@ from typing import Any
 
 from msmq.interfaces.drains import DrainSummary
 from msmq.queues.arriving.message import Acknowledge, Delivery
+from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.transfer.kept_arrivals import USED
 from tests.nodes.drains.support import AT_ALPHA, AT_BETA, ORDERS, DrainTestCase
@@ -69,6 +71,26 @@ class KeptTests(KeptTestCase):
         self.assertEqual((summary.moved, summary.in_transit, summary.refused), (600, 0, 0))
         self.assertEqual((summary.condition, summary.acknowledge_to, self.waiting), ("running", ACKS, 0))
         self.assertEqual((self.dead_letters, self.bodies(self.alpha, ".\\system$;journal")), ([], []))
+
+    def test_one_message_twice(self) -> None:
+        """A message that a sender has sent twice, long after each other, is acknowledged once, and the drain
+        does not wait for another acknowledgement.
+        """
+        self.both()
+        self.stored(b"0", b"1", b"1")
+        queue = self.alpha.model.find(parse_path_name(ORDERS))
+        assert queue is not None, "it was created"
+        [_, first, again] = queue.peek(3)
+        assert first.view is not None and again.view is not None, "they are in memory"
+        packet = again.view.packet
+        again.view = UserMessageView(packet[:56] + first.view.packet[56:60] + packet[60:])
+        # A private name has no address; a session that BETA has opened leads there.
+        self.send(self.beta, "DIRECT=OS:ALPHA\\private$\\nowhere", b"x")
+        self.clock.advance(1)
+        self.begin(self.beta.service.inspection.queue(ORDERS).format_name)
+        self.clock.advance(60)
+        self.assertEqual(self.bodies(self.beta, ORDERS), [b"0", b"1"])
+        self.assertEqual((self.summary.moved, self.summary.in_transit, self.waiting), (3, 0, 0))
 
     def test_refused_by_a_quota(self) -> None:
         """A message that the destination refuses is a dead letter here, and the others stay in the queue;
