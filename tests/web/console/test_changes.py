@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote, urlencode
 
+from twisted.internet.protocol import Factory
+
 from msmq.control.authentication.roles import Role
 from msmq.queues.arriving.message import Delivery
 from msmq.web.console.page_roles import PAGE_ROLES
+from tests.builders import GAMMA
 from tests.control.callers.test_roles import TOKENS
 from tests.control.support import Answer
+from tests.nodes.scripted import NEGATIVE, Peer, transactional
+from tests.nodes.support import ADDRESSES
 from tests.web.console.test_pages import ELSEWHERE, ConsoleTestCase, Elements
 from tests.web.support import ORDERS
 
@@ -188,6 +193,26 @@ class DeadLetterChangeTests(ChangeTestCase):
         self.assertEqual(self.bodies_of(DEAD), [b"3"])
         self.assertEqual(self.bodies_of(ORDERS)[-2:], [b"1", b"2"])
         self.assertIn("Send 1 dead letter again", self.shown(self.group).text)
+
+    def test_invalid_destination(self) -> None:
+        """A message of a peer whose destination is no valid text is shown with the others, and selected."""
+        peer = Peer(GAMMA, is_initiator=True)
+        host = self.network.host(ADDRESSES["GAMMA"])
+        host.client_endpoint(ADDRESSES["ALPHA"], 1801).connect(Factory.forProtocol(lambda: peer))
+        self.clock.advance(1)
+        direct = "TCP:127.0.0.2\\private$\\q"
+        packet = transactional(
+            b"odd", (7, 1, 0), destination=direct + "\u5151", user_flags=NEGATIVE, is_transactional=False
+        )
+        peer.send(packet.replace("\u5151".encode("utf-16-le"), b"\x00\xd8"))
+        self.clock.advance(1)
+        page = self.shown("/deadletters")
+        self.assertIn(f"DIRECT={direct}\\ud800", page.text)
+        [group] = [link for link in page.values("href") if "ud800" in link]
+        preview = self.shown(group)
+        self.assertIn("Send 1 dead letter again", preview.text)
+        last = preview.attributes[preview.attributes.index(("name", "last")) + 1][1]
+        self.refused(group, 400, "is not allowed in a queue name", ("last", last))
 
     def test_edited(self) -> None:
         """A dead letter is sent with another label and body, and keeps what was not edited."""

@@ -23,6 +23,7 @@ from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.dead_letter_reasons import dead_letter_reason
 from msmq.web.console.forms import ChangeForm
 from msmq.web.console.pages.context import TURN, PageContext, page_parameters
+from msmq.web.console.pages.dead_letters import destination_of
 
 _PREVIEWED: Final = 20
 """Messages in the preview."""
@@ -32,7 +33,7 @@ _PREVIEWED: Final = 20
 class DeadLetterSelection:
     """Dead letters with the same class and destination in one dead-letter queue.
 
-    @ivar destination: the destination as text; C{None} for those that have none.
+    @ivar destination: the destination, as L{destination_of}; C{None} for those that have none.
     """
 
     queue: str
@@ -52,7 +53,7 @@ class DeadLetterSelection:
 
     def holds(self, described: dict[str, Any]) -> bool:
         """Whether a message of the queue, as JSON, belongs to it."""
-        key: object = (described["class"], described["destination_queue"])
+        key: object = (described["class"], destination_of(described))
         return key == (self.message_class, self.destination)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 from klein import Klein
@@ -41,6 +42,15 @@ class DeadLetterGroup:
     bytes: int = 0
 
 
+def destination_of(described: Mapping[str, Any]) -> str | None:
+    r"""The destination of a dead letter as an address of a page can have it; C{None} if there is none.
+
+    A peer may send an invalid name, whose lone surrogates are written as C{\ud800}.
+    """
+    destination: str | None = described["destination_queue"]
+    return None if destination is None else destination.encode("utf-8", "backslashreplace").decode()
+
+
 class DeadLetterPage:
     """The messages in both dead-letter queues."""
 
@@ -61,7 +71,7 @@ class DeadLetterPage:
         async for place in self._inspection.each_dead_letter(LISTED):
             looked_at += 1
             value = properties_of(place.message)
-            key = (place.queue, value["class"], value["destination_queue"])
+            key = (place.queue, value["class"], destination_of(value))
             group = groups.get(key)
             arrived = value["arrived_time"]
             if group is None:
