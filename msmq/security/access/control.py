@@ -36,6 +36,7 @@ class AccessControl(TokenAccessControl):
         self._accounts = accounts
         self._clock = clock
         self._known: dict[bytes, tuple[float, Account]] = {}
+        self._changes = 0
 
     def known_token(self, sid: bytes) -> Token | None:
         """See L{IAccessControl.known_token}."""
@@ -50,6 +51,7 @@ class AccessControl(TokenAccessControl):
     def forget(self) -> None:
         """Clear the cache, so that all groups are looked up again."""
         self._known.clear()
+        self._changes += 1
 
     def _remembered(self, sid: bytes) -> Account | None:
         until, account = self._known.get(sid, (0.0, None))
@@ -57,7 +59,10 @@ class AccessControl(TokenAccessControl):
             return None
         return account
 
-    def _remember(self, account: Account) -> None:
+    def _remember(self, account: Account, changes: int) -> None:
+        if changes != self._changes:
+            # The answer may be from before the change; the next request queries again.
+            return
         if len(self._known) >= MOST:
             # The oldest half is evicted, as in the caches of [MS-MQQB].
             for sid in list(self._known)[: MOST // 2]:
@@ -68,13 +73,14 @@ class AccessControl(TokenAccessControl):
     async def _account(self, accounts: IAccounts, sid: bytes) -> Account:
         account = self._remembered(sid)
         if account is None:
+            changes = self._changes
             account = await accounts.account(sid)
             if account.sid != sid:
                 named = quoted(account.name)
                 raise AccountUnknown(
                     f"the directory answers for {format_sid(sid)} with {named}, which has another SID"
                 )
-            self._remember(account)
+            self._remember(account, changes)
         return account
 
     async def _groups(self, sid: bytes) -> frozenset[bytes]:
@@ -98,11 +104,12 @@ class AccessControl(TokenAccessControl):
     async def _named(self, name: str) -> Account | None:
         if self._accounts is None:
             return None
+        changes = self._changes
         try:
             account = await self._accounts.account_named(name)
         except DirectoryError as error:
             raise AccountUnknown(f"{quoted(name)} cannot be found: {error}") from error
-        self._remember(account)
+        self._remember(account, changes)
         return account
 
     def _known_name(self, sid: bytes) -> str | None:

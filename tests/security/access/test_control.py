@@ -34,6 +34,21 @@ class OneAccount:
         return self.account(b"")
 
 
+@implementer(IAccounts)
+class LateAccounts:
+    """A directory of an application that answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Deferred[Account]] = []
+
+    def account(self, sid: bytes) -> Deferred[Account]:
+        self.waiting.append(Deferred())
+        return self.waiting[-1]
+
+    def account_named(self, name: str) -> Deferred[Account]:
+        return self.account(b"")
+
+
 class MemoryTests(AccessControlContract, SynchronousTestCase):
     """L{MemoryAccessControl}."""
 
@@ -80,6 +95,19 @@ class DirectoryTests(AccessControlContract, SynchronousTestCase):
         assert isinstance(self.access, AccessControl)
         self.access.forget()
         self.assertNotIn(CLERKS, self.answer(self.access.token(ALICE)).groups)
+
+    def test_groups_that_change_while_they_are_read(self) -> None:
+        """An answer from before the change decides what waits for it, and nothing later."""
+        accounts = LateAccounts()
+        access = AccessControl(accounts, self.clock, RULES)
+        reading = access.token(ALICE)
+        naming = access.resolve("alice")
+        access.forget()
+        for answer in accounts.waiting:
+            answer.callback(Account(ALICE, "alice", frozenset({CLERKS})))
+        self.assertIn(CLERKS, self.answer(reading).groups)
+        self.assertEqual(self.answer(naming), ALICE)
+        self.assertIsNone(access.known_token(ALICE))
 
     def test_an_account_with_another_sid(self) -> None:
         """Groups of another account than the one that was asked for decide nothing, now or later."""
