@@ -348,7 +348,7 @@ class ServerDatabase:
                 raise DatabaseUnreachable(str(error)) from None
             found = progress(link)
             self._check_owner(found)
-            if mark_express(link) and self._has_express:
+            if mark_express(link) and self._had_express(found.number):
                 self._lost_express = True
                 self.log.error(
                     "{place}: the database crashed, and its express messages are lost",
@@ -359,6 +359,13 @@ class ServerDatabase:
         except BaseException:
             link.close()
             raise
+
+    def _had_express(self, number: int) -> bool:
+        """Whether express messages were stored, by the group in doubt too if it was committed."""
+        doubt = self._doubt
+        if doubt is None or doubt.plan.express is None:
+            return self._has_express
+        return self._has_express or number >= doubt.script.numbers.group
 
     def _warn_of(self, link: PostgresqlConnection) -> None:
         """Warn if committed data is not durable there."""

@@ -12,7 +12,15 @@ from zope.interface import implementer
 
 from msmq.interfaces.standby import IOwnedStore
 from msmq.interfaces.storage import IMessageStore, IStoreVerification, StorageError
-from msmq.persistence.changes import AppendLog, Change, PutMessage, RestoreLog
+from msmq.persistence.changes import (
+    AppendEvent,
+    AppendLog,
+    Change,
+    PutMessage,
+    PutState,
+    RemoveMessages,
+    RestoreLog,
+)
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.database import ServerDatabase
@@ -27,6 +35,7 @@ WAITING_BYTES: Final = 256 * 1024 * 1024
 """Approximate limit on the bytes of pending batches; a further batch is refused."""
 
 _CHANGE_BYTES: Final = 256
+_NUMBER_BYTES: Final = 40
 
 
 @implementer(IMessageStore, IOwnedStore, IStoreVerification)
@@ -119,8 +128,16 @@ class PostgresqlMessageStore(ThreadedMessageStore):
 
 def _weight(changes: Sequence[Change]) -> int:
     """Approximate memory of a batch, in bytes."""
-    packets = sum(len(change.packet) for change in changes if isinstance(change, PutMessage | AppendLog))
+    weight = _CHANGE_BYTES * len(changes)
     for change in changes:
-        if isinstance(change, RestoreLog):
-            packets += sum(len(entry.packet) for entry in change.entries)
-    return packets + _CHANGE_BYTES * len(changes)
+        if isinstance(change, PutMessage | AppendLog):
+            weight += len(change.packet)
+        elif isinstance(change, PutState):
+            weight += len(change.value)
+        elif isinstance(change, RemoveMessages):
+            weight += _NUMBER_BYTES * len(change.lookup_ids)
+        elif isinstance(change, AppendEvent):
+            weight += len(change.reason)
+        elif isinstance(change, RestoreLog):
+            weight += sum(len(entry.packet) for entry in change.entries)
+    return weight

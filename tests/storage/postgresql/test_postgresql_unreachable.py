@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msmq.interfaces import MessageNotStored, StorageError
-from msmq.persistence.changes import PutMessage, PutQueue, PutState, RemoveMessages
+from msmq.persistence.changes import AppendEvent, Change, PutMessage, PutQueue, PutState, RemoveMessages
 from msmq.testing.contracts.message_store import BILLS, ORDERS, put
 from tests.servers.postgresql import PostgresqlServer, Proxy, shared_server
 from tests.storage.postgresql.postgresql_support import PostgresqlTestCase, event
@@ -78,6 +78,25 @@ class ServerAwayTests(PostgresqlTestCase):
         await store.commit([put(2, bytes(40_000))])
         self.assertEqual(self.messages(), [0, 1, 2])
 
+    async def test_pending_batches_without_messages(self) -> None:
+        """Values, removals and events count against the limit as messages do."""
+        batches: list[Change] = [
+            PutState("stream", bytes(40_000)),
+            RemoveMessages(ORDERS.identifier, tuple(range(1000))),
+            AppendEvent(1.0, b"", "refused", "r" * 40_000),
+        ]
+        for change in batches:
+            with self.subTest(kind=type(change).__name__):
+                store = await self.open_store(waiting_bytes=100_000)
+                self.server.stop()
+                kept = [store.commit([change]) for _ in range(2)]
+                error = await self.refused(store.commit([change]), StorageError)
+                self.assertIn("too many changes are pending for the database", str(error))
+                self.server.start()
+                for commit in kept:
+                    await commit
+                await store.close()
+
     async def test_closing_while_it_is_away(self) -> None:
         """A store can be closed without its database; what waits fails."""
         store = await self.open_store(SHORT)
@@ -102,6 +121,23 @@ class ServerAwayTests(PostgresqlTestCase):
         found = await store.read_events(0, 10)
         self.assertEqual([entry.sequence for entry in found], [1, 2])
         self.assertIn("crashed", found[0].event.reason)
+
+    async def test_crash_after_a_commit_in_doubt(self) -> None:
+        """The loss of the first express messages is reported too if their commit was not answered."""
+        proxy = Proxy(self.server)
+        self.addCleanup(proxy.close)
+        store = await self.open_store(through=proxy)
+        proxy.hold_answers_to(b"fleeting")
+        express = PutMessage(ORDERS.identifier, 7, b"fleeting", 0.0, is_express=True)
+        committing = store.commit([express, put(1)])
+        await self.until(lambda: self.messages() == [1])
+        self.server.kill()
+        proxy.cut()
+        self.server.start()
+        proxy.mend()
+        await committing
+        await store.commit([put(2)])
+        self.assertEqual((self.messages(), self.events()), ([1, 2], ["express_lost"]))
 
     async def test_restart_keeps_the_express_messages(self) -> None:
         """A database that was stopped and started still has them."""
