@@ -133,6 +133,26 @@ class QuotaTests(SynchronousTestCase):
         self.assertEqual(merged_quotas(known, [one]), [known[0], one])
         self.assertEqual(merged_quotas(known, [one, every, journal]), [every, journal])
 
+    def test_quota_of_one_store_after_that_of_every_store(self) -> None:
+        """A store that has a quota of its own has one row, with that quota, also if it has no limit."""
+        held = [
+            message(number, "queue", store=store, size=50, arrived=BEGIN)
+            for number, store in enumerate(("ALPHA", "BETA", "GAMMA"))
+        ]
+        asked: list[Quota] = [
+            (None, QUEUE, "queue", 100, None),
+            ("BETA", QUEUE, "queue", 200, 60),
+            ("GAMMA", QUEUE, "queue", None, None),
+        ]
+        names = ("store", "queue", "place", "quota", "held")
+        quotas: list[Row] = [dict(zip(names, one, strict=True)) for one in merged_quotas([], asked)]
+        forecasts = forecast(growth(messages(*held)), table(quotas, QUOTAS))
+        self.assertEqual(
+            rows(forecasts, ("store", "quota", "held", "filled")),
+            [("ALPHA", 100, 50, 0.5), ("BETA", 200, 60, 0.3), ("GAMMA", None, 50, None)],
+        )
+        self.assertIn("3 queues, journals and logs hold messages", headline(forecasts, None, 0))
+
     def test_steps(self) -> None:
         """Growth has a row for each step in which something came."""
         held = [

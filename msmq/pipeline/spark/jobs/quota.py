@@ -77,18 +77,24 @@ def forecast(growth: DataFrame, quotas: DataFrame) -> DataFrame:
         )
         .alias("filled")
     )
-    of_place = quotas.alias("of_place")
-    same = F.col("of_place.store").isNull() | (F.col("of_place.store") == F.col("filled.store"))
-    for name in ("queue", "place"):
-        same = same & (F.lower(f"of_place.{name}") == F.lower(f"filled.{name}"))
-    joined = summed.join(of_place, same, "left")
-    held = F.coalesce(F.col("of_place.held"), F.col("filled.bytes"))
-    left = F.col("of_place.quota") - held
+    # The quota of a store itself precedes one for every store, so that no place is there twice.
+    own, every = quotas.where("store IS NOT NULL").alias("own"), quotas.where("store IS NULL").alias("every")
+    joined = summed
+    for table, is_own in ((own, F.col("own.store") == F.col("filled.store")), (every, F.lit(True))):
+        alias = "own" if table is own else "every"
+        same = is_own
+        for name in ("queue", "place"):
+            same = same & (F.lower(f"{alias}.{name}") == F.lower(f"filled.{name}"))
+        joined = joined.join(table, same, "left")
+    has_own = F.col("own.place").isNotNull()
+    quota = F.when(has_own, F.col("own.quota")).otherwise(F.col("every.quota"))
+    known = F.when(has_own, F.col("own.held")).otherwise(F.col("every.held"))
+    held = F.coalesce(known, F.col("filled.bytes"))
+    left = quota - held
     full_at = F.when(left <= 0, F.col("last")).when(
         F.col("bytes_an_hour") > _STILL,
         (F.col("last") + left / F.col("bytes_an_hour") * hour).try_cast("bigint"),
     )
-    quota = F.col("of_place.quota")
     return joined.select(
         "filled.*",
         quota.alias("quota"),
