@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark.jobs.latency import bounds, delays, owners_of, percentiles, skews
+from msmq.pipeline.spark.running.latency import headline
 from tests.pipeline.jobs.builders import SECOND, SENT, Row, message, messages, name_of
 from tests.pipeline.local_spark import FEW, rows
 
@@ -164,6 +165,23 @@ class LatencyTests(SynchronousTestCase):
             {int(name.split("\\")[1]): bound for name, bound in found.items()},
             {1: (0, None), 2: (SECOND, None), 6: (0, SECOND), 7: (0, None)},
         )
+
+    def test_headline(self) -> None:
+        """The headline gives upper bounds of a route only if they are those of all its messages."""
+        held = [
+            message(6, "log", sent=SENT, arrived=SENT + 100 * SECOND),
+            answer(106, 6, SENT + 100 * SECOND, SENT + SECOND),
+            # BETA's clock was set back, so nothing bounds these.
+            *(message(number, "log", sent=SENT, arrived=SENT) for number in range(10, 15)),
+        ]
+        delayed = delays(messages(*held), {})
+        taken = percentiles(bounds(delayed, skews(delayed))).collect()
+        self.assertEqual([(row["messages"], row["bounded"]) for row in taken], [(6, 1)])
+        said = headline(taken, lambda guid: guid, 1)
+        self.assertEqual(said, "6 messages on 1 routes; on 1 a clock was set meanwhile")
+        delayed = delays(messages(*held[:2]), {})
+        taken = percentiles(bounds(delayed, skews(delayed))).collect()
+        self.assertIn("half took no more than 1.000 s", headline(taken, lambda guid: guid, 0))
 
     def test_no_messages(self) -> None:
         """Without messages there are no routes."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
@@ -13,6 +16,26 @@ from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueMa
 _SHOWN = tuple(range(0, 101, 5))
 
 
+def headline(routes: Sequence[Row], names: Callable[[str | None], str | None], set_back: int) -> str:
+    """The result in one line, with the first route of which every message has an upper bound.
+
+    @param routes: the rows of L{percentiles}, in order of importance.
+    @param set_back: the number of pairs of which a clock was set.
+    """
+    verdict = f"{sum(row['messages'] for row in routes):,} messages on {len(routes):,} routes"
+    # Percentiles of some of the messages say nothing about half of them.
+    bounded = next((row for row in routes if row["bounded"] == row["messages"]), None)
+    if bounded is not None:
+        verdict += (
+            f"; from {names(bounded['source'])} into {bounded['queue']} half took no more than"
+            f" {bounded['p50_at_most'] / 1e6:.3f} s, and 99 % no more than"
+            f" {bounded['p99_at_most'] / 1e6:.3f} s"
+        )
+    if set_back:
+        verdict += f"; on {set_back} a clock was set meanwhile"
+    return verdict
+
+
 def _run(setting: JobContext) -> JobOutcome:
     delayed = setting.cached(delays(setting.estate.messages, setting.estate.owners))
     skewed = setting.cached(skews(delayed))
@@ -21,16 +44,6 @@ def _run(setting: JobContext) -> JobOutcome:
     names = QueueManagerNames.of(setting)
     routes = taken.orderBy(F.desc("messages"), "source", "store", "queue").collect()
     set_back = skewed.where("NOT steady").count()
-    verdict = f"{sum(row['messages'] for row in routes):,} messages on {len(routes):,} routes"
-    bounded_route = next((row for row in routes if row["p50_at_most"] is not None), None)
-    if bounded_route is not None:
-        verdict += (
-            f"; from {names(bounded_route['source'])} into {bounded_route['queue']} half took no more than"
-            f" {bounded_route['p50_at_most'] / 1e6:.3f} s, and 99 % no more than"
-            f" {bounded_route['p99_at_most'] / 1e6:.3f} s"
-        )
-    if set_back:
-        verdict += f"; on {set_back} a clock was set meanwhile"
     wanted = [number / 100 for number in _SHOWN]
     curves = []
     for row in (
@@ -39,12 +52,14 @@ def _run(setting: JobContext) -> JobOutcome:
             F.percentile("at_least", wanted).alias("least"),
             F.percentile("at_most", wanted).alias("most"),
             F.count("*").alias("messages"),
+            F.count("at_most").alias("bounded"),
         )
         .orderBy(F.desc("messages"))
         .take(3)
     ):
         for side, name in (("least", "at least"), ("most", "at most")):
-            if row[side] is not None:
+            # A curve of those messages alone that have an upper bound would be taken for that of all.
+            if row[side] is not None and (side == "least" or row["bounded"] == row["messages"]):
                 curves.append(
                     Series(
                         f"{names(row['source'])} to {row['store']}, {name}",
@@ -59,13 +74,14 @@ def _run(setting: JobContext) -> JobOutcome:
     columns |= {"max_at_least": "all, least", "max_at_most": "all, most"}
     report = JobReport(
         "How long messages take",
-        verdict,
+        headline(routes, names, set_back),
         setting.facts,
         [
             Section(
                 "Routes",
                 "Seconds. A message has only the whole second in which it was sent, so every time is "
-                "between two bounds; without acknowledgements nothing bounds it from above.",
+                "between two bounds; without acknowledgements nothing bounds it from above. The upper"
+                " bounds are those of the bounded messages.",
                 tables=[
                     shown(
                         "Percentiles",
