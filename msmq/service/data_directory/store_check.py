@@ -91,6 +91,8 @@ def repair(data: Path, description: str | None) -> StoreRepair:
                 losses = rebuild_log(directory, data / mark_name(directory), time.time)
             else:
                 run_reactor(lambda reactor: _scrub(data, chosen, reactor))
+            if kind == "postgresql":
+                losses = _repair_logs(data, argument)
         return StoreRepair(before, losses, check(data, chosen))
     finally:
         lock.release()
@@ -104,6 +106,16 @@ async def _scrub(data: Path, description: str, reactor: IReactorFromThreads) -> 
             await deferLater(IReactorTime(reactor), _LOOK)
     finally:
         await store.close()
+
+
+def _repair_logs(data: Path, argument: str) -> list[str]:
+    from msmq.storage.checking.postgresql_repair import repair_logs
+    from msmq.storage.postgresql.address import parse_address
+    from msmq.storage.postgresql.factory import database_mark_name
+
+    address = parse_address(argument)
+    policy = DamagePolicy(data / database_mark_name(address), False, time.time, AT_ONCE)
+    return repair_logs(address, policy.quarantine)
 
 
 def _made(data: Path, description: str) -> tuple[IMessageStore, Callable[[], int]]:

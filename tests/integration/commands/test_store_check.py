@@ -105,6 +105,16 @@ class StoreCheckTests(SynchronousTestCase):
             )
         self.assert_repaired("--store", url, problem="table message, queue 1: the checksum of the packet")
 
+    def test_log_entry_in_postgresql(self) -> None:
+        """A damaged log entry of a database is removed by a repair, and named as lost."""
+        self.data.mkdir()
+        server = shared_server()
+        self.addCleanup(server.drop, "checked")
+        url = stores.write_postgresql(server, "checked", *contents())
+        with server.connect() as connection:
+            connection.execute(b"UPDATE checked.log SET packet = set_byte(packet, 3, 1)")
+        self.assert_repaired("--store", url, problem="table log, queue 1: the checksum does not match")
+
     def test_structure_of_a_file(self) -> None:
         """A file with a damaged page is built anew from what can be read; the damaged one stays."""
         stores.write_sqlite(self.data, *contents(300))

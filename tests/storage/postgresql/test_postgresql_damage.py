@@ -20,6 +20,8 @@ from msmq.persistence.changes import (
     TrimLog,
 )
 from msmq.storage.checking.postgresql_check import check_schema
+from msmq.storage.checking.postgresql_repair import repair_logs
+from msmq.storage.migration.digest import digest_of
 from msmq.storage.postgresql.database import ServerDatabase
 from msmq.storage.postgresql.schema import SCHEMA
 from msmq.storage.postgresql.store import PostgresqlMessageStore
@@ -236,6 +238,39 @@ class DamagedSchemaTests(PostgresqlTestCase):
         await store.close()
         snapshot = await self.store().open()
         self.assertEqual(len(snapshot.queues), 2)
+
+    async def test_damaged_logs(self) -> None:
+        """A damaged entry and a damaged event do not prevent backups and migrations after a repair."""
+        await self.filled()
+        address = address_of(self.server, self.schema)
+        self.rows("UPDATE log SET packet = 'rotten' WHERE sequence = 2")
+        self.rows("UPDATE event SET reason = 'other' WHERE sequence = 3")
+        reader = PostgresqlStoreReader(self.server.url(f"schema={self.schema}").partition(":")[2])
+        self.addCleanup(reader.close)
+        with self.assertRaisesRegex(StorageError, "does not match"):
+            digest_of(reader, lambda rows: None)
+        quarantine = self.policy.quarantine
+        quarantine.touch()
+        self.assertEqual(repair_logs(address, quarantine), [])
+        quarantine.unlink()
+        self.assertEqual(
+            repair_logs(address, quarantine),
+            [
+                f"{address.text}: entry 2 of the message log is lost",
+                f"{address.text}: event 3 is lost",
+            ],
+        )
+        self.assertEqual((quarantine / "log_entry-1-2").read_bytes(), b"rotten")
+        self.assertEqual(check_schema(address, self.policy.mark).problems, [])
+        self.assertEqual(digest_of(reader, lambda rows: None)["log entries"].rows, 19)
+        store = self.store()
+        await store.open()
+        extent = await store.log_extent(ORDERS.identifier)
+        entries = await store.read_log(ORDERS.identifier, 0, 100)
+        self.assertEqual((extent.entries, extent.size), (19, sum(len(one.packet) for one in entries)))
+        reasons = [one.event.reason for one in await store.read_events(0, 100)]
+        self.assertEqual(reasons[1:4], ["reason 1", "the event that was here is lost", "reason 3"])
+        await store.close()
 
     async def test_last_step_of_the_upgrade(self) -> None:
         """If the database refuses the end of the upgrade, it is tried again."""
