@@ -19,6 +19,7 @@ class RowScrubber:
     """Verifies the whole database repeatedly, at a bounded rate.
 
     @ivar passes: the number of completed passes; C{size}: the bytes of verified packets.
+    @ivar problem: why the last step failed; C{None} if it did not.
     @param ask: verifies about this many bytes of packets after a position.
     @param found: receives the result of each step.
     """
@@ -38,6 +39,7 @@ class RowScrubber:
         self._position: ScrubPosition | None = None
         self.passes = 0
         self.size = 0
+        self.problem: BaseException | None = None
         self._timer = ScrubTimer(reactor, self._step)
         self._timer.wait(policy.delay)
 
@@ -49,6 +51,7 @@ class RowScrubber:
         self._ask(self._position, self._policy.step_bytes).addCallbacks(self._verified, self._failed)
 
     def _verified(self, step: ScrubStep) -> None:
+        self.problem = None
         self.size += step.size
         self._found(step)
         self._position = step.position
@@ -61,5 +64,6 @@ class RowScrubber:
     def _failed(self, failure: Failure) -> None:
         if not self._timer.is_stopped:
             self.log.error("the store cannot be verified: {error}", error=failure.value)
+        self.problem = failure.value
         self._position = None
         self._timer.wait(self._policy.pause)

@@ -121,6 +121,10 @@ class ThreadedMessageStore(ABC):
         """Completed background verification passes since the store was opened."""
         return 0 if self._scrubber is None else self._scrubber.passes
 
+    def scrub_problem(self) -> BaseException | None:
+        """Why the last step of the background verification failed; C{None} if it did not."""
+        return None if self._scrubber is None else self._scrubber.problem
+
     def close(self) -> Deferred[None]:
         """See L{msmq.interfaces.IMessageStore.close}."""
         if self._writing is None:

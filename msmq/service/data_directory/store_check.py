@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +11,7 @@ import attrs
 from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.internet.task import deferLater
 
-from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.interfaces.storage import StorageError
 from msmq.service.data_directory.data_lock import DataLock
 from msmq.service.data_directory.store_migration import LOCAL, run_reactor
 from msmq.storage.checking.log_check import check_log
@@ -25,6 +25,7 @@ from msmq.storage.migration.store_locations import store_location_of
 from msmq.storage.readers import store_in_use
 from msmq.storage.scrub_policy import ScrubPolicy
 from msmq.storage.sqlite.store import FILE_NAME, MARK_SUFFIX, SqliteMessageStore
+from msmq.storage.threaded import ThreadedMessageStore
 
 AT_ONCE: Final = ScrubPolicy(1 << 40, interval=0.0, delay=0.0, pause=3600.0)
 """A scrubber without pauses."""
@@ -99,10 +100,12 @@ def repair(data: Path, description: str | None) -> StoreRepair:
 
 
 async def _scrub(data: Path, description: str, reactor: IReactorFromThreads) -> None:
-    store, passes = _made(data, description)
+    store = _made(data, description)
     await store.open()
     try:
-        while not passes():
+        while not store.scrubs():
+            if (problem := store.scrub_problem()) is not None:
+                raise problem
             await deferLater(IReactorTime(reactor), _LOOK)
     finally:
         await store.close()
@@ -118,21 +121,19 @@ def _repair_logs(data: Path, argument: str) -> list[str]:
     return repair_logs(address, policy.quarantine)
 
 
-def _made(data: Path, description: str) -> tuple[IMessageStore, Callable[[], int]]:
+def _made(data: Path, description: str) -> ThreadedMessageStore:
     kind, _, argument = description.partition(":")
     if kind == "sqlite":
         path = data / (argument or FILE_NAME)
         policy = DamagePolicy(data / f"{path.name}{MARK_SUFFIX}", False, time.time, AT_ONCE)
-        file = SqliteMessageStore(path, policy)
-        return file, file.scrubs
+        return SqliteMessageStore(path, policy)
     from msmq.storage.postgresql.address import parse_address
     from msmq.storage.postgresql.factory import database_mark_name
     from msmq.storage.postgresql.store import PostgresqlMessageStore
 
     address = parse_address(argument)
     policy = DamagePolicy(data / database_mark_name(address), False, time.time, AT_ONCE)
-    schema = PostgresqlMessageStore(address, policy)
-    return schema, schema.scrubs
+    return PostgresqlMessageStore(address, policy)
 
 
 def described(data: Path, description: str | None) -> str:

@@ -351,7 +351,8 @@ class SqliteStoreReader:
             finally:
                 if not self._is_held:
                     connection.execute("COMMIT")
-        except (sqlite3.Error, OSError, ValueError) as error:
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+            # A value of a damaged row may have another type.
             self.close()
             raise failure(self._path, "read", error) from None
 

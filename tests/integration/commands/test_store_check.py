@@ -115,6 +115,18 @@ class StoreCheckTests(SynchronousTestCase):
             connection.execute(b"UPDATE checked.log SET packet = set_byte(packet, 3, 1)")
         self.assert_repaired("--store", url, problem="table log, queue 1: the checksum does not match")
 
+    def test_tables_that_cannot_be_verified(self) -> None:
+        """A repair that cannot read a table ends with the reason, instead of trying it again and again."""
+        self.data.mkdir()
+        server = shared_server()
+        self.addCleanup(server.drop, "checked")
+        url = stores.write_postgresql(server, "checked", *contents())
+        with server.connect() as connection:
+            connection.execute(b"ALTER TABLE checked.log RENAME COLUMN packet TO content")
+        status, _, said = self.call("repair", "--store", url)
+        self.assertEqual((status, said.count("\n")), (1, 1), said)
+        self.assertIn('column "packet" does not exist', said)
+
     def test_structure_of_a_file(self) -> None:
         """A file with a damaged page is built anew from what can be read; the damaged one stays."""
         stores.write_sqlite(self.data, *contents(300))

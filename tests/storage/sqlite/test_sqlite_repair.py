@@ -115,6 +115,19 @@ class RepairTests(SynchronousTestCase):
         self.repaired()
         self.assertEqual(self.digest()["events"], 4)
 
+    def test_size_of_another_type(self) -> None:
+        """A log entry whose size is no number any more is like any damaged one."""
+        self.filled(*LOGGED)
+        self.sql("UPDATE log SET size = 'x' WHERE sequence = 2")
+        reader = PacketReader(self.path)
+        found = reader.read_log(ORDERS.identifier, 0, 10)
+        reader.close()
+        self.assertEqual([one.lookup_id for one in found.rows], [0, 2])
+        self.assertIn("entry 2", check_file(self.path, self.mark).problems[0])
+        self.assertRaises(StorageError, self.digest)
+        self.repaired()
+        self.assertEqual(self.digest()["log entries"], 2)
+
     def test_missing_events(self) -> None:
         """The numbers of events have no gaps after a repair, on which readers rely."""
         self.filled(*LOGGED)

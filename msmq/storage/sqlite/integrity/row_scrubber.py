@@ -79,7 +79,8 @@ def _messages(
     by_row: dict[int, list[int]] = {}
     for row, lookup_id, length in found:
         by_row.setdefault(row, []).append(lookup_id)
-        size += length
+        # A damaged row may have a size of another type.
+        size += length if isinstance(length, int) else 0
         count += 1
         if size >= most:
             break
@@ -107,7 +108,8 @@ def _entries(
     ).fetchall()
     size = count = 0
     for *_, length in found:
-        size += length
+        # A damaged row may have a size of another type.
+        size += length if isinstance(length, int) else 0
         count += 1
         if size >= most:
             break

@@ -81,7 +81,7 @@ class FileRowVerifier:
         wanted: list[int] = []
         total = 0
         for sequence, size in sequences:
-            total += size
+            total += size if isinstance(size, int) else 0
             if wanted and total > LOG_BYTES:
                 break
             wanted.append(sequence)
