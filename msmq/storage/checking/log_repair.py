@@ -8,6 +8,7 @@ continues in a new segment. An interrupted repair is repeated from the same file
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -184,7 +185,8 @@ class _Repair:
     def _exchange(self, found: LogSalvage) -> None:
         """Replace all checkpoints by the new one."""
         for path in found.damaged_checkpoints:
-            self._put_aside(path)
+            # It stays until the new one is there: if the repair ends here, the next one needs it.
+            self._put_aside(path, stays=True)
         os.replace(self.directory / _NEW, self.directory / NAMES[0])
         (self.directory / NAMES[1]).unlink(missing_ok=True)
         sync(self.directory)
@@ -198,13 +200,18 @@ class _Repair:
     def _quarantine(self) -> Path:
         return self.directory / DIRECTORY
 
-    def _put_aside(self, path: Path) -> None:
+    def _put_aside(self, path: Path, *, stays: bool = False) -> None:
+        """Move a file to the quarantine, or copy it there."""
         make_directory(self._quarantine)
         target, number = self._quarantine / path.name, 1
         while target.exists():
             number += 1
             target = self._quarantine / f"{path.name}-{number}"
-        os.replace(path, target)
+        if stays:
+            shutil.copyfile(path, target)
+            sync(target)
+        else:
+            os.replace(path, target)
         sync(self._quarantine)
         sync(path.parent)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from zlib import crc32
@@ -252,6 +254,25 @@ class RepairTests(LogTestCase):
         self.change(self.paths[1], lambda head: bytes(len(head)))
         self.repaired()
         self.assert_lost(self.names(lost))
+
+    def test_interrupted_exchange(self) -> None:
+        """A repair that ends before its new checkpoint is there has not moved the damaged ones away."""
+        for name in ("checkpoint-a", "checkpoint-b"):
+            self.change(self.log / name, lambda head: head[:70] + bytes([head[70] ^ 1]) + head[71:])
+        replace = os.replace
+
+        def interrupted(source: Path, target: Path) -> None:
+            if source.name == "checkpoint.new":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            replace(source, target)
+
+        self.patch(os, "replace", interrupted)
+        error = self.assertRaises(StorageError, rebuild_log, self.log, self.home / "mark", lambda: NOW)
+        self.assertIn("cannot repair: Input/output error", str(error))
+        self.patch(os, "replace", replace)
+        said = self.repaired()
+        self.assertFalse([line for line in said if "lost" in line], said)
+        self.assert_lost([])
 
 
 class SeedTests(LogTestCase):
