@@ -69,9 +69,12 @@ def lock_file(path: Path) -> int:
         raise failure(lock_path, "open", error) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+    except BlockingIOError as error:
         os.close(descriptor)
         raise StorageError(f"{path} is in use by another queue manager; stop it first") from error
+    except OSError as error:
+        os.close(descriptor)
+        raise failure(lock_path, "lock", error) from error
     return descriptor
 
 

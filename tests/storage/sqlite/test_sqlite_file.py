@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -86,6 +88,15 @@ class OpeningTests(_FileTests):
         """A directory that is not there is named."""
         self.path = self.path.parent / "none" / "msmq.sqlite"
         self.assertIn("none/msmq.sqlite.lock: cannot open: No such file", await self.refusal())
+
+    async def test_file_system_without_locks(self) -> None:
+        """A lock that the system refuses is not taken for that of another server."""
+
+        def refuse(descriptor: int, how: int) -> None:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+        self.patch(fcntl, "flock", refuse)
+        self.assertIn("msmq.sqlite.lock: cannot lock: No locks available", await self.refusal())
 
     async def test_empty_file(self) -> None:
         """A file of no bytes, which a power cut may leave of a new store, is a new store."""
