@@ -164,6 +164,10 @@ class Lookups:
                         self._quarantine.put(packet, one.location, owner)
                     continue
                 entries.append(LogEntry(sequence, lookup_id, arrived, packet))
+            if rows and not entries:
+                # An empty page is the end of a log.
+                self.read_log(queue, rows[-1][0], limit, done)
+                return
             done.callback(entries)
 
         self._fetch(self._searches, wanted, answer)
@@ -209,6 +213,10 @@ class Lookups:
                         self._quarantine.put(packet, one.location, event)
                     continue
                 stored.append(StoredEvent(sequence, read_event(packet, time, owner)))
+            if rows and not stored:
+                # An empty page is the end of the log.
+                self.read_events(rows[-1][0], limit, identity, done)
+                return
             done.callback(stored)
 
         self._fetch(self._searches, wanted, answer)

@@ -108,20 +108,23 @@ class DatabaseReader:
     def read_log(self, queue: UUID, after: int, limit: int) -> VerifiedRows[LogEntry]:
         """See L{msmq.interfaces.IMessageStore.read_log}; entries that are damaged are left out."""
         number = max(0, min(limit, _LOG_ENTRIES))
-        wanted: list[int] = []
-        total = 0
-        sizes = self._rows(_ENTRY_SIZES, queue, _within(after), number)
-        for _, sequence, size in sizes:
-            total += size
-            if wanted and total > LOG_BYTES:
-                break
-            wanted.append(sequence)
-        if not wanted:
-            return VerifiedRows([])
         damaged: list[DamagedRow] = []
-        row = sizes[0][0]
-        entries = self._with_link(lambda link: self._verification(link, damaged).entries(row, wanted))
-        return VerifiedRows(entries, damaged)
+        while True:
+            wanted: list[int] = []
+            total = 0
+            sizes = self._rows(_ENTRY_SIZES, queue, _within(after), number)
+            for _, sequence, size in sizes:
+                total += size
+                if wanted and total > LOG_BYTES:
+                    break
+                wanted.append(sequence)
+            if not wanted:
+                return VerifiedRows([], damaged)
+            entries = self._with_link(partial(self._some_entries, sizes[0][0], wanted, damaged))
+            if entries:
+                return VerifiedRows(entries, damaged)
+            # An empty page is the end of a log.
+            after = wanted[-1]
 
     def log_extent(self, queue: UUID) -> LogExtent:
         """See L{msmq.interfaces.IMessageStore.log_extent}."""
@@ -130,19 +133,28 @@ class DatabaseReader:
 
     def read_events(self, after: int, limit: int, identity: bytes | None) -> VerifiedRows[StoredEvent]:
         """See L{msmq.interfaces.IMessageStore.read_events}; events that are damaged are left out."""
-        rows = self._rows(_EVENTS, _within(after), identity, max(0, min(limit, _LAST)))
         damaged: list[DamagedRow] = []
-        wanted = [sequence for (sequence,) in rows]
         events: list[StoredEvent] = []
-        for start in range(0, len(wanted), TOGETHER):
-            some = wanted[start : start + TOGETHER]
-            events += self._with_link(partial(self._some_events, some, damaged))
-        return VerifiedRows(events, damaged)
+        while True:
+            rows = self._rows(_EVENTS, _within(after), identity, max(0, min(limit, _LAST)))
+            wanted = [sequence for (sequence,) in rows]
+            for start in range(0, len(wanted), TOGETHER):
+                some = wanted[start : start + TOGETHER]
+                events += self._with_link(partial(self._some_events, some, damaged))
+            if events or not wanted:
+                return VerifiedRows(events, damaged)
+            # An empty page is the end of the log.
+            after = wanted[-1]
 
     def scrub(self, position: ScrubPosition | None, size: int) -> ScrubStep:
         """Verify about this many bytes of packets after a position; C{None} for the beginning."""
         name = self.address.text
         return self._with_link(lambda link: scrub(link, name, self._quarantine, position, size))
+
+    def _some_entries(
+        self, row: int, wanted: Sequence[int], damaged: list[DamagedRow], link: PostgresqlConnection
+    ) -> list[LogEntry]:
+        return self._verification(link, damaged).entries(row, wanted)
 
     def _some_events(
         self, wanted: Sequence[int], damaged: list[DamagedRow], link: PostgresqlConnection

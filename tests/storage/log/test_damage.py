@@ -126,6 +126,23 @@ class BitRotTests(LogTestCase):
         self.assertEqual(said, ["entry 2 of the message log", "event 2"])
         self.done(store.close())
 
+    def test_pages_of_damaged_entries(self) -> None:
+        """A page of damaged entries alone is not taken for the end of a log."""
+        store = self.opened(PutQueue(ORDERS))
+        for number in range(4):
+            self.commit(store, AppendLog(ORDERS.identifier, number, b"%d" % number * 100, 1.0))
+            self.commit(store, AppendEvent(1.0, b"", "expired", f"reason {number}"))
+        for number in (1, 2):
+            self.flip(b"%d" % number * 100)
+            self.flip(b"reason %d" % number)
+        [entry] = self.done(store.read_log(ORDERS.identifier, 1, 1))
+        self.assertEqual((entry.sequence, entry.lookup_id), (4, 3))
+        [stored] = self.done(store.read_events(1, 1))
+        self.assertEqual((stored.sequence, stored.event.reason), (4, "reason 3"))
+        self.assertEqual(self.done(store.read_log(ORDERS.identifier, 4, 1)), [])
+        self.assertEqual(len(self.damaged(store)), 4)
+        self.done(store.close())
+
     def test_file_that_cannot_be_read_for_a_while(self) -> None:
         """A failure to open a file is reported, and takes no message with it."""
         store = self.opened(PutQueue(ORDERS), put(1, b"one"))

@@ -239,6 +239,19 @@ class DamagedSchemaTests(PostgresqlTestCase):
         snapshot = await self.store().open()
         self.assertEqual(len(snapshot.queues), 2)
 
+    async def test_pages_of_damaged_entries(self) -> None:
+        """A page of damaged entries alone is not taken for the end of a log."""
+        await self.filled()
+        self.rows("UPDATE log SET packet = 'rotten' WHERE sequence IN (2, 3)")
+        self.rows("UPDATE event SET reason = 'other' WHERE sequence IN (2, 3)")
+        store = self.store()
+        await store.open()
+        [entry] = await store.read_log(ORDERS.identifier, 1, 1)
+        [stored] = await store.read_events(1, 1)
+        self.assertEqual((entry.sequence, stored.sequence), (4, 4))
+        self.assertEqual(list(await store.read_log(ORDERS.identifier, 20, 1)), [])
+        await store.close()
+
     async def test_damaged_logs(self) -> None:
         """A damaged entry and a damaged event do not prevent backups and migrations after a repair."""
         await self.filled()

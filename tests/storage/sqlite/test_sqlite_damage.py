@@ -133,6 +133,24 @@ class RottenRowTests(_DamageTestCase):
         self.opened()
         self.assertEqual([entry[0] for entry in self.snapshot.messages[ORDERS.identifier]], [1, 3])
 
+    def test_pages_of_damaged_entries(self) -> None:
+        """A page of damaged entries alone is not taken for the end of a log."""
+        self.filled(
+            PutQueue(ORDERS),
+            *(AppendLog(ORDERS.identifier, number, b"%d" % number * 100, 1.0) for number in range(4)),
+            *(AppendEvent(1.0, b"", "expired", f"reason {number}") for number in range(4)),
+        )
+        for number in (1, 2):
+            self.flip(b"%d" % number * 100)
+            self.flip(b"reason %d" % number)
+        store = self.opened()
+        [entry] = self.done(store.read_log(ORDERS.identifier, 1, 1))
+        self.assertEqual((entry.sequence, entry.lookup_id), (4, 3))
+        [stored] = self.done(store.read_events(1, 1))
+        self.assertEqual((stored.sequence, stored.event.reason), (4, "reason 3"))
+        self.assertEqual(self.done(store.read_log(ORDERS.identifier, 4, 1)), [])
+        self.assertEqual(len(self.damaged(store)), 4)
+
     def test_quarantine_that_cannot_be_written(self) -> None:
         """What is left of a damaged packet is not deleted before it is in quarantine."""
         packet = packet_of(SOURCE, 5, b"rotten" * 50)

@@ -73,6 +73,16 @@ class FileRowVerifier:
 
     def entries(self, row: int, after: int, limit: int) -> list[LogEntry]:
         """The intact entries of a message log after this one, up to L{LOG_BYTES}, at least one."""
+        while wanted := self._wanted_entries(row, after, limit):
+            rows = self._numbered("log", _ENTRY, wanted)
+            found = [self._entry(row, sequence, *rows[sequence]) for sequence in wanted]
+            if intact := [entry for entry in found if entry is not None]:
+                return intact
+            # An empty page is the end of a log.
+            after = wanted[-1]
+        return []
+
+    def _wanted_entries(self, row: int, after: int, limit: int) -> list[int]:
         sequences = self._durable.execute(
             "SELECT sequence, size FROM log WHERE queue = ?1 AND sequence > ?2"
             " AND sequence >= (SELECT first FROM log_extent WHERE queue = ?1) ORDER BY sequence LIMIT ?3",
@@ -85,9 +95,7 @@ class FileRowVerifier:
             if wanted and total > LOG_BYTES:
                 break
             wanted.append(sequence)
-        rows = self._numbered("log", _ENTRY, wanted)
-        found = [self._entry(row, sequence, *rows[sequence]) for sequence in wanted]
-        return [entry for entry in found if entry is not None]
+        return wanted
 
     def _entry(self, row: int, sequence: int, found: tuple[Any, ...] | None, problem: str) -> LogEntry | None:
         if found is not None:
@@ -114,16 +122,21 @@ class FileRowVerifier:
 
     def events(self, after: int, limit: int, identity: bytes | None) -> list[StoredEvent]:
         """The intact events after this one."""
-        sequences = self._durable.execute(
-            "SELECT sequence FROM event"
-            " WHERE sequence > ? AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
-            f"{'' if identity is None else ' AND identity = ?'} ORDER BY sequence LIMIT ?",
-            (after, *(() if identity is None else (identity,)), limit),
-        )
-        wanted = [sequence for (sequence,) in sequences.fetchall()]
-        rows = self._numbered("event", _EVENT, wanted)
-        found = [self._event(sequence, *rows[sequence]) for sequence in wanted]
-        return [event for event in found if event is not None]
+        while True:
+            sequences = self._durable.execute(
+                "SELECT sequence FROM event"
+                " WHERE sequence > ? AND sequence >= (SELECT first FROM sequence WHERE name = 'event')"
+                f"{'' if identity is None else ' AND identity = ?'} ORDER BY sequence LIMIT ?",
+                (after, *(() if identity is None else (identity,)), limit),
+            )
+            wanted = [sequence for (sequence,) in sequences.fetchall()]
+            rows = self._numbered("event", _EVENT, wanted)
+            found = [self._event(sequence, *rows[sequence]) for sequence in wanted]
+            intact = [event for event in found if event is not None]
+            if intact or not wanted:
+                return intact
+            # An empty page is the end of the log.
+            after = wanted[-1]
 
     def _event(self, sequence: int, found: tuple[Any, ...] | None, problem: str) -> StoredEvent | None:
         if found is not None:
