@@ -206,11 +206,12 @@ class Sender:
         queue exists there, and accepts the message, only an administration acknowledgement says.
 
         @param destination: a direct format name, such as C{DIRECT=OS:BETA\\private$\\orders}.
-        @param timeout: seconds; C{None} for no limit other than the time limits of the message.
+        @param timeout: seconds, those included for which it waits until fewer results are outstanding;
+            C{None} for no limit other than the time limits of the message.
         @return: the identifier of the message.
         @raise NotDelivered: it has expired, or the sender was closed.
-        @raise MQError: it is refused here, or MQ_ERROR_IO_TIMEOUT after C{timeout}: the message remains
-            pending, and may still be delivered.
+        @raise MQError: it is refused here, or MQ_ERROR_IO_TIMEOUT after C{timeout}: a message with an
+            identifier remains pending, and may still be delivered.
         """
         if not isinstance(destination, str):
             raise LocalProtocolError(f"send: destination is {kind_of(destination)}; it has to be a str")
@@ -223,7 +224,7 @@ class Sender:
         return await _awaited(self._send(destination, message, timeout))
 
     async def _send(self, destination: str, message: Message, timeout: float | None) -> MessageIdentifier:
-        await self._slots.acquire()
+        left = await self._acquire_slot(timeout)
         try:
             with self._deliveries.sending():
                 server = self._server
@@ -234,15 +235,38 @@ class Sender:
                     )
                 [identifier] = await server.parts.manager.send(destination, [message])
                 delivered = self._deliveries.expect(identifier)
-            await self._within(delivered, identifier, timeout)
+            await self._within(delivered, identifier, left, timeout)
             return identifier
         finally:
             self._slots.release()
 
+    async def _acquire_slot(self, timeout: float | None) -> float | None:
+        """Wait until fewer results are outstanding; returns the rest of the time."""
+        acquired, reactor = self._slots.acquire(), self._reactor
+        if timeout is None or reactor is None or acquired.called:
+            await acquired
+            return timeout
+
+        def late(result: object, seconds: float) -> None:
+            if isinstance(result, Failure) and result.check(CancelledError):
+                raise MQError(
+                    Status.MQ_ERROR_IO_TIMEOUT,
+                    f"the results of {self.pending} messages are outstanding after {seconds:g} s, and this"
+                    " one was not sent",
+                )
+
+        began = reactor.seconds()
+        await acquired.addTimeout(timeout, reactor, late)
+        return max(0.0, timeout - (reactor.seconds() - began))
+
     async def _within(
-        self, delivered: Deferred[None], identifier: MessageIdentifier, timeout: float | None
+        self,
+        delivered: Deferred[None],
+        identifier: MessageIdentifier,
+        left: float | None,
+        timeout: float | None,
     ) -> None:
-        if timeout is None:
+        if left is None:
             await delivered
             return
 
@@ -250,11 +274,11 @@ class Sender:
             if isinstance(result, Failure) and result.check(CancelledError):
                 raise MQError(
                     Status.MQ_ERROR_IO_TIMEOUT,
-                    f"message {identifier} is not acknowledged after {seconds:g} s",
+                    f"message {identifier} is not acknowledged after {timeout:g} s",
                 )
 
         assert self._reactor is not None, "it is open"
-        await delivered.addTimeout(timeout, self._reactor, late)
+        await delivered.addTimeout(left, self._reactor, late)
 
 
 @attrs.frozen

@@ -111,6 +111,19 @@ class SenderTests(TestCase):
             await pending
         self.assertEqual(lost.exception.event, "sender closed")
 
+    async def test_late_among_others(self) -> None:
+        """The time-out also ends a wait for the results of other messages; this one is not sent then."""
+        async with Sender(outstanding=1) as sender:
+            destination = f"DIRECT=TCP:{own_address(68)}\\private$\\orders"
+            first = ensureDeferred(sender.send(destination, Message(body=b"1", delivery=RECOVERABLE)))
+            with self.assertRaises(MQError) as late:
+                await sender.send(destination, Message(body=b"2"), timeout=0.05)
+            self.assertEqual(late.exception.status, Status.MQ_ERROR_IO_TIMEOUT)
+            self.assertIn("after 0.05 s, and this one was not sent", str(late.exception))
+            self.assertEqual(sender.pending, 1)
+        with self.assertRaises(NotDelivered):
+            await first
+
     async def test_limits_that_are_none(self) -> None:
         """A time-out that is no time is refused before the message is sent."""
         async with connect(own_address(68)) as peer:
