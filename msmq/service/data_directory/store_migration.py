@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
 from twisted.python.failure import Failure
 
 from msmq.persistence.migration_mark import MARK, MigrationRole, read_mark
@@ -111,25 +111,46 @@ def _source(data: Path, target: StoreLocation) -> StoreLocation:
 
 
 def run_reactor(ask: Callable[[IReactorFromThreads], Coroutine[Any, Any, _Result]]) -> _Result:
-    """Run the reactor until this is done."""
+    """Run the reactor until this is done.
+
+    @raise KeyboardInterrupt: SIGINT or SIGTERM came; the work was cancelled, and has cleaned up.
+    """
     from twisted.internet import reactor
 
+    core = IReactorCore(reactor)
     outcome: list[_Result | Failure] = []
+    ended: Deferred[None] = Deferred()
+    work: list[Deferred[None]] = []
+    is_interrupted = False
 
     def end(result: _Result | Failure) -> None:
         outcome.append(result)
-        reactor.stop()
+        if is_interrupted:
+            ended.callback(None)
+        else:
+            core.stop()
 
     def begin() -> None:
-        Deferred.fromCoroutine(ask(IReactorFromThreads(reactor))).addBoth(end)
+        work.append(Deferred.fromCoroutine(ask(IReactorFromThreads(reactor))).addBoth(end))
 
-    reactor.callWhenRunning(begin)
-    reactor.run()
+    def cancel() -> Deferred[None] | None:
+        """The reactor's own signal handler stops it: files of unfinished work are removed while it runs."""
+        nonlocal is_interrupted
+        if outcome or not work:
+            return None
+        is_interrupted = True
+        work[0].cancel()
+        return ended
+
+    core.addSystemEventTrigger("before", "shutdown", cancel)
+    core.callWhenRunning(begin)
+    core.run()
     if not outcome:
-        # The reactor's own signal handler has stopped it.
         raise KeyboardInterrupt
     [result] = outcome
     if isinstance(result, Failure):
+        if is_interrupted:
+            raise KeyboardInterrupt
         result.raiseException()
     assert not isinstance(result, Failure)
     return result
