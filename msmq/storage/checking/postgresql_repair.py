@@ -7,9 +7,8 @@ from pathlib import Path
 import psycopg
 
 from msmq.storage.checking.postgresql_check import STEP_BYTES
-from msmq.storage.checking.sqlite_log_repair import LOST_EVENT
 from msmq.storage.checksums import event_checksum
-from msmq.storage.damage import DAMAGED, DamagedRow, RowKind
+from msmq.storage.damage import DAMAGED, EVENT_LOST, DamagedRow, RowKind
 from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.arrays import bigints
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
@@ -61,7 +60,7 @@ def _damaged(link: PostgresqlConnection, address: Address, quarantine: Path) -> 
 
 def _replace(link: PostgresqlConnection, sequence: int) -> None:
     for (time,) in link.rows("SELECT time FROM event WHERE sequence = $1", [sequence]):
-        texts = DAMAGED.encode(), LOST_EVENT.encode(), b""
+        texts = DAMAGED.encode(), EVENT_LOST.encode(), b""
         checksum = event_checksum(sequence, time, 0, b"", *texts)
         link.rows(
             "UPDATE event SET identity = '', event = $2, reason = $3, message_class = 0, queue = $4,"
