@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import attrs
 import click
@@ -53,12 +56,28 @@ def read_contexts() -> Contexts:
     return Contexts(endpoints, current if current in endpoints else None)
 
 
-def write_contexts(contexts: Contexts) -> None:
-    """Write the contexts; the file is replaced atomically.
+def change_contexts(change: Callable[[Contexts], Contexts]) -> None:
+    """Change the contexts; the file is replaced atomically, and other commands wait meanwhile.
 
-    @raise click.UsageError: the file cannot be written.
+    @param change: returns the new contexts for the present ones.
+    @raise click.UsageError: the file cannot be read or written.
     """
     path = contexts_file()
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        descriptor = os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    try:
+        with suppress(OSError):
+            # A directory of NFS has no such lock.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _write(path, change(read_contexts()))
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: str, contexts: Contexts) -> None:
     value = {
         "version": VERSION,
         "current": contexts.current,
@@ -68,10 +87,16 @@ def write_contexts(contexts: Contexts) -> None:
         },
     }
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump(value, file, indent=2)
-            file.write("\n")
-        os.replace(f"{path}.new", path)
+        descriptor, beginning = tempfile.mkstemp(
+            prefix=f"{os.path.basename(path)}.", dir=os.path.dirname(path)
+        )
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(value, file, indent=2)
+                file.write("\n")
+            os.replace(beginning, path)
+        except BaseException:
+            os.unlink(beginning)
+            raise
     except OSError as error:
         raise click.UsageError(f"cannot write {path}: {error.strerror or error}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -70,6 +72,38 @@ class AddTests(CommandTestCase):
         ):
             with self.subTest(arguments=arguments):
                 self.assert_wrong(*arguments, words=words)
+
+    def test_two_commands(self) -> None:
+        """A command waits for another one, whose contexts it keeps."""
+        directory = self.home / "config" / "msmq"
+        replace = os.replace
+        waited: list[bool] = []
+
+        def replace_while_locked(old: str, new: str) -> None:
+            descriptor = os.open(directory, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                waited.append(True)
+            os.close(descriptor)
+            replace(old, new)
+
+        self.patch(os, "replace", replace_while_locked)
+        for arguments in (("add", "alpha", str(self.home / "data")), ("use", "alpha"), ("remove", "alpha")):
+            self.assertEqual(self.msmq("context", *arguments).status, 0)
+        self.assertEqual(waited, [True] * 3)
+
+    def test_full_disk(self) -> None:
+        """What could not be written leaves no file."""
+
+        def fail(old: str, new: str) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        self.patch(os, "replace", fail)
+        self.assert_refused(
+            ["context", "add", "alpha", str(self.home / "data")], 2, "contexts.json: No space left on device"
+        )
+        self.assertEqual(list((self.home / "config" / "msmq").iterdir()), [])
 
     def test_added(self) -> None:
         """A data directory needs no running server; files are stored with their whole paths."""

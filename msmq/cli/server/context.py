@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from msmq.cli.contexts import Contexts, contexts_file, read_contexts, write_contexts
+from msmq.cli.contexts import Contexts, change_contexts, contexts_file, read_contexts
 from msmq.cli.options import Settings, common_options, pass_settings
 
 
@@ -36,8 +36,7 @@ def context_add(settings: Settings, name: str, endpoint: str, with_token_file: s
         endpoint = _socket_of(endpoint)
     token_file = None if with_token_file is None else os.path.abspath(with_token_file)
     endpoint = _checked(endpoint, token_file)
-    kept = read_contexts()
-    write_contexts(Contexts({**kept.endpoints, name: (endpoint, token_file)}, kept.current))
+    change_contexts(lambda kept: Contexts({**kept.endpoints, name: (endpoint, token_file)}, kept.current))
     settings.output.one({"name": name, "place": endpoint, "token_file": token_file})
     settings.output.flush()
 
@@ -104,11 +103,14 @@ def context_use(settings: Settings, name: str | None, none: bool) -> None:
     """Make NAME the context of all commands that select no server by an option or MSMQ_CONTROL."""
     if (name is None) != none:
         raise click.UsageError("give NAME or --none")
-    kept = read_contexts()
-    if name is not None and name not in kept.endpoints:
-        known = ", ".join(sorted(kept.endpoints)) or "none"
-        raise click.UsageError(f"{contexts_file()} has no context {name}; it has: {known}")
-    write_contexts(Contexts(kept.endpoints, name))
+
+    def use(kept: Contexts) -> Contexts:
+        if name is not None and name not in kept.endpoints:
+            known = ", ".join(sorted(kept.endpoints)) or "none"
+            raise click.UsageError(f"{contexts_file()} has no context {name}; it has: {known}")
+        return Contexts(kept.endpoints, name)
+
+    change_contexts(use)
     settings.output.one({"current": name})
     settings.output.flush()
 
@@ -133,10 +135,13 @@ def context_list(settings: Settings) -> None:
 @pass_settings
 def context_remove(settings: Settings, name: str) -> None:
     """Remove the context NAME."""
-    kept = read_contexts()
-    if name not in kept.endpoints:
-        raise click.UsageError(f"{contexts_file()} has no context {name}")
-    endpoints = {each: endpoint for each, endpoint in kept.endpoints.items() if each != name}
-    write_contexts(Contexts(endpoints, None if kept.current == name else kept.current))
+
+    def without(kept: Contexts) -> Contexts:
+        if name not in kept.endpoints:
+            raise click.UsageError(f"{contexts_file()} has no context {name}")
+        endpoints = {each: endpoint for each, endpoint in kept.endpoints.items() if each != name}
+        return Contexts(endpoints, None if kept.current == name else kept.current)
+
+    change_contexts(without)
     settings.output.one({"removed": name})
     settings.output.flush()
