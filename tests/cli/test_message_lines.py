@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.cli.messages.message_lines import LONGEST, DamagedLine, MessageLines
+from tests.cli.support import CommandTestCase
 
 RECEIVED = {
     "id": "{11111111-1111-1111-1111-111111111111}\\7",
@@ -117,3 +123,48 @@ class BodyLineTests(SynchronousTestCase):
         """Each line is a body, without its end; empty ones too, and bytes that are not UTF-8."""
         found = lines(b"a\r", b"", b"\xff", is_json=False)
         self.assertEqual([record.body for record in found], [b"a", b"", b"\xff"])
+
+
+class LostConnectionTests(CommandTestCase):
+    """A server that goes away while it has messages."""
+
+    def lose(self, *bodies: bytes) -> str:
+        """The error of the command when the server has taken what it sends, and ends."""
+        path = f"{tempfile.mkdtemp(prefix='msmq-test-')}/control.sock"
+        self.addCleanup(shutil.rmtree, os.path.dirname(path))
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        listening.bind(path)
+        listening.listen()
+
+        def serve() -> None:
+            with listening.accept()[0] as connection:
+                connection.recv(0x10000)
+                connection.sendall(b"HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: msmq-records\r\n\r\n")
+                # The first messages, and no result of them.
+                connection.recv(8)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        ended = self.msmq("--control", path, "send", "Q", "--lines", "-", input=b"\n".join(bodies))
+        server.join()
+        listening.close()
+        self.assertEqual((ended.status, ended.output), (1, ""))
+        return ended.errors
+
+    def test_without_a_result(self) -> None:
+        """The error does not say that nothing was sent: the server may have stored the messages."""
+        errors = self.lose(b"1", b"2", b"3")
+        self.assertIn("MQ_ERROR_SERVICE_NOT_AVAILABLE", errors)
+        self.assertIn(
+            "standard input: no message is known to be sent; lines 1 to 3 may be sent, since there is no"
+            " result\n",
+            errors,
+        )
+
+    def test_unreachable(self) -> None:
+        """Nothing was sent where nothing was handed over."""
+        self.assert_refused(
+            ["--control", "/nonexistent/control.sock", "send", "Q", "--lines", "-"],
+            1,
+            "nothing was sent, and none after them",
+        )

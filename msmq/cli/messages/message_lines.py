@@ -83,6 +83,15 @@ class MessageLines:
         lines = "line 1" if self.last == 1 else f"lines 1 to {self.last}"
         return f"{messages} of {lines} sent"
 
+    def interrupted_result(self) -> str:
+        """A summary after an interruption: messages that were handed over and have no result may be sent."""
+        if not self._under_way:
+            return f"{self.result()}, and none after them"
+        first, last = self._under_way[0], self._under_way[-1]
+        lines = f"line {first}" if first == last else f"lines {first} to {last}"
+        known = self.result() if self.sent else "no message is known to be sent"
+        return f"{known}; {lines} may be sent, since there is no result"
+
     def _line(self, number: int) -> bytes:
         try:
             line = self.file.readline(LONGEST + 1)

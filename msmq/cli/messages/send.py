@@ -12,7 +12,7 @@ import click
 
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
-from msmq.cli.output import complain
+from msmq.cli.output import OutputError, complain
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
@@ -196,11 +196,15 @@ def _send_lines(
             lines.damage = damage
         except MQError as error:
             output.flush()
-            detail = f"{error.detail}; {name}: {lines.result()}, and none after them"
-            raise MQError(error.status, detail) from error
+            # After a refusal no message is sent; a connection that is lost leaves that open.
+            is_lost = error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE
+            result = lines.interrupted_result() if is_lost else f"{lines.result()}, and none after them"
+            raise MQError(error.status, f"{error.detail}; {name}: {result}") from error
+        except OutputError as error:
+            raise OutputError(f"{error}; {name}: {lines.interrupted_result()}") from error
         except KeyboardInterrupt:
             output.flush()
-            complain(f"{name}: {lines.result()}, and possibly some after them")
+            complain(f"{name}: {lines.interrupted_result()}")
             raise
     output.progress("")
     output.flush()
