@@ -38,7 +38,8 @@ class EnvironmentValue:
 def environment_values(environment: Mapping[str, str]) -> Iterator[EnvironmentValue]:
     """The variables that set a key, by their names; other variables with the prefix are ignored.
 
-    C{MSMQ_SECTION_KEY_FILE} names a file with the value, unless the key itself ends so.
+    C{MSMQ_SECTION_KEY_FILE} names a file with the value, unless the key itself ends so; it excludes the
+    variable of the key.
     """
     for name in sorted(environment):
         table = _table_of(name)
@@ -49,6 +50,11 @@ def environment_values(environment: Mapping[str, str]) -> Iterator[EnvironmentVa
         text = environment[name]
         if key not in TABLES[table] and key.removesuffix(_FILE) in TABLES[table] and key.endswith(_FILE):
             key = key.removesuffix(_FILE)
+            if (other := name[: -len(_FILE)]) in environment:
+                # One of them is left over, and the value of the wrong one may be a secret of another server.
+                problem = f"excludes the variable {other}, which is set too"
+                yield EnvironmentValue(name, table, key, None, problem)
+                continue
             try:
                 text = _content(Path(text))
             except (OSError, ValueError) as error:

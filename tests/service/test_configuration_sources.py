@@ -104,6 +104,18 @@ class SourceTests(SynchronousTestCase):
             "MSMQ_STORAGE_BACKEND_FILE: storage.backend: names the file /nowhere: No such file or directory",
         )
 
+    def test_two_variables_of_one_key(self) -> None:
+        """A value and a file with the value exclude each other; neither is passed over."""
+        secret = self.directory / "secret"
+        secret.write_text("sqlite:other.sqlite\n")
+        self.assertEqual(
+            self.problems(MSMQ_STORAGE_BACKEND="memory", MSMQ_STORAGE_BACKEND_FILE=str(secret)),
+            [
+                "MSMQ_STORAGE_BACKEND_FILE: storage.backend: excludes the variable"
+                " MSMQ_STORAGE_BACKEND, which is set too"
+            ],
+        )
+
     def test_mistakes_name_their_variable(self) -> None:
         """An unknown key and a wrong value are reported with the variable."""
         for variable, value, words in (
