@@ -128,3 +128,8 @@ class QueueNameTests(ServedCommandTestCase):
         for value in ("", " ", "."):
             for verb in (["list"], ["discard", "--yes"], ["requeue"]):
                 self.assert_ended(["deadletter", *verb, "--queue", value], 2, "--queue", "--all")
+
+    def test_text_in_every_body(self) -> None:
+        """Nor does it remove all messages of a queue."""
+        for verb in (["remove", "--yes"], ["copy", "--to", ORDERS], ["move", ORDERS]):
+            self.assert_ended(["message", *verb, "--queue", ORDERS, "--body", ""], 2, "--body", "--all")

@@ -67,6 +67,8 @@ class Selection:
             raise click.UsageError("select messages: ID..., or --queue PATH with --where, --body or --all")
         if self.queue is None and not self.ids:
             raise click.UsageError("--where, --body and --all need --queue")
+        if self.body == "":
+            raise click.UsageError("--body: an empty text is in every body; --all selects all messages")
         if self.ids and self.limit is not None:
             raise click.UsageError("--limit needs --where, --body or --all")
 
