@@ -10,6 +10,7 @@ from typing import Any, Final
 import attrs
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.bridge_service.brokers import BrokerError
@@ -90,10 +91,10 @@ class BridgeService:
                 self._check.cancel()
                 self._check = None
             # Together: a broker that hangs takes seconds, and there may be many routes to it.
-            ends = [Deferred.fromCoroutine(route.stop()) for route in self.routes.values()]
-            for is_stopped, failure in await DeferredList(ends, consumeErrors=True):
-                if not is_stopped:
-                    failure.raiseException()
+            ends: list[Any] = [Deferred.fromCoroutine(route.stop()) for route in self.routes.values()]
+            for _, outcome in await DeferredList(ends, consumeErrors=True):
+                if isinstance(outcome, Failure):
+                    outcome.raiseException()
 
     def summaries(self) -> Sequence[BridgeRouteSummary]:
         """See L{IBridges}."""
