@@ -167,6 +167,14 @@ class ApplyTests(ApplyTestCase):
         self.assertEqual(after, before)
         self.assertEqual(self.msmq("apply", "--export").output, exported.output)
 
+    def test_export_of_a_label_that_is_not_unicode(self) -> None:
+        """A label that no TOML file can have is left out, and the file can be read."""
+        path = self.make_queue("odd", label="\udcff")
+        exported = self.msmq("apply", "--export")
+        self.assertIn("\n# label has lone surrogates", exported.output)
+        self.assertEqual(self.apply(exported.output), [])
+        self.assertEqual(self.call("GET", resource("queues", path)).json["label"], "\udcff")
+
 
 class WrongFileTests(ApplyTestCase):
     """One line, with the file and the line, and nothing changed."""

@@ -219,10 +219,17 @@ def _table(queue: Mapping[str, Any], access: Mapping[str, Any] | None) -> str:
         value = queue[key]
         if value is None and key == "application_type":
             continue
+        if isinstance(value, str) and not _is_unicode(value):
+            lines.append(f"# {key} has lone surrogates, which no TOML file can have")
+            continue
         lines.append(f"{key} = {_toml(NONE if value is None else value)}")
     if access is not None:
         lines += _access_lines(access)
     return "\n".join(lines) + "\n"
+
+
+def _is_unicode(text: str) -> bool:
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in text)
 
 
 def _access_lines(access: Mapping[str, Any]) -> list[str]:
