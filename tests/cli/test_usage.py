@@ -215,6 +215,21 @@ class ExtremeValueTests(CommandTestCase):
                 "MQ_ERROR_SERVICE_NOT_AVAILABLE",
             )
 
+    def test_arguments_that_are_not_utf_8(self) -> None:
+        """They are sent with question marks, as names in paths are, and the server refuses them."""
+        for arguments in (
+            ["route", "\udcff", "b"],
+            ["acl", "why", "\udcff", ".", "send"],
+            ["queue", "find", "--label", "\udcff"],
+            ["deadletter", "list", "--group-by", "class", "--where", "\udcff"],
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(
+                    [*arguments, "--control", "/nonexistent/control.sock"],
+                    1,
+                    "MQ_ERROR_SERVICE_NOT_AVAILABLE",
+                )
+
     def test_names_of_computers(self) -> None:
         """A name that cannot be resolved is one that does not answer."""
         token = Path(self.mktemp())

@@ -62,7 +62,7 @@ class ControlClient(ControlRequests):
         @param down: queue managers that are down.
         """
         named = {"down": ",".join(down)} if down else {}
-        query = urlencode({"source": source, "destination": destination, **named})
+        query = urlencode({"source": source, "destination": destination, **named}, errors="replace")
         return self.one("GET", f"/v1/route?{query}")
 
     def topology(self) -> dict[str, Any]:
@@ -86,7 +86,9 @@ class ControlClient(ControlRequests):
     ) -> list[dict[str, Any]]:
         """The public queues of the enterprise that match; C{kind} is the GUID that is their type."""
         given = {"label": label, "type": kind, "path": path}
-        query = urlencode({name: value for name, value in given.items() if value is not None})
+        query = urlencode(
+            {name: value for name, value in given.items() if value is not None}, errors="replace"
+        )
         return self.several(f"/v1/public_queues?{query}" if query else "/v1/public_queues")
 
     def queue(self, path: str) -> dict[str, Any]:
@@ -182,7 +184,7 @@ class ControlClient(ControlRequests):
 
     def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
         """Whether a principal has a right to a queue, and the entry that decides it."""
-        asked = urlencode({"principal": principal, "right": right})
+        asked = urlencode({"principal": principal, "right": right}, errors="replace")
         return self.one("GET", f"{_queue_target(path)}/why?{asked}")
 
     def outgoing(self) -> list[dict[str, Any]]:
@@ -427,7 +429,8 @@ class ControlClient(ControlRequests):
         @param where: as of L{browse}.
         """
         asked = {"by": ",".join(by)} | ({} if where is None else {"where": where})
-        return self.lines("GET", f"/v1/deadletters/groups?{urlencode(asked)}", "the search was interrupted")
+        query = urlencode(asked, errors="replace")
+        return self.lines("GET", f"/v1/deadletters/groups?{query}", "the search was interrupted")
 
     def events(
         self,
