@@ -216,19 +216,17 @@ class ExtremeValueTests(CommandTestCase):
             )
 
     def test_arguments_that_are_not_utf_8(self) -> None:
-        """They are sent with question marks, as names in paths are, and the server refuses them."""
+        """They are refused before anything is sent, since another text would name something else."""
         for arguments in (
             ["route", "\udcff", "b"],
             ["acl", "why", "\udcff", ".", "send"],
             ["queue", "find", "--label", "\udcff"],
+            ["queue", "purge", "--yes", "a\udcff"],
+            ["receive", "a\udcff"],
             ["deadletter", "list", "--group-by", "class", "--where", "\udcff"],
         ):
             with self.subTest(arguments=arguments):
-                self.assert_refused(
-                    [*arguments, "--control", "/nonexistent/control.sock"],
-                    1,
-                    "MQ_ERROR_SERVICE_NOT_AVAILABLE",
-                )
+                self.assert_refused([*arguments, "--control", "/nonexistent/control.sock"], 1, "is not UTF-8")
 
     def test_names_of_computers(self) -> None:
         """A name that cannot be resolved is one that does not answer."""
@@ -262,15 +260,20 @@ class SystemErrorTests(CommandTestCase):
 
     def test_data_directories(self) -> None:
         """The data directory of another user, and the like, is named in a refusal."""
-        for arguments in (
-            ["store", "check"],
-            ["store", "discard", "log"],
-            ["restore", "backup"],
-        ):
+        for arguments in (["store", "check"], ["store", "discard", "log"]):
             with self.subTest(arguments=arguments):
                 self.assert_refused(
                     ["--data", LONG, *arguments], 1, "MQ_ERROR_MESSAGE_STORAGE_FAILED: ", LONG, "too long"
                 )
+        # It runs the reactor, which that of a test process cannot do again.
+        ended = subprocess.run(
+            [sys.executable, "-m", "msmq.cli", "--data", LONG, "restore", "backup"],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(ended.returncode, 1)
+        self.assertRegex(ended.stderr, f"^msmq: MQ_ERROR_MESSAGE_STORAGE_FAILED: .*{LONG}.*too long\n$")
 
     def test_damaged_identity(self) -> None:
         """A data directory whose identity is damaged is neither backed up nor renewed."""

@@ -9,7 +9,6 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote, urlencode
 from uuid import UUID
 
 import attrs
@@ -17,9 +16,15 @@ import attrs
 from msmq.control.client.requests import ControlRequests
 from msmq.control.client.send_stream import ClientSendStream
 from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
-from msmq.control.protocol.names import DEFAULT_CERTIFICATE
+from msmq.control.client.targets import (
+    certificate_target,
+    drain_target,
+    queue_target,
+    segment,
+    shadow_target,
+    with_query,
+)
 from msmq.control.protocol.records import WITH_RUNS, StreamRecord
-from msmq.structures.status import MQError, Status
 
 __all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
 
@@ -62,8 +67,9 @@ class ControlClient(ControlRequests):
         @param down: queue managers that are down.
         """
         named = {"down": ",".join(down)} if down else {}
-        query = urlencode({"source": source, "destination": destination, **named}, errors="replace")
-        return self.one("GET", f"/v1/route?{query}")
+        return self.one(
+            "GET", with_query("/v1/route", {"source": source, "destination": destination, **named})
+        )
 
     def topology(self) -> dict[str, Any]:
         """The sites, routing links and queue managers of the enterprise, as routing sees them."""
@@ -75,7 +81,7 @@ class ControlClient(ControlRequests):
 
     def control_server(self, name: str) -> dict[str, Any]:
         """One member; its C{endpoint} is C{None} if it is the queue manager of this server."""
-        return self.one("GET", f"/v1/control_servers/{_segment(name, 'the member')}")
+        return self.one("GET", f"/v1/control_servers/{segment(name, 'the member')}")
 
     def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
         """All queues; system queues only with C{system}."""
@@ -86,14 +92,11 @@ class ControlClient(ControlRequests):
     ) -> list[dict[str, Any]]:
         """The public queues of the enterprise that match; C{kind} is the GUID that is their type."""
         given = {"label": label, "type": kind, "path": path}
-        query = urlencode(
-            {name: value for name, value in given.items() if value is not None}, errors="replace"
-        )
-        return self.several(f"/v1/public_queues?{query}" if query else "/v1/public_queues")
+        return self.several(with_query("/v1/public_queues", given))
 
     def queue(self, path: str) -> dict[str, Any]:
         """One queue."""
-        return self.one("GET", _queue_target(path))
+        return self.one("GET", queue_target(path))
 
     def create_queue(self, path: str, options: Mapping[str, object]) -> dict[str, Any]:
         """Create a queue; the options are those of L{msmq.interfaces.manager.queue_manager.IQueueManager}."""
@@ -101,15 +104,15 @@ class ControlClient(ControlRequests):
 
     def set_queue(self, path: str, properties: Mapping[str, object]) -> dict[str, Any]:
         """Change properties of a queue; a quota of C{None} removes the limit."""
-        return self.one("PATCH", _queue_target(path), _json(properties))
+        return self.one("PATCH", queue_target(path), _json(properties))
 
     def pause_queue(self, path: str) -> dict[str, Any]:
         """Let the receives from a queue wait as if it were empty, until it is resumed."""
-        return self.one("POST", f"{_queue_target(path)}/pause")
+        return self.one("POST", f"{queue_target(path)}/pause")
 
     def resume_queue(self, path: str) -> dict[str, Any]:
         """Let the receives from a paused queue go on."""
-        return self.one("POST", f"{_queue_target(path)}/resume")
+        return self.one("POST", f"{queue_target(path)}/resume")
 
     def purge_queue(self, path: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
         """Remove all messages in a queue; C{purged} says how many.
@@ -118,11 +121,11 @@ class ControlClient(ControlRequests):
 
         @param progress: called each second with the number of remaining messages.
         """
-        return self._purge(f"{_queue_target(path)}/purge", progress)
+        return self._purge(f"{queue_target(path)}/purge", progress)
 
     def purge_outgoing(self, name: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
         """Remove all messages from an outgoing queue; as L{purge_queue}."""
-        return self._purge(f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/purge", progress)
+        return self._purge(f"/v1/outgoing/{segment(name, 'the outgoing queue')}/purge", progress)
 
     def _purge(self, target: str, progress: Callable[[int], None] | None) -> dict[str, Any]:
         if progress is None:
@@ -153,29 +156,29 @@ class ControlClient(ControlRequests):
         wanted: dict[str, object] = {"into": into, "from": begin, "to": end}
         if in_clear:
             wanted["in_clear"] = True
-        return self.one("POST", f"{_queue_target(path)}/replay", _json(wanted))
+        return self.one("POST", f"{queue_target(path)}/replay", _json(wanted))
 
     def delete_queue(self, path: str, *, if_empty: bool = False) -> dict[str, Any]:
         """Delete a queue and its messages; with C{if_empty} only a queue without messages."""
-        return self.one("DELETE", _queue_target(path) + ("?if_empty=true" if if_empty else ""))
+        return self.one("DELETE", queue_target(path) + ("?if_empty=true" if if_empty else ""))
 
     def acl(self, path: str) -> dict[str, Any]:
         """The access control of one queue, or of the queue manager, which is named C{.}."""
-        return self.one("GET", f"{_queue_target(path)}/acl")
+        return self.one("GET", f"{queue_target(path)}/acl")
 
     def change_acl(
         self, path: str, action: str, principal: str, rights: Sequence[str] = ()
     ) -> dict[str, Any]:
         """C{allow} or C{deny} a right to a principal, or C{revoke} all its entries."""
         wanted = {"action": action, "principal": principal, "rights": list(rights)}
-        return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
+        return self.one("POST", f"{queue_target(path)}/acl", _json(wanted))
 
     def replace_acl(self, path: str, sddl: str, *, dry_run: bool = False) -> dict[str, Any]:
         """Replace the owner and the list of a queue, as far as C{sddl} has them; or only say what they
         would be.
         """
         wanted: dict[str, object] = {"action": "replace", "sddl": sddl, "dry_run": dry_run}
-        return self.one("POST", f"{_queue_target(path)}/acl", _json(wanted))
+        return self.one("POST", f"{queue_target(path)}/acl", _json(wanted))
 
     def acl_as_sddl(self, entries: Sequence[Mapping[str, object]]) -> str:
         """The SDDL of an access list with these entries: C{action}, C{principal} and C{rights} of each."""
@@ -184,8 +187,8 @@ class ControlClient(ControlRequests):
 
     def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
         """Whether a principal has a right to a queue, and the entry that decides it."""
-        asked = urlencode({"principal": principal, "right": right}, errors="replace")
-        return self.one("GET", f"{_queue_target(path)}/why?{asked}")
+        asked = {"principal": principal, "right": right}
+        return self.one("GET", with_query(f"{queue_target(path)}/why", asked))
 
     def outgoing(self) -> list[dict[str, Any]]:
         """All outgoing queues."""
@@ -193,19 +196,19 @@ class ControlClient(ControlRequests):
 
     def outgoing_queue(self, name: str) -> dict[str, Any]:
         """One outgoing queue, by its format name."""
-        return self.one("GET", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}")
+        return self.one("GET", f"/v1/outgoing/{segment(name, 'the outgoing queue')}")
 
     def pause_outgoing(self, name: str) -> dict[str, Any]:
         """Stop sending from an outgoing queue until it is resumed."""
-        return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/pause")
+        return self.one("POST", f"/v1/outgoing/{segment(name, 'the outgoing queue')}/pause")
 
     def resume_outgoing(self, name: str) -> dict[str, Any]:
         """Resume sending from a paused outgoing queue."""
-        return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/resume")
+        return self.one("POST", f"/v1/outgoing/{segment(name, 'the outgoing queue')}/resume")
 
     def retry_outgoing(self, name: str) -> dict[str, Any]:
         """Connect to the next hop of a waiting outgoing queue now, instead of at the next attempt."""
-        return self.one("POST", f"/v1/outgoing/{_segment(name, 'the outgoing queue')}/retry")
+        return self.one("POST", f"/v1/outgoing/{segment(name, 'the outgoing queue')}/retry")
 
     def retry_all_outgoing(self) -> list[dict[str, Any]]:
         """Connect to the next hops of all waiting outgoing queues now, and return those queues."""
@@ -213,8 +216,8 @@ class ControlClient(ControlRequests):
 
     def redirect_outgoing(self, name: str, to: str | None) -> dict[str, Any]:
         """Redirect a direct format name to another address; C{None} ends the redirection."""
-        segment = _segment(name, "the outgoing queue")
-        return self.one("POST", f"/v1/outgoing/{segment}/redirect", _json({"to": to}))
+        target = f"/v1/outgoing/{segment(name, 'the outgoing queue')}/redirect"
+        return self.one("POST", target, _json({"to": to}))
 
     def hold_outgoing(self, action: str, next_hop: str | None = None) -> list[dict[str, Any]]:
         """C{pause} or C{resume} sending to one next hop, or to all; returns the queues concerned.
@@ -230,9 +233,7 @@ class ControlClient(ControlRequests):
 
     def certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """One certificate; by default the one that is used for signing."""
-        return self.one(
-            "GET", f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}"
-        )
+        return self.one("GET", certificate_target(fingerprint))
 
     def add_certificate(self, properties: dict[str, Any]) -> dict[str, Any]:
         """Generate a certificate (C{sid}, C{name}, C{days}, C{renew}), or import one from a file
@@ -242,14 +243,11 @@ class ControlClient(ControlRequests):
 
     def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """Register a certificate with its user in the directory."""
-        return self.one(
-            "POST",
-            f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}/publish",
-        )
+        return self.one("POST", f"{certificate_target(fingerprint)}/publish")
 
     def delete_certificate(self, fingerprint: str) -> dict[str, Any]:
         """Delete a certificate and its key."""
-        return self.one("DELETE", f"/v1/certificates/{_segment(fingerprint, 'the certificate')}")
+        return self.one("DELETE", f"/v1/certificates/{segment(fingerprint, 'the certificate')}")
 
     def transactions(self) -> list[dict[str, Any]]:
         """All open transactions."""
@@ -257,11 +255,11 @@ class ControlClient(ControlRequests):
 
     def transaction(self, identifier: str) -> dict[str, Any]:
         """One transaction, with its sends and receives in C{messages}."""
-        return self.one("GET", f"/v1/transactions/{_segment(identifier, 'the transaction')}")
+        return self.one("GET", f"/v1/transactions/{segment(identifier, 'the transaction')}")
 
     def abort_transaction(self, identifier: str) -> dict[str, Any]:
         """Abort a transaction of any application."""
-        return self.one("POST", f"/v1/transactions/{_segment(identifier, 'the transaction')}/abort")
+        return self.one("POST", f"/v1/transactions/{segment(identifier, 'the transaction')}/abort")
 
     def archive(self) -> dict[str, Any]:
         """The state of the archive of the server."""
@@ -302,7 +300,7 @@ class ControlClient(ControlRequests):
 
     def drain(self, queue: str) -> dict[str, Any]:
         """The drain of one queue."""
-        return self.one("GET", _drain(queue))
+        return self.one("GET", drain_target(queue))
 
     def begin_drain(
         self, queue: str, destination: str, *, in_clear: bool = False, acknowledge_to: str | None = None
@@ -314,15 +312,15 @@ class ControlClient(ControlRequests):
         document: dict[str, Any] = {"destination": destination, "in_clear": in_clear}
         if acknowledge_to is not None:
             document["acknowledge_to"] = acknowledge_to
-        return self.one("POST", _drain(queue), _json(document))
+        return self.one("POST", drain_target(queue), _json(document))
 
     def end_drain(self, queue: str) -> dict[str, Any]:
         """End a drain, and return its final figures."""
-        return self.one("DELETE", _drain(queue))
+        return self.one("DELETE", drain_target(queue))
 
     def drain_identifiers(self, queue: str, after: int = 0, count: int = 1000) -> list[str]:
         """The identifiers that moved messages have at the destination."""
-        found = self.one("GET", f"{_drain(queue)}/identifiers?after={after}&count={count}")
+        found = self.one("GET", f"{drain_target(queue)}/identifiers?after={after}&count={count}")
         return list(found["identifiers"])
 
     def logged(
@@ -333,7 +331,7 @@ class ControlClient(ControlRequests):
         @param digests: with C{digest} and C{body_digest}, to compare messages.
         """
         wanted = f"after={after}&count={count}&digests={str(digests).lower()}"
-        return self.several(f"{_queue_target(queue)}/logged?{wanted}")
+        return self.several(f"{queue_target(queue)}/logged?{wanted}")
 
     def store_value(self, call: str, arguments: Mapping[str, object]) -> Any:
         """The answer to a call about the store: L{msmq.interfaces.stored_rows.STORE_CALLS}."""
@@ -349,15 +347,15 @@ class ControlClient(ControlRequests):
 
     def shadow(self, queue: str) -> dict[str, Any]:
         """The shadow of one queue."""
-        return self.one("GET", _shadow(queue))
+        return self.one("GET", shadow_target(queue))
 
     def shadow_copies(self, queue: str, after: int = 0, count: int = 1000) -> list[dict[str, Any]]:
         """Messages and their copies: C{sequence}, C{original} and C{copy}."""
-        return list(self.one("GET", f"{_shadow(queue)}/copies?after={after}&count={count}")["copies"])
+        return list(self.one("GET", f"{shadow_target(queue)}/copies?after={after}&count={count}")["copies"])
 
     def explain(self, message: str) -> dict[str, Any]:
         """Everything known about a message: C{message}, C{events}, C{places}."""
-        return self.one("GET", f"/v1/messages/{_segment(message, 'the message')}")
+        return self.one("GET", f"/v1/messages/{segment(message, 'the message')}")
 
     def browse(
         self,
@@ -386,10 +384,8 @@ class ControlClient(ControlRequests):
         """
         asked: dict[str, object] = {"limit": limit, "bodies": str(bodies).lower()}
         asked |= {"after": after, "where": where, "body": body, "decode": "true" if decode else None}
-        query = urlencode(
-            {name: value for name, value in asked.items() if value is not None}, errors="replace"
-        )
-        return self.lines("GET", f"{_queue_target(path)}/messages?{query}", "the search was interrupted")
+        target = with_query(f"{queue_target(path)}/messages", asked)
+        return self.lines("GET", target, "the search was interrupted")
 
     def change_messages(
         self,
@@ -419,7 +415,7 @@ class ControlClient(ControlRequests):
         wanted: dict[str, object] = {"lookup_ids": lookup_ids, "where": where, "body": body, **options}
         wanted |= {"all": everything or None, "dry_run": dry_run or None}
         given = {name: value for name, value in wanted.items() if value is not None}
-        target = f"{_queue_target(path)}/messages/{action}"
+        target = f"{queue_target(path)}/messages/{action}"
         return self.lines("POST", target, "the change was interrupted", _json(given))
 
     def dead_letter_groups(self, by: Sequence[str], where: str | None = None) -> Iterator[dict[str, Any]]:
@@ -429,8 +425,8 @@ class ControlClient(ControlRequests):
         @param where: as of L{browse}.
         """
         asked = {"by": ",".join(by)} | ({} if where is None else {"where": where})
-        query = urlencode(asked, errors="replace")
-        return self.lines("GET", f"/v1/deadletters/groups?{query}", "the search was interrupted")
+        target = with_query("/v1/deadletters/groups", asked)
+        return self.lines("GET", target, "the search was interrupted")
 
     def events(
         self,
@@ -448,12 +444,7 @@ class ControlClient(ControlRequests):
         @param where: a JMESPath expression over the keys of an entry.
         """
         asked = {"after": after, "tail": tail, "follow": "true" if follow else None, "where": where}
-        query = urlencode(
-            {name: value for name, value in asked.items() if value is not None}, errors="replace"
-        )
-        return self.lines(
-            "GET", f"/v1/events?{query}" if query else "/v1/events", "the event stream was interrupted"
-        )
+        return self.lines("GET", with_query("/v1/events", asked), "the event stream was interrupted")
 
     def message(
         self, path: str, lookup_id: int, *, decode: bool = False, raw: bool = False
@@ -463,12 +454,12 @@ class ControlClient(ControlRequests):
         @param decode: whether to return the decoded body.
         @param raw: whether to return the body as C{body_base64}, even if it is text.
         """
-        query = urlencode({name: "true" for name, is_on in (("decode", decode), ("raw", raw)) if is_on})
-        return self.one("GET", f"{_queue_target(path)}/messages/{lookup_id}" + (query and f"?{query}"))
+        asked = {name: "true" for name, is_on in (("decode", decode), ("raw", raw)) if is_on}
+        return self.one("GET", with_query(f"{queue_target(path)}/messages/{lookup_id}", asked))
 
     def move(self, message: str, queue: str) -> dict[str, Any]:
         """Move a message between a queue and its subqueues, or into a system queue."""
-        target = f"/v1/messages/{_segment(message, 'the message')}/move"
+        target = f"/v1/messages/{segment(message, 'the message')}/move"
         return self.one("POST", target, _json({"queue": queue}))
 
     def dead_letters(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -477,7 +468,7 @@ class ControlClient(ControlRequests):
 
     def requeue(self, message: str) -> dict[str, Any]:
         """Send a dead letter again, and remove it; C{id} is that of the new message."""
-        return self.one("POST", f"/v1/deadletters/{_segment(message, 'the message')}/requeue")
+        return self.one("POST", f"/v1/deadletters/{segment(message, 'the message')}/requeue")
 
     def alarms(self, limit: int | None = None) -> dict[str, Any]:
         """What needs an operator's attention: C{alarms}, the worst first, and C{further}, how many alarms
@@ -496,7 +487,7 @@ class ControlClient(ControlRequests):
 
         @raise MQError: MQ_ERROR_INVALID_HANDLE it has ended, or there was none.
         """
-        return self.one("POST", f"/v1/sessions/{_segment(str(identifier), 'the session')}/close")
+        return self.one("POST", f"/v1/sessions/{segment(str(identifier), 'the session')}/close")
 
     def send(
         self,
@@ -531,10 +522,12 @@ class ControlClient(ControlRequests):
         if stop_at_refusal is None and not pipelined and not one_transaction:
             stop_at_refusal = True
         chosen = {"import": is_import or None, "stop_at_refusal": stop_at_refusal}
-        query = urlencode({name: str(is_on).lower() for name, is_on in chosen.items() if is_on is not None})
+        target = with_query(
+            "/v1/send", {name: str(is_on).lower() for name, is_on in chosen.items() if is_on is not None}
+        )
         sent = _marked(messages) if one_transaction else messages
         with contextlib.closing(self.open()) as connection:
-            response = self.upgrade(connection, f"/v1/send?{query}" if query else "/v1/send")
+            response = self.upgrade(connection, target)
             has_runs = response.getheader("Upgrade") == WITH_RUNS
             # Not in C{losing}: what the producer raises is not a lost connection.
             yield from ClientSendStream(
@@ -562,7 +555,7 @@ class ControlClient(ControlRequests):
         @param transactional: receive all in one transaction; the one receipt follows the last message.
         @raise MQError: C{MQ_ERROR_IO_TIMEOUT} if no message arrived in time.
         """
-        _segment(queue, "the queue")
+        segment(queue, "the queue")
         parameters = {"queue": queue, "count": str(count)}
         if timeout is not None:
             parameters["timeout"] = repr(timeout)
@@ -570,42 +563,17 @@ class ControlClient(ControlRequests):
             parameters["peek"] = "true"
         if transactional:
             parameters["transactional"] = "true"
+        target = with_query("/v1/receive", parameters)
         connection = self.open()
         try:
-            return ReceiveStream(self, connection, f"/v1/receive?{urlencode(parameters, errors='replace')}")
+            return ReceiveStream(self, connection, target)
         except BaseException:
             connection.close()
             raise
 
 
 def _bridge(name: str) -> str:
-    return f"/v1/bridges/{_segment(name, 'the route')}"
-
-
-def _drain(queue: str) -> str:
-    return f"/v1/drains/{_segment(queue, 'the queue')}"
-
-
-def _shadow(queue: str) -> str:
-    return f"/v1/shadows/{_segment(queue, 'the queue')}"
-
-
-def _segment(text: str, what: str) -> str:
-    """Quote a name as a path segment; an empty one would select another resource.
-
-    @raise MQError: MQ_ERROR_INVALID_PARAMETER.
-    """
-    if not text:
-        raise MQError(Status.MQ_ERROR_INVALID_PARAMETER, f"the name of {what} is empty")
-    return quote(text, safe="", errors="replace")
-
-
-def _queue_target(path: str) -> str:
-    return f"/v1/queues/{_segment(path, 'the queue')}"
-
-
-def _certificate_target(fingerprint: str) -> str:
-    return f"/v1/certificates/{_segment(fingerprint or DEFAULT_CERTIFICATE, 'the certificate')}"
+    return f"/v1/bridges/{segment(name, 'the route')}"
 
 
 def _json(value: Mapping[str, object]) -> bytes:
