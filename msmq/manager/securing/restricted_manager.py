@@ -26,7 +26,7 @@ from msmq.manager.securing.security_descriptors import protected_queue
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.send_run import SendRun, templates_of
 from msmq.queues.queue import Queue
-from msmq.quoting import quoted
+from msmq.quoting import quoted, shown
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import FormatName, PrivateFormatName
 from msmq.structures.names.name_text import QueueSuffix
@@ -125,6 +125,10 @@ class RestrictedQueueManager:
                 await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
         for name in {name for message in templates_of(messages) for name in _answers(message)}:
             await self._may_write(name)
+        for target in targets:
+            if target.is_local:
+                # The other checks may have waited.
+                _check_exists(target.queue)
         signed: Sequence[Message]
         if isinstance(messages, SendRun):
             signed = SendRun(self._signed(messages.template), messages.bodies)
@@ -254,7 +258,12 @@ class RestrictedQueueManager:
         await self._may(None if path == "." else self._find(path), right)
 
     async def _may(self, queue: Queue | None, right: int) -> None:
-        """Require a right to a queue, or to the queue manager for a system queue or none."""
+        """Require a right to a queue, or to the queue manager for a system queue or none.
+
+        The operation that follows at once finds the queue again by its path, so it must still be the same.
+
+        @raise MQError: it is denied; or MQ_ERROR_QUEUE_DELETED if the queue was deleted meanwhile.
+        """
         descriptors = self._descriptors
         if queue is None or (queue.is_system and queue.parent is None):
             kind: ObjectKind = QUEUE_MANAGER_KIND
@@ -270,6 +279,21 @@ class RestrictedQueueManager:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, str(error)) from error
         if not decision.granted:
             raise MQError(Status.MQ_ERROR_ACCESS_DENIED, decision.why())
+        if queue is not None:
+            _check_exists(queue)
+
+
+def _check_exists(queue: Queue) -> None:
+    """Check that a queue was not deleted, as a look-up of an account may take long.
+
+    @raise MQError: MQ_ERROR_QUEUE_DELETED; one that was created in its place may have other rights.
+    """
+    protected = protected_queue(queue)
+    if protected.is_deleted:
+        raise MQError(
+            Status.MQ_ERROR_QUEUE_DELETED,
+            f"{shown(protected.definition.path)} was deleted while the rights to it were checked",
+        )
 
 
 def _answers(message: Message) -> Iterator[FormatName | PathName]:

@@ -30,11 +30,26 @@ CLOSED = "O:S-1-5-21-1-2-3-1001D:"
 Doing = Callable[[RestrictedQueueManager], Coroutine[Any, Any, Any]]
 
 
+class SlowAccounts(MemoryAccessControl):
+    """Accounts in memory whose groups a test provides when it wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Deferred[None]] = []
+        self.is_slow = False
+
+    async def _groups(self, sid: bytes) -> frozenset[bytes]:
+        if self.is_slow:
+            self.waiting.append(Deferred())
+            await self.waiting[-1]
+        return await super()._groups(sid)
+
+
 class ActingTests(NodesTestCase):
     """BETA's owner lets bob do one thing at a time."""
 
     def setUp(self) -> None:
-        self.access = MemoryAccessControl()
+        self.access = SlowAccounts()
         for sid, name in ((OWNER, "alice"), (BOB, "bob")):
             self.access.add(Account(sid, name))
         super().setUp()
@@ -220,6 +235,31 @@ class ActingTests(NodesTestCase):
         self.denial(lambda bob: bob.reserve(QUEUE + ";sub", timeout=0))
         queue = self.beta.model.collection
         self.assertEqual([each for each in queue.all_queues() if each.is_subqueue], [])
+
+    def test_a_queue_that_is_replaced_during_the_check(self) -> None:
+        """The rights to a queue are none to another one that is created under its name meanwhile."""
+        operations: list[Doing] = [
+            lambda bob: bob.purge_queue(QUEUE),
+            lambda bob: bob.queue(QUEUE),
+            lambda bob: bob.allow(QUEUE, "bob", ["receive"]),
+            lambda bob: bob.reserve(QUEUE, timeout=0),
+            lambda bob: bob.reserve(QUEUE + ";sub", timeout=0, peek=True),
+            lambda bob: bob.send(QUEUE, [Message(body=b"2")]),
+        ]
+        for doing in operations:
+            self.run_to_end(self.service.access.allow(QUEUE, "bob", ["all"]))
+            self.access.is_slow = True
+            asked = Deferred.fromCoroutine(doing(self.bob))
+            [lookup] = self.access.waiting
+            self.access.waiting.clear()
+            self.access.is_slow = False
+            self.run_to_end(self.service.delete_queue(QUEUE))
+            self.queue(self.beta, security=CLOSED, journal=True)
+            self.fill()
+            lookup.callback(None)
+            status = self.failureResultOf(asked, MQError).value.status
+            self.assertEqual(status, Status.MQ_ERROR_QUEUE_DELETED)
+            self.assertEqual(self.service.inspection.queue(QUEUE).messages, 1)
 
     def test_unknown_accounts(self) -> None:
         """An unknown account cannot be impersonated; one that cannot be looked up has no rights."""
