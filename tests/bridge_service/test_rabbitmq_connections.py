@@ -6,7 +6,7 @@ from typing import Any
 
 from pika import spec
 from pika.connection import ConnectionParameters
-from pika.frame import Method
+from pika.frame import Heartbeat, Method
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.error import ConnectionAborted
@@ -15,7 +15,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.bridge_service.brokers import BrokerError
+from msmq.bridge_service.brokers import BrokerError, PublishResults
 from msmq.bridge_service.rabbitmq.broker import RabbitBroker
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.bridge_service.rabbitmq.connection import RabbitConnection
@@ -26,6 +26,7 @@ from tests.bridge_service.support import BridgeTestCase, bodies
 from tests.servers.rabbitmq import LARGEST_MESSAGE
 
 HEARTBEAT = 10
+ANSWER_TIME = 30
 
 
 def frame(method: Any) -> bytes:
@@ -59,13 +60,39 @@ class HangingBrokerTests(SynchronousTestCase):
 
     def test_no_heartbeat(self) -> None:
         """A connection without heartbeats ends within some seconds, also if not all could be sent."""
-        channel = BrokerChannel(self.protocol.connection)
+        channel = BrokerChannel(self.protocol.connection, 2 * ANSWER_TIME, self.clock)
         channel.opened.addErrback(lambda _: None)
         self.clock.pump([1] * (3 * HEARTBEAT))
         self.assertTrue(self.transport.disconnecting)
         self.clock.advance(CLOSE_TIME)
         self.end()
         self.assertIn("heartbeats", str(self.successResultOf(channel.closed)))
+
+    def test_no_answer(self) -> None:
+        """A broker that sends heartbeats and nothing else is an error after a time."""
+        connection = RabbitConnection(self.protocol, ANSWER_TIME, self.clock)
+        unexpected = lambda *arguments: self.fail(f"{arguments}")  # noqa: E731
+        results = PublishResults(
+            confirmed=unexpected, returned=unexpected, nacked=unexpected, failed=unexpected
+        )
+        for answers in ([], [spec.Channel.OpenOk()]):
+            opening = Deferred.fromCoroutine(connection.open_publisher("orders", results, unexpected))
+            for answer in answers:
+                self.protocol.dataReceived(bytes(Method(1 + len(answers), answer).marshal()))
+            for _ in range(ANSWER_TIME):
+                self.assertNoResult(opening)
+                self.protocol.dataReceived(bytes(Heartbeat().marshal()))
+                self.clock.advance(1)
+            self.assertIn(
+                "has not answered within 30 s", str(self.failureResultOf(opening, BrokerError).value)
+            )
+
+    def test_name_that_is_too_long(self) -> None:
+        """A name that AMQP cannot say is an error of the connection, as any other."""
+        connection = RabbitConnection(self.protocol, ANSWER_TIME, self.clock)
+        checked = Deferred.fromCoroutine(connection.check("x" * 256))
+        self.protocol.dataReceived(bytes(Method(1, spec.Channel.OpenOk()).marshal()))
+        self.failureResultOf(checked, BrokerError)
 
     def test_no_frame(self) -> None:
         """So does one on which something else than AMQP was received."""

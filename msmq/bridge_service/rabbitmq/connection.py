@@ -11,6 +11,7 @@ from pika.exceptions import AMQPError
 from twisted.internet.defer import CancelledError
 from twisted.internet.endpoints import connectProtocol
 from twisted.internet.error import ConnectingCancelledError
+from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from msmq.bridge_service.broker_settings import BrokerAddress
@@ -33,17 +34,20 @@ ALARM: Final = "the broker has raised an alarm"
 class RabbitConnection:
     """An open connection to a node."""
 
-    def __init__(self, protocol: PikaProtocol) -> None:
+    def __init__(self, protocol: PikaProtocol, answer_time: float, reactor: IReactorTime) -> None:
         self._protocol = protocol
+        self._answer_time = answer_time
+        self._reactor = reactor
         self.is_working = False
 
     async def open_channel(self) -> BrokerChannel:
         """Open a channel.
 
-        @raise BrokerError: the connection was closed, or has as many channels as it may have.
+        @raise BrokerError: the connection was closed, has as many channels as it may have, or the broker does
+            not answer.
         """
         try:
-            channel = BrokerChannel(self._protocol.connection)
+            channel = BrokerChannel(self._protocol.connection, self._answer_time, self._reactor)
         except AMQPError as error:
             raise broker_error(error) from error
         await channel.opened
@@ -115,4 +119,4 @@ async def connect(settings: RabbitSettings, address: BrokerAddress, reactor: Any
         # pika's errors, Twisted's, and those of OpenSSL, have no common base.
         await protocol.close()
         raise broker_error(error) from error
-    return RabbitConnection(protocol)
+    return RabbitConnection(protocol, settings.connect_time, reactor)
