@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from operator import methodcaller
 from typing import Any, Final
 
 import attrs
@@ -42,6 +43,11 @@ _CREATED: Final = 1
 _LOG_APPENDED: Final = 2
 _END_OF_TIME: Final = 1 << 50
 """Seconds of which a record has the milliseconds in 64 bits, with a sign."""
+
+
+_headers_of: Final = methodcaller("headers")
+"""For a name that is not UTF-8 the client returns a list with a hole, and sets an exception.  A call in C
+notices that; the interpreter, once it has specialised a call of its own, does not, and crashes at the hole."""
 
 
 @attrs.frozen
@@ -125,7 +131,7 @@ def _position(record: Any) -> str:
 
 def _decoded(record: Any) -> AmqpMessage:
     headers: dict[str, Any] = {}
-    for name, value in record.headers() or ():
+    for name, value in _headers_of(record) or ():
         # Of several headers with one name the last one counts.
         headers[name] = (value or b"").decode("utf-8", "surrogateescape")
     found = {
