@@ -47,7 +47,7 @@ _END_OF_TIME: Final = 1 << 50
 
 _headers_of: Final = methodcaller("headers")
 """For a name that is not UTF-8 the client returns a list with a hole, and sets an exception.  A call in C
-notices that; the interpreter, once it has specialised a call of its own, does not, and crashes at the hole."""
+notices that; the interpreter does not, once it has specialised its own call, and crashes at the hole."""
 
 
 @attrs.frozen
