@@ -10,6 +10,7 @@ from msmq.interfaces.storage import StorageError, StorageFull
 from msmq.storage.postgresql.address import Address
 
 _DISK_FULL: Final = "53100"
+_LOCKED: Final = "55P03"
 _ENDED_BY_SERVER: Final = ("57P01", "57P02", "57P03", "57P04", "57P05")
 """SQLSTATE codes: shutdown, crash, start, dropped database, idle session ended by the server."""
 _PASSING: Final = ("40", "53", "55", "57", "58")
@@ -22,6 +23,10 @@ class DatabaseUnreachable(StorageError):
 
 class StatementRefused(StorageError):
     """The database is reachable but unusable: it has another owner, or was restored or replaced."""
+
+
+class TablesLocked(StorageError):
+    """Another client has had a lock on the tables for as long as a commit may wait."""
 
 
 class Stalled(psycopg.OperationalError):
@@ -40,7 +45,8 @@ def failure(address: Address, doing: str, error: Exception) -> StorageError:
             return StorageFull(
                 f"{address.text}: cannot {doing}: there is no space left: {_error_text(address, error)}"
             )
-        return StorageError(f"{address.text}: cannot {doing}: {_error_text(address, error)}")
+        kind = TablesLocked if error.sqlstate == _LOCKED else StorageError
+        return kind(f"{address.text}: cannot {doing}: {_error_text(address, error)}")
     said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
     return StorageError(f"{address.text}: cannot {doing}: {address.without_secrets(said)}")
 

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from msmq.interfaces.storage import StorageError, storage_error
 from msmq.persistence.changes import Change
 from msmq.storage.postgresql.database import Outcomes, ServerDatabase
-from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused
+from msmq.storage.postgresql.failures import DatabaseUnreachable, StatementRefused, TablesLocked
 from msmq.storage.postgresql.reader import DatabaseReader
 from msmq.storage.reading_thread import Outcome, Read, ReadingThread
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
@@ -136,7 +136,8 @@ class PostgresqlWritingThread(WritingThread[ServerDatabase, Asked]):
             group = groups[0]
             try:
                 found = self._write_or_wait(database, group, groups, outcomes)
-            except (DatabaseUnreachable, StatementRefused) as error:
+            except (DatabaseUnreachable, StatementRefused, TablesLocked) as error:
+                # Each batch alone would wait as long for the lock as all of them have.
                 for lost in groups:
                     outcomes += _all_failed(lost, error)
                 break

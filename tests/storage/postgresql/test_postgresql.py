@@ -445,6 +445,21 @@ class RefusingDatabaseTests(PostgresqlTestCase):
         await store.commit([put(2)])
         self.assertEqual(self.messages(), [2])
 
+    async def test_many_batches_and_a_lock(self) -> None:
+        """All pending batches wait for a lock together, and not one after the other."""
+        store = await self.open_store("wait=0.5")
+        with self.server.connect() as connection:
+            connection.execute("BEGIN")
+            connection.execute(f"LOCK TABLE {self.schema}.message".encode())
+            for commit in [store.commit([put(number)]) for number in range(200)]:
+                error = await self.refused(commit, StorageError)
+                self.assertIn("lock timeout", str(error))
+            connection.execute("ROLLBACK")
+        await store.commit([put(1000)])
+        self.assertEqual(self.messages(), [1000])
+
+    test_many_batches_and_a_lock.timeout = 40  # type: ignore[attr-defined]
+
     async def test_long_work_is_no_absence(self) -> None:
         """A statement that takes longer than the database may be away is waited for."""
         store = await self.open_store("wait=0.2")
