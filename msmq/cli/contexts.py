@@ -47,13 +47,14 @@ def read_contexts() -> Contexts:
             for name, each in value["contexts"].items()
         }
         current = value.get("current")
+        is_known = current in endpoints
     except FileNotFoundError:
         return Contexts({}, None)
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise click.UsageError(f"{path} is damaged: {error}; correct or remove it") from error
-    return Contexts(endpoints, current if current in endpoints else None)
+    return Contexts(endpoints, current if is_known else None)
 
 
 def change_contexts(change: Callable[[Contexts], Contexts]) -> None:

@@ -73,6 +73,14 @@ class AddTests(CommandTestCase):
             with self.subTest(arguments=arguments):
                 self.assert_wrong(*arguments, words=words)
 
+    def test_damaged_file(self) -> None:
+        """A file that is JSON of something else is named, whatever it holds."""
+        file = self.home / "config" / "msmq" / "contexts.json"
+        file.parent.mkdir(parents=True)
+        for text in ('{"contexts": {}, "current": ["x"]}', "[" * 100_000, "[]", '{"contexts": 5}'):
+            file.write_text(text)
+            self.assert_refused(["context", "list"], 2, f"{file} is damaged")
+
     def test_two_commands(self) -> None:
         """A command waits for another one, whose contexts it keeps."""
         directory = self.home / "config" / "msmq"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -50,3 +51,27 @@ class RedirectionTests(SynchronousTestCase):
         for other in (None, io.StringIO("text")):
             self.patch(sys, "stdin", other)
             self.assertFalse(_is_redirected())
+
+
+class ClosedTests(SynchronousTestCase):
+    """A standard input that is closed, as some supervisors start a command."""
+
+    def test_verbs(self) -> None:
+        """A verb that is to read it says so in one line."""
+        for arguments in (
+            ["send", "Q", "--body-file", "-"],
+            ["send", "Q", "--lines", "-"],
+            ["decode"],
+            ["apply", "-", "--control", "/nonexistent/control.sock"],
+            ["message", "copy", "1", "--queue", "Q", "--to", "Q", "--edit", "-"],
+            ["enterprise", "leave", "X", "--directory", "ldaps://127.0.0.1/dc=x", "--bind-dn", "cn=x"],
+        ):
+            with self.subTest(arguments=arguments):
+                ended = subprocess.run(
+                    ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-m", "msmq.cli", *arguments],
+                    capture_output=True,
+                    check=False,
+                )
+                self.assertEqual((ended.returncode, ended.stdout), (2, b""), ended.stderr)
+                self.assertTrue(ended.stderr.endswith(b": standard input is closed\n"), ended.stderr)
+                self.assertEqual(ended.stderr.count(b"\n"), 1)

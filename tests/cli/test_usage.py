@@ -228,6 +228,15 @@ class ExtremeValueTests(CommandTestCase):
             with self.subTest(arguments=arguments):
                 self.assert_refused([*arguments, "--control", "/nonexistent/control.sock"], 1, "is not UTF-8")
 
+    def test_edited_messages(self) -> None:
+        """A file that is JSON no further than a depth that nothing needs is refused as other files are."""
+        file = Path(self.mktemp())
+        for text in ("[" * 100_000, "{" * 200, ""):
+            file.write_text(text)
+            self.assert_refused(
+                ["message", "copy", "1", "--queue", "x", "--to", "y", "--edit", str(file)], 2, "is not JSON"
+            )
+
     def test_names_of_computers(self) -> None:
         """A name that cannot be resolved is one that does not answer."""
         token = Path(self.mktemp())

@@ -13,6 +13,7 @@ import attrs
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.standard_input import standard_input
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -255,10 +256,11 @@ def _password(bind_dn: str, file: str | None) -> Path:
     """Read the operator's password from a file or a prompt; a prompted one is kept in memory only."""
     if file is not None and file != "-":
         return Path(file)
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         password = click.prompt(f"Password of {bind_dn}", hide_input=True, err=True)
     else:
-        password = sys.stdin.readline().rstrip("\r\n")
+        line = standard_input().readline().rstrip(b"\r\n")
+        password = line.decode("utf-8", "surrogateescape")
     memory = os.memfd_create("password")
     os.write(memory, password.encode("utf-8", "surrogateescape"))
     return Path(f"/proc/self/fd/{memory}")

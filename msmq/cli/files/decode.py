@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
+from msmq.cli.standard_input import standard_input
 
 
 @click.command
@@ -113,7 +113,7 @@ def _write_new(path: str, data: bytes) -> None:
 def _read(path: str) -> bytes:
     try:
         if path == "-":
-            return sys.stdin.buffer.read()
+            return standard_input().read()
         with open(path, "rb") as file:
             return file.read()
     except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import IO, Any, Final
@@ -11,6 +10,7 @@ from typing import IO, Any, Final
 import attrs
 import click
 
+from msmq.cli.standard_input import standard_input
 from msmq.control.protocol.message_documents import decode_base64, divide_document
 from msmq.control.protocol.records import StreamRecord
 from msmq.errors import MsmqError
@@ -149,7 +149,7 @@ def open_lines(path: str) -> IO[bytes]:
     @raise click.UsageError: the file cannot be opened.
     """
     if path == "-":
-        return sys.stdin.buffer
+        return standard_input()
     try:
         return open(path, "rb")
     except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -14,6 +13,8 @@ from msmq.cli.confirmation import confirm
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings
 from msmq.cli.output import complain
+from msmq.cli.standard_input import standard_input
+from msmq.control.protocol.records import json_problem, parse_json
 from msmq.structures.status import MQError, Status
 
 _C = TypeVar("_C", bound=Callable[..., object])
@@ -251,10 +252,12 @@ def read_document(path: str) -> object:
     """
     try:
         if path == "-":
-            return json.load(sys.stdin)
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            content = standard_input().read()
+        else:
+            with open(path, "rb") as file:
+                content = file.read()
+        return parse_json(content)
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
-        raise click.UsageError(f"{path} is not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{path} is not JSON: {json_problem(error)}") from error

@@ -13,6 +13,7 @@ import click
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import OutputError, complain
+from msmq.cli.standard_input import standard_input
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
@@ -241,7 +242,7 @@ def _read(path: str) -> bytes:
     """Read a file, up to the size limit."""
     try:
         if path == "-":
-            return sys.stdin.buffer.read(_LARGEST + 1)
+            return standard_input().read(_LARGEST + 1)
         with open(path, "rb") as file:
             return file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.exit_status import REFUSED
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.output import complain
+from msmq.cli.standard_input import standard_input
 from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _content(file: str) -> bytes:
     from msmq.toml.document import DocumentError, read_content
 
     if file == "-":
-        return sys.stdin.buffer.read()
+        return standard_input().read()
     try:
         return read_content(Path(file))
     except DocumentError as error:
