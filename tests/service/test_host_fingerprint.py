@@ -74,7 +74,8 @@ class CheckTests(SynchronousTestCase):
 
     def test_damaged_record(self) -> None:
         """A record that cannot be read is written anew."""
-        for content in (b"", b"[]", b'{"inode": 1}', b"\xff"):
+        infinite = b'{"inode": Infinity, "changed": 1, "machine": "", "networks": []}'
+        for content in (b"", b"[]", b'{"inode": 1}', b"\xff", infinite, b"[" * 100_000):
             (self.data / HOST_NAME).write_bytes(content)
             self.assertEqual(self.suspicion(self.data), "")
             self.assertEqual(

@@ -59,10 +59,9 @@ class HostFacts:
         """
         try:
             found = json.loads(content)
-            return cls(
-                int(found["inode"]), int(found["changed"]), str(found["machine"]), tuple(found["networks"])
-            )
-        except (KeyError, TypeError) as error:
+            networks = tuple(str(network) for network in found["networks"])
+            return cls(int(found["inode"]), int(found["changed"]), str(found["machine"]), networks)
+        except (KeyError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"not the facts of a computer: {error}") from error
 
 
