@@ -45,9 +45,12 @@ def lock_directory(directory: Path, system: LogSystem = LOCAL) -> int:
         raise failure(lock_path, "open", error) from error
     try:
         system.lock(descriptor)
-    except OSError as error:
+    except BlockingIOError as error:
         system.close(descriptor)
         raise StorageError(f"{directory} is in use by another queue manager; stop it first") from error
+    except OSError as error:
+        system.close(descriptor)
+        raise failure(lock_path, "lock", error) from error
     return descriptor
 
 

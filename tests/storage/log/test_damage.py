@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -309,6 +311,17 @@ class ExchangedTests(LogTestCase):
         self.assertEqual(str(error), f"{self.home / 'log'} is in use by another queue manager; stop it first")
         self.commit(store, put(1))
         self.done(store.close())
+
+    def test_a_file_system_without_locks(self) -> None:
+        """It is named as such, and not taken for another server."""
+        self.filled()
+
+        def refuse(*_: object) -> None:
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+        self.patch(fcntl, "flock", refuse)
+        error = self.refused(self.make_store().open(), StorageError)
+        self.assertEqual(str(error), f"{self.home / 'log' / 'lock'}: cannot lock: No locks available")
 
     def test_access(self) -> None:
         """An error of the system is reported with the remedy."""
