@@ -22,6 +22,9 @@ from msmq.quoting import kind_of, quoted
 LONGEST_HEADERS: Final = 0x10000
 """Limit on the headers of a message, in bytes; all of them share one frame."""
 
+_FIELD: Final = 6
+"""What a field of a table has besides its name and its text: two lengths and a type. AMQP 0-9-1 4.2.5.5."""
+
 _PERSISTENT: Final = {"express": 1, "recoverable": 2}
 HEADER: Final = "header."
 """Prefix of the name of a header in a rule."""
@@ -231,9 +234,19 @@ def _check(message: AmqpMessage, longest: int) -> None:
     for name, value in properties.headers.items():
         if _is_long(name, longest):
             raise MappingError(f"limit: the header {quoted(name, 40)} has a name of over {longest} bytes")
-        size += len(name) + (len(value) if isinstance(value, str | bytes) else len(str(value)))
+        size += len(name) + (len(value) if isinstance(value, str | bytes) else len(str(value))) + _FIELD
+    if 4 * size > LONGEST_HEADERS:
+        # A character has at most four bytes; most headers need not be encoded to know.
+        size = sum(_size(name) + _size(value) + _FIELD for name, value in properties.headers.items())
     if size > LONGEST_HEADERS:
         raise MappingError(f"limit: the headers have {size} bytes, and the limit is {LONGEST_HEADERS}")
+
+
+def _size(value: object) -> int:
+    """The bytes of a name or a value in a table, about."""
+    if isinstance(value, bytes):
+        return len(value)
+    return len(str(value).encode("utf-8", "surrogatepass"))
 
 
 def _check_text(name: str, text: object, longest: int) -> None:

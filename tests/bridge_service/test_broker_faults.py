@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Any
 
@@ -174,6 +175,21 @@ class OutwardMessageTests(BridgeTestCase):
         [letter] = await self.receive(1, DEAD_LETTERS)
         self.assertEqual((bytes(letter.body), bytes(letter.view.extension)), (b"large", extension))
         await self.until(lambda: self.count() == 0)
+
+    async def test_headers_that_are_too_large_for_a_frame(self) -> None:
+        """Headers are limited in bytes, and with what encodes them: the broker ends a connection for more."""
+        queue = await self.queue()
+        many = {f"{number:x}": "" for number in range(14_000)}
+        for body, headers in ((b"wide", {"note": "\u7bb1" * 60_000}), (b"many", many)):
+            text = json.dumps(headers, ensure_ascii=False, separators=(",", ":"))
+            await self.send(body, extension=text.encode())
+        await self.send(b"after them")
+        route = self.route(self.outward(rules={"routing_key": queue}))
+        self.assertEqual(bodies(await self.get(queue, 1)), [b"after them"])
+        await self.until(lambda: route.counts.dead_letters == 2)
+        letters = await self.receive(2, DEAD_LETTERS)
+        self.assertEqual([each.body for each in letters], [b"wide", b"many"])
+        self.assertEqual(route.counts.connections, 1)
 
     async def test_numbers_in_headers(self) -> None:
         """A rule may put any number of a body into a header; what AMQP cannot hold is a dead letter."""
