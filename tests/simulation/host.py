@@ -112,7 +112,8 @@ class Host:
         life = self.life
         try:
             await self.service.open()
-        except StorageError as error:
+        except (StorageError, MQError) as error:
+            # The latter of what a start stores, when the disk fails after the store was opened.
             if life == self.life:
                 self._refused_to_open(str(error))
             return

@@ -80,6 +80,10 @@ class FoundTests(RunTestCase):
         for seed in (20014823, 20016618):
             self.assertEqual(run_plan(draw_plan(seed)).violations, [], seed)
 
+    def test_a_disk_that_fails_during_a_start(self) -> None:
+        """A start whose commit fails is repeated until the disk works again."""
+        self.assertEqual(run_plan(draw_plan(16518793)).violations, [])
+
     def test_no_message_is_read_without_end(self) -> None:
         """The first acknowledgement of a queue is not in memory, and for another session than the next."""
         result = run_plan(draw_plan(14005299))
