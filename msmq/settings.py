@@ -72,6 +72,9 @@ class SessionSettings:
     order_ack_messages: int = 1000
     """Number of stored messages of a stream after which an OrderAck is sent without waiting for the timer."""
 
+    order_ack_bytes: int = 4 << 20
+    """Bytes of their packets after which one is sent as well, since the sender keeps them until then."""
+
     incoming_streams: int = 100_000
     """Limit on remembered streams of transactional messages, by sender and destination."""
 

@@ -334,6 +334,7 @@ TABLES: Mapping[str, Mapping[str, Key]] = {
         "awaiting_final_acks": _counted(1, _U32, _SESSION["awaiting_final_acks"], "messages"),
         "awaiting_acknowledgements": _counted(1, _U32, _SESSION["awaiting_acknowledgements"], "messages"),
         "order_ack_messages": _counted(1, _U32, _SESSION["order_ack_messages"], "messages"),
+        "order_ack_bytes": _counted(1, 1 << 50, _SESSION["order_ack_bytes"], "bytes"),
         "incoming_streams": _counted(1, 10_000_000, _SESSION["incoming_streams"], "streams"),
         "duplicate_entries": _counted(0, 10_000_000, _SESSION["duplicate_entries"], "messages"),
     },

@@ -55,7 +55,9 @@ class IncomingStream:
     @ivar last_access: seconds since 1970-01-01 UTC.
     @ivar owes: whether an OrderAck is owed.
     @ivar unsaid: messages that were stored since the last OrderAck.
+    @ivar unsaid_bytes: the bytes of their packets.
     @ivar accepted: accepted messages that are not in a commit yet.
+    @ivar accepted_bytes: the bytes of their packets.
     @ivar last_order_ack: LastOrderAckSendTime, in monotonic seconds.
     @ivar connection: the address from which the last message came; C{None} once no connection with it is
         left.
@@ -74,13 +76,18 @@ class IncomingStream:
     last_access: int = 0
     owes: bool = False
     unsaid: int = 0
+    unsaid_bytes: int = 0
     accepted: int = 0
+    accepted_bytes: int = 0
     last_order_ack: float = 0.0
     connection: str | None = None
     host: str = ""
 
-    def classify(self, sequence: int, number: int, previous: int) -> Verdict:
-        """Whether this message is the next; if so, advance past it. [MS-MQQB] 3.1.5.8.6."""
+    def classify(self, sequence: int, number: int, previous: int, size: int) -> Verdict:
+        """Whether this message is the next; if so, advance past it. [MS-MQQB] 3.1.5.8.6.
+
+        @param size: bytes of its packet.
+        """
         if sequence == self.sequence:
             if number <= self.number:
                 verdict = Verdict.DUPLICATE
@@ -96,6 +103,7 @@ class IncomingStream:
             self.sequence = sequence
             self.number = number
             self.accepted += 1
+            self.accepted_bytes += size
             self.reject_count = 0
         else:
             self.reject_count += 1

@@ -43,7 +43,8 @@ LONGEST_KEY: Final = 512
 _SPELLINGS: Final = 10_000
 _DIRECT: Final = QueueNameKind.DIRECT
 
-_Step: TypeAlias = tuple[IncomingStream, int, int, int]
+_Step: TypeAlias = tuple[IncomingStream, int, int, int, int]
+"""A stream, its sequence and number, and how many messages and bytes it has accepted since the last one."""
 
 
 def destination_key(view: UserMessageView) -> bytes:
@@ -94,7 +95,7 @@ class IncomingStreams:
         self._advanced: dict[IncomingStream, None] = {}
         self._refused: dict[IncomingStream, None] = {}
         # As they were before the last call of classify.
-        self._judged_last: dict[IncomingStream, tuple[int, int, int]] = {}
+        self._judged_last: dict[IncomingStream, tuple[int, int, int, int]] = {}
         self._forgotten: list[StateChange] = []
         self._batch: tuple[list[_Step], list[StateChange]] | None = None
 
@@ -157,7 +158,7 @@ class IncomingStreams:
                     continue
                 stream = found
             if stream not in touched:
-                touched[stream] = stream.sequence, stream.number, stream.accepted
+                touched[stream] = stream.sequence, stream.number, stream.accepted, stream.accepted_bytes
                 self._streams.move_to_end(stream.source + stream.key)
                 stream.address = address if view.destination_kind is _DIRECT else None
                 stream.connection = address
@@ -166,7 +167,7 @@ class IncomingStreams:
                     stream.host = host
                     self._by_host[host] += 1
                 stream.last_access = now.unix_seconds
-            verdicts.append(stream.classify(sequence, number, previous))
+            verdicts.append(stream.classify(sequence, number, previous, view.size))
         for stream in touched:
             (self._advanced if stream.accepted else self._refused)[stream] = None
             self._schedule(stream, now)
@@ -185,8 +186,9 @@ class IncomingStreams:
         It has to be called before any other message is decided on, and before the next batch begins.
         """
         judged_last, self._judged_last = self._judged_last, {}
-        for stream, (sequence, number, accepted) in judged_last.items():
-            stream.sequence, stream.number, stream.accepted = sequence, number, accepted
+        for stream, (sequence, number, accepted, size) in judged_last.items():
+            stream.sequence, stream.number = sequence, number
+            stream.accepted, stream.accepted_bytes = accepted, size
             if not accepted:
                 self._advanced.pop(stream, None)
             if not number:
@@ -277,8 +279,8 @@ class IncomingStreams:
         changes = list(forgotten)
         steps: list[_Step] = []
         for stream in {**self._advanced, **self._refused}:
-            steps.append((stream, stream.sequence, stream.number, stream.accepted))
-            stream.accepted = 0
+            steps.append((stream, stream.sequence, stream.number, stream.accepted, stream.accepted_bytes))
+            stream.accepted = stream.accepted_bytes = 0
             changes.append((f"{PREFIX}{stream.index}", stream.to_bytes()))
         self._advanced.clear()
         self._refused.clear()
@@ -288,14 +290,20 @@ class IncomingStreams:
     def stored(self, now: Moment) -> None:
         """End a batch: the messages accepted before it are stored, and may be acknowledged."""
         steps, _ = self._end_batch()
-        for stream, sequence, number, accepted in steps:
+        settings = self._settings
+        for stream, sequence, number, accepted, size in steps:
             stream.stored_sequence, stream.stored_number = sequence, number
             if accepted:
                 stream.owes = True
                 stream.unsaid += accepted
+                stream.unsaid_bytes += size
                 if self._deadlines.get(stream) is None:
                     self._schedule(stream, now)
-                if stream.unsaid >= self._settings.order_ack_messages and stream.connection is not None:
+                is_due = (
+                    stream.unsaid >= settings.order_ack_messages
+                    or stream.unsaid_bytes >= settings.order_ack_bytes
+                )
+                if is_due and stream.connection is not None:
                     self._deadlines.set(stream, now.monotonic)
 
     def failed(self) -> None:
@@ -310,7 +318,7 @@ class IncomingStreams:
         self._refused.update(dict.fromkeys(stream for stream, *_ in steps))
         for stream in {**self._advanced, **self._refused}:
             stream.sequence, stream.number = stream.stored_sequence, stream.stored_number
-            stream.accepted = 0
+            stream.accepted = stream.accepted_bytes = 0
             if not stream.number:
                 self._drop(stream)
         self._advanced.clear()
@@ -346,7 +354,7 @@ class IncomingStreams:
         for stream in self._deadlines.take_expired(now.monotonic):
             if stream.owes and stream.stored_number:
                 stream.owes = False
-                stream.unsaid = 0
+                stream.unsaid = stream.unsaid_bytes = 0
                 stream.last_order_ack = now.monotonic
                 sequence = TxSequenceID.from_value(stream.stored_sequence)
                 source = guid_from_bytes(stream.source)

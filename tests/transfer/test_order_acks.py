@@ -67,6 +67,31 @@ class TimerTests(SynchronousTestCase):
             owed = receiver.streams.expire(receiver.now)
             self.assertEqual(len(owed), number % 3 == 0)
 
+    def test_many_bytes(self) -> None:
+        """So are messages with as many bytes as the setting says, which their sender keeps until then."""
+        size = len(message(1))
+        receiver = Receiver(settings=SessionSettings(order_ack_bytes=2 * size + 1))
+        for number in range(1, 7):
+            receiver.take(message(number))
+            owed = receiver.streams.expire(receiver.now)
+            self.assertEqual(len(owed), number % 3 == 0)
+
+    def test_bytes_that_were_not_stored_do_not_count(self) -> None:
+        """A commit that fails, or a decision that is taken back, leaves the count of bytes as it was."""
+        size = len(message(1))
+        receiver = Receiver(settings=SessionSettings(order_ack_bytes=3 * size))
+        receiver.take(message(1))
+        receiver.classify(message(2))
+        receiver.begin()
+        receiver.classify(message(3))
+        receiver.failed()
+        receiver.classify(message(2))
+        receiver.streams.take_back()
+        receiver.take(message(2))
+        self.assertEqual(receiver.streams.expire(receiver.now), [])
+        receiver.take(message(3))
+        self.assertEqual(self.numbers(receiver.streams.expire(receiver.now)), [3])
+
     def test_the_longest_delay(self) -> None:
         """A message within ten seconds puts the OrderAck off, and one after just these does not."""
         for seconds, numbers in ((9.75, []), (10.0, [2])):
