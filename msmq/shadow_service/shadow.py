@@ -87,11 +87,6 @@ class Shadow:
     def start(self) -> None:
         """Begin to copy: from the end of the message log, or from where it was stopped."""
         self._stopped = Deferred.fromCoroutine(self._run())
-        self._stopped.addErrback(
-            lambda failure: self.log.failure(
-                "the shadow of {queue} has failed", failure, queue=shown(self.settings.queue)
-            )
-        )
 
     async def stop(self) -> None:
         """Stop after the messages that are being copied."""
@@ -141,6 +136,9 @@ class Shadow:
             except (MQError, OSError) as error:
                 self._note(str(error))
                 pause = RETRY
+            except Exception as error:  # whatever is wrong with one attempt, the next may succeed
+                self._note_failure(f"unexpected {type(error).__name__}: {error}")
+                pause = RETRY
             if pause and not self._is_stopping:
                 self._waiting = deferLater(self._reactor, pause, lambda: None)
                 try:
@@ -155,6 +153,13 @@ class Shadow:
             self._reason = reason
             self.log.warn(
                 "the shadow of {queue} waits: {reason}", queue=shown(self.settings.queue), reason=reason
+            )
+
+    def _note_failure(self, reason: str) -> None:
+        if reason != self._reason:
+            self._reason = reason
+            self.log.failure(
+                "the shadow of {queue} has failed, and tries again", queue=shown(self.settings.queue)
             )
 
     async def _copy_next(self) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.queues.arriving.message import Acknowledge, Delivery
@@ -210,6 +210,24 @@ class ShadowTests(NodesTestCase):
         self.clock.advance(10)
         self.assertIn("no message log", shadows.summary(ORDERS).reason)
         self.assertRaises(MQError, shadows.summary, ".\\private$\\second")
+
+    def test_an_unexpected_error(self) -> None:
+        """It is logged once with its traceback and is the reason why the shadow waits; then it goes on."""
+        self.run_to_end(self.shadows.stop())
+        failures = [RuntimeError("surprise"), RuntimeError("surprise")]
+
+        def in_thread(call: Callable[..., Any], *arguments: object) -> Deferred[Any]:
+            return fail(failures.pop()) if failures else maybeDeferred(call, *arguments)
+
+        shadows = self.begin(in_thread=in_thread)
+        summary = shadows.summary(ORDERS)
+        self.assertEqual(
+            (summary.condition, summary.reason), ("waiting", "unexpected RuntimeError: surprise")
+        )
+        self.clock.advance(10)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        self.assertEqual([view.body for view in self.order(b"1")], [b"1"])
+        self.assertEqual(shadows.summary(ORDERS).condition, "running")
 
     def test_a_message_that_cannot_be_copied(self) -> None:
         """It is skipped with an event, and the others are copied."""

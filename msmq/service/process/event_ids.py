@@ -149,7 +149,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the archive is written again": 5973,
     "the archive is incomplete: {line}": 5974,
     "the archive is late: it is complete up to {seconds} seconds ago": 5975,
-    "the shadow of {queue} has failed": 5951,
+    "the shadow of {queue} has failed, and tries again": 5951,
     "the shadow of {queue} waits: {reason}": 5952,
     (
         "the shadow of {queue} begins again after message {last} of the message log, which is older than"
