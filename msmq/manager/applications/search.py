@@ -235,10 +235,10 @@ class Search:
             transactional.
         @param edited: what differs in the message that is sent: arguments of L{Message}.
         """
-        position, view, name = await self._read_dead_letter(position)
+        position, view = await self._read_dead_letter(position)
         copy = attrs.evolve(message_of(view), **(edited or {}))
         if target is None:
-            target = self._destinations.one(name)
+            target = self._destinations.one(_destination_of(view))
         elif target.is_local:
             copy = attrs.evolve(copy, transactional=target.queue.definition.transactional)
         copy = self._signer.signed_again(view, copy)
@@ -252,12 +252,10 @@ class Search:
 
         @raise MQError: as L{requeue}.
         """
-        return (await self._read_dead_letter(await self._dead_letter(message)))[2]
+        return _destination_of((await self._read_dead_letter(await self._dead_letter(message)))[1])
 
-    async def _read_dead_letter(
-        self, found: MessagePosition
-    ) -> tuple[MessagePosition, UserMessageView, FormatName]:
-        """An available dead letter with its packet, and the queue that it was for."""
+    async def _read_dead_letter(self, found: MessagePosition) -> tuple[MessagePosition, UserMessageView]:
+        """An available dead letter with its packet."""
         received = MQError(
             Status.MQ_ERROR_MESSAGE_ALREADY_RECEIVED,
             f"dead letter {found.lookup_id} has already been received",
@@ -272,12 +270,7 @@ class Search:
         position = found.current()
         if position is None or position.state is not PositionState.AVAILABLE:
             raise received
-        name = view.destination_format_name()
-        if name is None:
-            raise MQError(
-                Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {view.identifier} has no destination"
-            )
-        return position, view, name
+        return position, view
 
     async def _dead_letter(self, message: MessageIdentifier) -> MessagePosition:
         model = self._performer.model
@@ -354,6 +347,17 @@ class Search:
 
 
 _LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
+
+
+def _destination_of(view: UserMessageView) -> FormatName:
+    """The queue that a dead letter was for.
+
+    @raise MQError: MQ_ERROR_ILLEGAL_FORMATNAME if it names none, or its name is invalid.
+    """
+    name = view.destination_format_name()
+    if name is None:
+        raise MQError(Status.MQ_ERROR_ILLEGAL_FORMATNAME, f"dead letter {view.identifier} has no destination")
+    return name
 
 
 def message_of(view: UserMessageView) -> Message:

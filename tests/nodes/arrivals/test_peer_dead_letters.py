@@ -18,7 +18,7 @@ from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.user_header import MAXIMUM_HOP_COUNT
 from msmq.structures.packet.user_message_patches import patch_hop_count, patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MQError
+from msmq.structures.status import MQError, Status
 from msmq.testing.contracts.signing import OTHER_SID, SID
 from tests.manager.support import FaultyStore
 from tests.nodes.routes.test_routing import EnterpriseTestCase
@@ -118,6 +118,23 @@ class ReasonTests(ArrivalTests):
         self.say(packet)
         self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
         self.assertEqual(reasons(self, self.beta), ["NOT_FOR_US from 127.0.0.4; kept as a dead letter"])
+
+    def test_invalid_destination(self) -> None:
+        """A dead letter whose destination is not a valid name is sent to another queue, and not again to its
+        own.
+        """
+        self.say(self.message(destination="no direct name"))
+        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
+        [place] = self.run_to_end(self.beta.service.inspection.dead_letters())
+        dead = [place.message.lookup_id]
+        messages = self.beta.service.message_administration
+        [refused] = self.run_to_end(messages.requeue(DEADLETTER, dead))
+        assert refused.error is not None
+        self.assertEqual(refused.error.status, Status.MQ_ERROR_ILLEGAL_FORMATNAME)
+        [sent] = self.run_to_end(messages.requeue(DEADLETTER, dead, to=self.plain))
+        self.assertIs(sent.error, None)
+        self.assertEqual(self.bodies(self.beta, self.plain), [b"x"])
+        self.assertEqual(letters(self, self.beta), [])
 
     def test_not_asked_for(self) -> None:
         """No dead letter of a message that does not ask for one, nor of a transactional message."""
