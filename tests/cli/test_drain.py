@@ -122,6 +122,31 @@ class DrainCommandTests(ServedCommandTestCase):
             " queue managers\n",
         )
 
+    def test_refused_without_a_time_limit(self) -> None:
+        """What the destination refuses is missing when nothing has arrived for a minute; with --end the drain
+        goes on, so that the proof can be repeated.
+        """
+
+        def wait(seconds: float) -> None:
+            self.clock.advance(seconds)
+            self.assertLess(self.clock.now().monotonic - began, 100, "the command waits for what was refused")
+
+        self.patch(command, "sleep", wait)
+        self.run_to_end(self.beta.service.set_queue(ORDERS, {"quota": 0}))
+        self.orders(b"1", b"2")
+        missing = (
+            f"msmq: 2 of the moved messages have not arrived at {TO}: see the events and dead letters of"
+        )
+        for arguments, rest in (
+            (DRAIN, " both queue managers\n"),
+            (("drain", ORDERS, "--end", "--json"), " both queue managers; the drain is not ended\n"),
+        ):
+            began = self.clock.now().monotonic
+            ended = self.msmq(*arguments, "--verify", "unix:beta")
+            self.assertEqual((ended.status, ended.objects[0]["missing"]), (1, 2))
+            self.assertEqual(ended.errors, missing + rest)
+        self.assertEqual(len(self.msmq("drain", "--json").objects), 1)
+
     def test_kept_messages(self) -> None:
         """With --acknowledge-to what the destination refuses is a dead letter here, and the others stay; the
         command says so, and ends when nothing is in transit, with and without a proof.

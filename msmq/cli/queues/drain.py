@@ -18,6 +18,11 @@ _POLL: Final = 0.2
 
 _PAGE: Final = 1000
 
+_QUIET: Final = 60.0
+"""Seconds without an arrival after which messages that have left this queue manager count as missing, unless
+--timeout sets another limit.
+"""
+
 
 class _Unfinished(Exception):
     """The time has ended before the proof."""
@@ -90,17 +95,20 @@ def drain(
         except _Unfinished:
             status = TIMED_OUT
             summary = wait.summary
-    if status == DONE and end:
+    missing = summary.get("missing", 0)
+    # Without the drain its proof could not be repeated.
+    is_unproven = missing > summary["refused"]
+    if status == DONE and end and not is_unproven:
         client.end_drain(queue)
         summary["condition"] = "ended"
     output.progress("")
     output.one(summary)
     output.flush()
-    missing = summary.get("missing", 0)
     if missing:
         click.echo(
             f"msmq: {missing} of the moved messages have not arrived at {summary['destination']}: see the"
-            " events and dead letters of both queue managers",
+            " events and dead letters of both queue managers"
+            + ("; the drain is not ended" if end and is_unproven else ""),
             err=True,
         )
     elif refused := summary["refused"]:
@@ -172,6 +180,7 @@ class _DrainWait:
             sent += page
         proof = DrainProof(sent[: moved - first])
         destination, after = _own_name(self.summary["destination"]), 0
+        known, since = -1, monotonic()
         while True:
             logged = self._other.logged(destination, after, _PAGE)
             proof.add(message["id"] for message in logged)
@@ -183,7 +192,12 @@ class _DrainWait:
             if proof.is_complete or (not self.summary["in_transit"] and missing <= self.summary["refused"]):
                 # What has not arrived is a dead letter of the old queue manager.
                 return self.summary
-            self._output.progress(f"{self.summary['missing']} messages have not arrived yet")
+            if missing != known or self.summary["in_transit"]:
+                known, since = missing, monotonic()
+            elif self._deadline is None and monotonic() - since >= _QUIET:
+                # Refused there without an acknowledgement, or on its way beyond the next hop.
+                return self.summary
+            self._output.progress(f"{missing} messages have not arrived yet")
             self._pause()
 
     def _pause(self) -> None:
