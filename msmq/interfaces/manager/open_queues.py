@@ -30,6 +30,8 @@ class IReservation(Interface):
     def confirm() -> Awaitable[None]:
         """Remove the messages; done once the removal is stored.
 
+        Each later call, also one during the first, has the result of the first.
+
         @raise msmq.structures.status.MQError: C{MQ_ERROR_QUEUE_DELETED}: the queue was deleted, and they
             were not received; or the removal failed, and the messages return to the queue.
         """

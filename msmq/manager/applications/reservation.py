@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
 from msmq.interfaces.manager.queue_manager import IReservation
@@ -50,6 +51,9 @@ class Reservation:
             ReceivedMessage(view, position.lookup_id, position.arrived, position.aborts, position.moves)
             for position, view in zip(positions, views, strict=True)
         ]
+        # Calls that wait for a removal that another call is storing; C{None} while none is.
+        self._waiting: list[Deferred[None]] | None = None
+        self._error: Exception | None = None
 
     def drop_packets(self) -> None:
         """Keep no packets in memory that are in the store too; C{messages} is empty from now on.
@@ -66,25 +70,37 @@ class Reservation:
         Those whose queue was deleted before were not: their senders got NackQueueDeleted, and may send them
         to another queue.
         Cancelling it undoes nothing: the messages are removed all the same.
+        Each later call, also one during the first, has the result of the first.
 
         @raise msmq.structures.status.MQError: MQ_ERROR_QUEUE_DELETED; or it could not be stored, and the
             messages are back in the queue.
         """
+        if (waiting := self._waiting) is not None:
+            done: Deferred[None] = Deferred()
+            waiting.append(done)
+            await done
+        elif self._positions:
+            await self._confirm()
+        if self._error is not None:
+            raise self._error
+
+    async def _confirm(self) -> None:
         positions, self._positions = self._positions, ()
         deleted = next((each.queue for each in positions if each.queue.is_deleted), None)
-        removal = self._performer.model.remove(positions, by_reader=True)
-        answers = self._answers(removal.positions)
-        changes = [*removal.changes, *answers.prepare()]
-        if changes:
-            await undivided(self._store(removal, answers, changes))
-        else:
-            self._removed(removal, answers)
         if deleted is not None:
-            raise MQError(
+            self._error = MQError(
                 Status.MQ_ERROR_QUEUE_DELETED,
                 f"{deleted.definition.path} was deleted before its messages were confirmed; they do not count"
                 " as received",
             )
+        removal = self._performer.model.remove(positions, by_reader=True)
+        answers = self._answers(removal.positions)
+        changes = [*removal.changes, *answers.prepare()]
+        if changes:
+            self._waiting = []
+            await undivided(self._store(removal, answers, changes))
+        else:
+            self._removed(removal, answers)
 
     async def _store(
         self, removal: Removal, answers: AcknowledgementBatch, changes: Sequence[Change]
@@ -92,11 +108,17 @@ class Reservation:
         performer = self._performer
         try:
             await performer.commit(changes)
-        except Exception:
+        except Exception as error:
+            self._error = error
             answers.withdraw()
             performer.perform(performer.model.restored(removal, performer.clock.now()))
             raise
-        self._removed(removal, answers)
+        else:
+            self._removed(removal, answers)
+        finally:
+            waiting, self._waiting = self._waiting or (), None
+            for done in waiting:
+                done.callback(None)
 
     def _removed(self, removal: Removal, answers: AcknowledgementBatch) -> None:
         performer = self._performer

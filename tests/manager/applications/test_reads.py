@@ -124,8 +124,29 @@ class ConfirmTests(ManagerTestCase):
         self.store.fail_commit(1)
         self.refused(reservation.confirm(), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         self.assertEqual(self.seen(self.orders), [b"1", b"2", b"3"])
-        self.run_to_end(reservation.confirm())
+        self.refused(reservation.confirm(), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         self.assertEqual(self.seen(self.orders), [b"1", b"2", b"3"])
+
+    def test_twice_at_once(self) -> None:
+        """A second confirmation during the first is not done before that is stored, and fails with it; so
+        does a later one, since the messages are in the queue again.
+        """
+        for does_fail in (False, True):
+            self.put(self.orders, b"1")
+            reservation = self.run_to_end(self.service.reserve(self.orders))
+            self.store.is_slow = True
+            both = [self.deferred(reservation.confirm()) for _ in range(2)]
+            for confirming in both:
+                self.assertNoResult(confirming)
+            if does_fail:
+                self.store.break_down()
+            self.store.catch_up()
+            for confirming in (*both, self.deferred(reservation.confirm())):
+                if does_fail:
+                    self.failureResultOf(confirming, MQError)
+                else:
+                    self.successResultOf(confirming)
+            self.assertEqual(self.count(self.orders), int(does_fail))
 
     def test_in_a_transaction(self) -> None:
         """Confirming or releasing what a transaction has received changes nothing: its end decides.
