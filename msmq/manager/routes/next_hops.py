@@ -224,6 +224,7 @@ class NextHops:
         hop = self._by_queue.pop(queue)
         del hop.queues[queue]
         hop.busy.pop(queue, None)
+        hop.reported.pop(queue, None)
         if not hop.queues:
             self._drop(hop)
 
@@ -446,7 +447,8 @@ class NextHops:
         """
         if session.opened is None and hop.unanswered_since is None:
             hop.unanswered_since = now
-        if hop.connector is not None:
+        # One that was dropped, whose session ends with it or later, would never be found again.
+        if hop.connector is not None and self._hops.get(hop.key) is hop:
             self._found(hop)
             hop.missed_at = tuple(dict.fromkeys(hop.connector.addresses))
             for address in hop.missed_at:
