@@ -131,16 +131,38 @@ class DrainRecord:
         return PutState(self._name, json.dumps(document).encode())
 
 
-def stored_drains(state: Mapping[str, bytes]) -> list[DrainRecord]:
-    """The drains in the store, the oldest first; one that cannot be read is left out."""
+@attrs.frozen
+class DamagedDrain:
+    """A stored drain that cannot be read.
+
+    @ivar queue: the identifier of the queue, as the name of the value has it.
+    @ivar reason: what is wrong with it.
+    @ivar names: the names of its values in the store.
+    """
+
+    queue: str
+    reason: str
+    names: Sequence[str]
+
+    def removed(self) -> list[Change]:
+        """The changes that remove its values from the store."""
+        return [RemoveState(name) for name in self.names]
+
+
+def stored_drains(state: Mapping[str, bytes]) -> tuple[list[DrainRecord], list[DamagedDrain]]:
+    """The drains in the store, the oldest first, and those that cannot be read."""
     found: list[DrainRecord] = []
+    damaged: list[DamagedDrain] = []
     for name in state:
         if name.startswith(RECORD):
+            queue = name[len(RECORD) :]
             try:
-                found.append(_read(UUID(name[len(RECORD) :]), json.loads(state[name]), state))
-            except (ValueError, KeyError, TypeError):
-                continue
-    return sorted(found, key=lambda record: record.began)
+                found.append(_read(UUID(queue), json.loads(state[name]), state))
+            except (ValueError, KeyError, TypeError) as error:
+                missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
+                pages = [each for each in state if each.startswith(f"{PAGE}{queue}.")]
+                damaged.append(DamagedDrain(queue, missing, [name, *pages]))
+    return sorted(found, key=lambda record: record.began), damaged
 
 
 def _read(queue: UUID, document: Mapping[str, object], state: Mapping[str, bytes]) -> DrainRecord:

@@ -19,7 +19,7 @@ from msmq.manager.applications.targets import name_of_outgoing, own_queue
 from msmq.manager.applications.transactions import Transactions
 from msmq.manager.atomic_steps import undivided
 from msmq.manager.drains.drain import QueueDrain, not_drained
-from msmq.manager.drains.drain_record import DrainRecord, stored_drains
+from msmq.manager.drains.drain_record import DamagedDrain, DrainRecord, stored_drains
 from msmq.manager.drains.drained_arrivals import DrainedArrivals
 from msmq.manager.drains.drained_packets import DrainedPackets
 from msmq.manager.events import EventLog
@@ -74,12 +74,14 @@ class QueueDrains:
         self._suspicion = suspicion
         self._drains: dict[UUID, QueueDrain] = {}
         self._loaded: list[DrainRecord] = []
+        self._damaged: dict[str, DamagedDrain] = {}
         # One begins or ends at a time: a queue never has two, and none that ends is the answer to a begin.
         self._changing = DeferredLock()
 
     def load(self, state: Mapping[str, bytes]) -> None:
         """Restore the drains from the store."""
-        self._loaded = stored_drains(state)
+        self._loaded, damaged = stored_drains(state)
+        self._damaged = {each.queue: each for each in damaged}
 
     def start(self) -> None:
         """Continue the drains of before."""
@@ -98,8 +100,21 @@ class QueueDrains:
                 )
                 self._performer.commit_later(record.removed(), "the end of a drain")
         self._loaded = []
+        self._report_damaged()
         if self._kept.is_used and not self._keeps_any():
             self._performer.commit_later(as_changes(self._kept.release()), "the end of a drain")
+
+    def _report_damaged(self) -> None:
+        """Log the drains that cannot be read; their values stay in the store until they are begun again."""
+        known = {str(queue.definition.identifier): queue for queue in self._performer.model.queues()}
+        for damaged in self._damaged.values():
+            queue = known.get(damaged.queue)
+            self.log.error(
+                "the drain of {queue} does not go on, since its record in the store is damaged: {reason};"
+                " begin it again",
+                queue=damaged.queue if queue is None else shown(queue_path(queue)),
+                reason=shown(damaged.reason),
+            )
 
     def _keeps_any(self) -> bool:
         """Whether there may be messages that are kept until their arrival is acknowledged."""
@@ -160,7 +175,10 @@ class QueueDrains:
             began=performer.clock.now().wall,
         )
         used = as_changes(self._kept.use()) if admin else []
-        await performer.commit([record.created(), *used])
+        damaged = self._damaged.get(str(record.queue))
+        former = [] if damaged is None else damaged.removed()
+        await performer.commit([*former, record.created(), *used])
+        self._damaged.pop(str(record.queue), None)
         if admin:
             self._kept.used()
         return _summary(self._start(record, source, name))

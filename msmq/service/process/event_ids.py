@@ -144,6 +144,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the drain of {queue} to {destination} waits: {reason}": 2077,
     "the drain of {queue} has failed": 2078,
     "the drain of a queue to {destination} has ended: {error}": 2079,
+    (
+        "the drain of {queue} does not go on, since its record in the store is damaged: {reason};"
+        " begin it again"
+    ): 2081,
     "the archive process has ended, and is started again: {reason}": 5971,
     "the archive is not written: {reason}": 5972,
     "the archive is written again": 5973,

@@ -6,9 +6,12 @@ from collections.abc import Coroutine
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from zope.interface import implementer
 
 from msmq.interfaces.drains import DrainSummary
 from msmq.manager.manager_settings import CloneCheck
+from msmq.persistence.changes import RemoveState
 from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Acknowledge, Delivery
@@ -215,6 +218,44 @@ class DrainTests(DrainTestCase):
         self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 3)
         self.assert_proven()
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"1", b"2", b"3"])
+
+    def test_damaged_record(self) -> None:
+        """A drain whose record cannot be read is named in the log after a restart, moves nothing, and is
+        begun again with new counts.
+        """
+        self.both()
+        self.stored(b"1", delivery=RECOVERABLE)
+        self.begin()
+        self.clock.advance(5)
+        store = self.stores["ALPHA"]
+        [page] = [name for name in store.names() if name.startswith("drain-page.")]
+        self.successResultOf(store.commit([RemoveState(page)]))
+        lines = self.log_lines()
+        self.restart()
+        [line] = [line for line in lines if "the drain of" in line]
+        self.assertIn(f"{ORDERS} does not go on", line)
+        self.assertIn(f"{page} is missing", line)
+        self.assertEqual(self.alpha.service.drains.summaries(), [])
+        self.stored(b"2", delivery=RECOVERABLE)
+        self.clock.advance(120)
+        self.assertEqual(self.alpha.service.inspection.queue(ORDERS).messages, 1)
+        self.begin()
+        self.clock.advance(5)
+        self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 1)
+        self.restart()
+        self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 1)
+
+    def log_lines(self) -> list[str]:
+        """The lines of the log from now on."""
+        lines: list[str] = []
+
+        @implementer(ILogObserver)
+        def observe(event: LogEvent) -> None:
+            lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(observe)
+        self.addCleanup(globalLogPublisher.removeObserver, observe)
+        return lines
 
     def test_clone(self) -> None:
         """What may be a clone moves nothing: its original does; once it is known to be the original, it goes

@@ -408,7 +408,7 @@ class DirectoryTests(BackupTestCase):
         await self.stopped(drain.created(), *drain.after([bytes(20)], 100)[1])
         self.back_up()
         await self.restored()
-        self.assertEqual([each.queue for each in stored_drains(self.values())], [ORDERS])
+        self.assertEqual([each.queue for each in stored_drains(self.values())[0]], [ORDERS])
         shutil.rmtree(self.target)
         await self.restored(new_identity=True, make_identifier=lambda: BETA)
         values = self.values()
