@@ -76,15 +76,13 @@ class ReplyStore:
             if self._path is not None:
                 self._lines += len(requests)
                 if self._lines > _FEWEST + REWRITTEN * len(self._pending):
-                    await deferToThread(write_durably, self._path, self._content())
+                    # Encoding so many lines would keep the reactor from everything else for a second.
+                    await deferToThread(_rewrite, self._path, list(self._pending.items(self._now())))
                     self._lines = len(self._pending)
                 else:
                     await deferToThread(_append, self._path, _encoded(requests))
         finally:
             self._lock.release()
-
-    def _content(self) -> bytes:
-        return _encoded(self._pending.items(self._now()))
 
     def _load(self, path: Path) -> None:
         make_directory(path.parent)
@@ -97,6 +95,10 @@ class ReplyStore:
             if found is not None:
                 self._lines += 1
                 self._pending.add(*found)
+
+
+def _rewrite(path: Path, requests: Sequence[tuple[str, ReplyAddress]]) -> None:
+    write_durably(path, _encoded(requests))
 
 
 def _append(path: Path, content: bytes) -> None:

@@ -1,0 +1,63 @@
+"""The file with the addresses of requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.bridge.replies import ReplyAddress
+from msmq.bridge_service import reply_store
+from msmq.bridge_service.reply_store import ReplyStore
+
+
+class RewriteTests(SynchronousTestCase):
+    """A file with more lines than requests that may be answered."""
+
+    def setUp(self) -> None:
+        self.is_in_thread = False
+        self.encoded_in_thread: list[bool] = []
+        dumps = json.dumps
+
+        def encode(*arguments: Any, **options: Any) -> str:
+            self.encoded_in_thread.append(self.is_in_thread)
+            return dumps(*arguments, **options)
+
+        def run(work: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+            self.is_in_thread = True
+            try:
+                return maybeDeferred(work, *arguments)
+            finally:
+                self.is_in_thread = False
+
+        self.patch(json, "dumps", encode)
+        self.patch(reply_store, "deferToThread", run)
+        self.patch(reply_store, "_FEWEST", 5)
+
+    def test_rewritten(self) -> None:
+        """It is rewritten in a thread, with the requests that may still be answered, and a restart reads
+        these.
+        """
+        path = Path(self.mktemp()) / "replies.jsonl"
+        store = ReplyStore(path, lambda: 0.0)
+        for number in range(30):
+            address = ReplyAddress("answers", f"{number}", 0.0)
+            self.encoded_in_thread.clear()
+            lines = self.lines(path)
+            self.successResultOf(Deferred.fromCoroutine(store.add([("a" if number else "b", address)])))
+            if self.lines(path) < lines:
+                self.assertEqual(self.encoded_in_thread, [True, True])
+                break
+        else:
+            self.fail("the file is not rewritten")
+        again = ReplyStore(path, lambda: 0.0)
+        found = [None if (each := again.find(name)) is None else each.correlation_id for name in "ab"]
+        self.assertEqual(found, [f"{number}", "0"])
+
+    def lines(self, path: Path) -> int:
+        """The lines of the file."""
+        return path.read_bytes().count(b"\n") if path.exists() else 0
