@@ -63,7 +63,7 @@ class InwardRoute(BridgeRoute):
         self._pause: Deferred[None] | None = None
         self._consumer: IConsumer | None = None
         self._connection: IBrokerConnection | None = None
-        self._letters: IDeadLetterPublisher | None = None
+        self._dead_letters: IDeadLetterPublisher | None = None
         self._flight.destination_ready()
 
     async def stop(self) -> None:
@@ -121,7 +121,7 @@ class InwardRoute(BridgeRoute):
 
     async def _use(self, connection: IBrokerConnection) -> None:
         self._connection = connection
-        self._letters = connection.dead_letters(self.settings.dead_letters)
+        self._dead_letters = connection.dead_letters(self.settings.dead_letters)
         try:
             # Messages may be delivered before this returns; they are acknowledged in a later iteration.
             self._consumer = consumer = await connection.open_consumer(
@@ -130,11 +130,11 @@ class InwardRoute(BridgeRoute):
             self._works()
             raise await consumer.closed
         finally:
-            self._connection = self._consumer = self._letters = None
+            self._connection = self._consumer = self._dead_letters = None
             self.counts.retries += len(self._deliveries)
             self._deliveries.clear()
             self._to_send.clear()
-            self._letter_problem = ""
+            self._dead_letter_problem = ""
             self._flight.source_lost()
 
     def _delivered(self, tag: int, message: AmqpMessage) -> None:
@@ -275,18 +275,18 @@ class InwardRoute(BridgeRoute):
 
     async def _bury(self, token: int, reason: str) -> None:
         _, message = self._deliveries[token]
-        letters, queue = self._letters, self.settings.dead_letters
+        publisher, queue = self._dead_letters, self.settings.dead_letters
         try:
-            if letters is None:
+            if publisher is None:
                 raise BrokerError("the connection was closed")
             try:
-                await letters.store(broker_dead_letter(message, queue, self.name, reason))
+                await publisher.store(broker_dead_letter(message, queue, self.name, reason))
             except DeadLetterError:
                 # A publisher may use what the client library reads and does not write.
-                await letters.store(plain_dead_letter(message, queue, self.name, reason))
+                await publisher.store(plain_dead_letter(message, queue, self.name, reason))
         except BrokerError as error:
             if token in self._deliveries:
-                self._letter_failed(token, str(error))
+                self._dead_letter_failed(token, str(error))
             return
         if token in self._deliveries:
             identifier = message.properties.message_id or "(none)"

@@ -194,7 +194,7 @@ class OutwardRoute(BridgeRoute):
         """Return all messages in flight to the queue: they are received again."""
         batches = {id(batch): batch for batch in self._batch_of.values()}
         self._flight.source_lost()
-        self._letter_problem = ""
+        self._dead_letter_problem = ""
         self._messages.clear()
         self._claimed.clear()
         self._last_additions.clear()
@@ -324,31 +324,33 @@ class OutwardRoute(BridgeRoute):
 
     async def _bury(self, token: int, reason: str) -> None:
         message = self._messages[token]
-        letter = queue_dead_letter(message, self.name, reason)
+        dead_letter = queue_dead_letter(message, self.name, reason)
         try:
             await self._queues.create_queue(self.settings.dead_letters)
-            await self._keep(letter, message)
+            await self._keep(dead_letter, message)
         except MQError as error:
-            self._letter_failed(token, f"dead letters, {self.settings.dead_letters}: {error}")
+            self._dead_letter_failed(token, f"dead letters, {self.settings.dead_letters}: {error}")
             return
         if token in self._batch_of:
             self._dead_lettered(self.settings.queue, message.identifier, reason)
             self._done(token)
 
-    async def _keep(self, letter: MessageForQueue, message: QueuedMessage) -> None:
+    async def _keep(self, dead_letter: MessageForQueue, message: QueuedMessage) -> None:
         """Send a dead letter; without the reason, which the events have, if it is too large with it, and
         without the properties of the message that cannot be sent again.
         """
         try:
-            await self._queues.send(self.settings.dead_letters, [letter])
+            await self._queues.send(self.settings.dead_letters, [dead_letter])
             return
         except MQError as error:
             if error.status in OF_A_MESSAGE:
                 # A peer may have sent a response queue that is not the name of a queue.
-                known = {name: letter.properties[name] for name in _SAFE if name in letter.properties}
-                plain = attrs.evolve(letter, properties=known)
-            elif len(letter.extension) > len(message.extension):
-                plain = attrs.evolve(letter, extension=message.extension)
+                known = {
+                    name: dead_letter.properties[name] for name in _SAFE if name in dead_letter.properties
+                }
+                plain = attrs.evolve(dead_letter, properties=known)
+            elif len(dead_letter.extension) > len(message.extension):
+                plain = attrs.evolve(dead_letter, extension=message.extension)
             else:
                 raise
         await self._queues.send(self.settings.dead_letters, [plain])

@@ -65,12 +65,12 @@ class BridgeRoute(ABC):
         self._problem = ""
         self._blockage = ""
         self._logged = ""
-        self._letter_problem = ""
+        self._dead_letter_problem = ""
         self._is_pumping = False
         self._is_stopped = False
         self._again: IDelayedCall | None = None
         self._soon: IDelayedCall | None = None
-        self._failed_letters: set[int] = set()
+        self._failed_dead_letters: set[int] = set()
 
     # For operators.
 
@@ -81,7 +81,7 @@ class BridgeRoute(ABC):
             return RouteCondition.PAUSED
         if self._flight.stop_reason:
             return RouteCondition.STOPPED
-        if self._problem or self._letter_problem:
+        if self._problem or self._dead_letter_problem:
             return RouteCondition.WAITING
         if self._flight.is_blocked:
             return RouteCondition.BLOCKED
@@ -92,7 +92,7 @@ class BridgeRoute(ABC):
         """The reason of the condition; empty if there is none."""
         if self._flight.stop_reason:
             return self._flight.stop_reason
-        found = self._problem or self._letter_problem
+        found = self._problem or self._dead_letter_problem
         return found or (self._blockage if self._flight.is_blocked else "")
 
     @property
@@ -223,7 +223,7 @@ class BridgeRoute(ABC):
 
     def _dead_lettered(self, queue: str, identifier: str, reason: str) -> None:
         """A dead letter is stored."""
-        self._letter_problem = ""
+        self._dead_letter_problem = ""
         self.counts.dead_letters += 1
         self._queues.note("bridge-dead-letter", f"route {self.name}: {reason}", queue, identifier)
 
@@ -246,16 +246,16 @@ class BridgeRoute(ABC):
         finally:
             self._is_pumping = False
 
-    def _letter_failed(self, token: int, reason: str) -> None:
+    def _dead_letter_failed(self, token: int, reason: str) -> None:
         """A dead letter could not be stored: it is tried again after a pause; a new reason is logged."""
-        if self._letter_problem != reason:
-            self._letter_problem = reason
+        if self._dead_letter_problem != reason:
+            self._dead_letter_problem = reason
             self.log.warn(
                 "route {route} of the bridge cannot store a dead letter: {reason}",
                 route=self.name,
                 reason=reason,
             )
-        self._failed_letters.add(token)
+        self._failed_dead_letters.add(token)
         self._later()
 
     def _later(self) -> None:
@@ -264,7 +264,7 @@ class BridgeRoute(ABC):
             self._again = self._reactor.callLater(REFUSED_AGAIN, self._try_again)
 
     def _try_again(self) -> None:
-        tokens, self._failed_letters = self._failed_letters, set()
+        tokens, self._failed_dead_letters = self._failed_dead_letters, set()
         for token in tokens:
             self._flight.dead_letter_failed(token)
         self._flight.back_off_ended()
