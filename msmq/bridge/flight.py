@@ -180,16 +180,18 @@ class RouteFlight:
         """The destination accepts no messages at present, or does again."""
         self._is_blocked = is_blocked
 
-    def confirmed(self, token: int) -> None:
-        """The destination has confirmed a message; one that it returned before has failed."""
+    def confirmed(self, token: int) -> bool:
+        """The destination has confirmed a message; one that it returned before has failed.
+
+        @return: whether it is confirmed from now on.
+        """
         flight = self._flights.get(token)
         if flight is None or flight.state not in _AT_DESTINATION:
-            return
+            return False
         self._suspects.discard(token)
-        if flight.state is FlightState.RETURNED:
-            flight.state = FlightState.FAILED
-        else:
-            flight.state = FlightState.CONFIRMED
+        is_returned = flight.state is FlightState.RETURNED
+        flight.state = FlightState.FAILED if is_returned else FlightState.CONFIRMED
+        return not is_returned
 
     def returned(self, token: int, reason: str) -> None:
         """The destination has no queue for a message; its confirmation follows."""

@@ -223,7 +223,6 @@ class OutwardRoute(BridgeRoute):
         # A removal that fails at once returns all messages to the queue, also those of later steps.
         for token in steps.remove:
             if token in self._batch_of:
-                self.counts.forwarded += 1
                 self._done(token)
         for token, reason in steps.dead_letters:
             if token in self._batch_of:
@@ -400,7 +399,9 @@ class OutwardRoute(BridgeRoute):
     def _confirmed(self, token: int) -> None:
         if self._connection is not None:
             self._connection.is_working = True
-        self._flight.confirmed(token)
+        if self._flight.confirmed(token):
+            # Not when it is removed: that may fail, and is tried again.
+            self.counts.forwarded += 1
         self._pump_soon()
 
     def _returned(self, token: int, reason: str) -> None:

@@ -100,6 +100,7 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
         self.assertIs(self.route.condition, RouteCondition.RUNNING)
         self.assertEqual(self.broker.published, self.bodies_sent)
+        self.assertEqual(self.route.counts.forwarded, 100)
 
     def log_lines(self) -> list[str]:
         lines: list[str] = []
