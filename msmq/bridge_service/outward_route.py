@@ -234,6 +234,9 @@ class OutwardRoute(BridgeRoute):
         message = self._messages[token]
         if self._replies is not None and self._waits_for_address(self._replies, token, message):
             return False
+            if self._publisher is None:
+                # The connection was lost while the one before was published; the flight has them as waiting.
+                break
         try:
             mapped = self._stored(token) or self.map(message)
             if len(mapped.body) > self.settings.rules.limit:

@@ -28,6 +28,7 @@ class MemoryBroker:
     @ivar buried: the dead letters that were stored.
     @ivar burial_error: why dead letters cannot be stored; C{None} if they can.
     @ivar acknowledged: tags of the messages that the consumer has acknowledged.
+    @ivar mistake: an unexpected error, with which connecting and publishing fail; C{None} for none.
     """
 
     nodes: Sequence[str] = ("memory",)
@@ -40,12 +41,16 @@ class MemoryBroker:
         self.acknowledged: list[int] = []
         self.buried: list[AmqpMessage] = []
         self.burial_error: BrokerError | None = None
+        self.mistake: Exception | None = None
         self._delivered: Callable[[int, AmqpMessage], None] | None = None
         self.closed: Deferred[BrokerError] = Deferred()
         self._results: PublishResults | None = None
 
     async def connect(self, node: str) -> IBrokerConnection:
         """See L{IBridgedBroker}."""
+        self._fail()
+        if self.closed.called:
+            self.closed = Deferred()
         return self
 
     async def check(self, destination: str) -> None:
@@ -101,11 +106,16 @@ class MemoryBroker:
 
     def publish(self, source: QueuedMessage, message: AmqpMessage, token: int) -> None:
         """See L{IPublisher}."""
+        self._fail()
         self.published.append(message.body)
         self.pending.append(token)
 
     def removed(self, identifiers: Iterable[str]) -> None:
         """See L{IPublisher}."""
+
+    def _fail(self) -> None:
+        if self.mistake is not None:
+            raise self.mistake
 
     def confirm(self) -> None:
         """Confirm everything that was published."""

@@ -19,6 +19,7 @@ from msmq.bridge.rules import OutwardRules
 from msmq.bridge_service import claim_files
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
+from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.dead_letters import REASON
 from msmq.bridge_service.kafka.records import to_record
 from msmq.bridge_service.manager_queues import ManagerQueues
@@ -174,9 +175,11 @@ class WrongValues:
 class OneMessageTests(ManagerTestCase):
     """Messages that are to blame for what fails."""
 
-    def start_route(self, replies: ReplyStore | None = None, **rules: Any) -> MemoryBroker:
+    def start_route(
+        self, replies: ReplyStore | None = None, broker: MemoryBroker | None = None, **rules: Any
+    ) -> MemoryBroker:
         """Start a route to a broker in memory."""
-        broker = KafkaEncoder()
+        broker = KafkaEncoder() if broker is None else broker
         self.patch(route_module, "open_broker", lambda settings, reactor: broker)
         settings = OutwardSettings(
             name="out",
@@ -203,6 +206,16 @@ class OneMessageTests(ManagerTestCase):
         assert headers is not None
         self.assertEqual(headers[REASON], "limit: the body has 9 bytes, and limit is 5")
         self.assertEqual(self.count(self.orders), 0)
+
+    def test_connection_is_lost_while_it_publishes(self) -> None:
+        """Messages behind the one that is being published then are published with the next connection."""
+        broker = self.start_route(broker=LosingBroker())
+        self.clock.advance(1)
+        self.put(self.orders, b"1", b"2", b"3")
+        self.clock.advance(5)
+        broker.confirm()
+        self.clock.advance(1)
+        self.assertEqual((broker.published, self.count(self.orders)), ([b"1", b"1", b"2", b"3"], 0))
 
     def test_reply_to_no_request(self) -> None:
         """A reply to no request waits for the requests of that moment, and not for all that follow."""
@@ -240,6 +253,17 @@ class KafkaEncoder(MemoryBroker):
         """See L{IPublisher}."""
         to_record(message)
         super().publish(source, message, token)
+
+
+class LosingBroker(MemoryBroker):
+    """Finds while it publishes the first message that the connection has been idle for too long."""
+
+    def publish(self, source: QueuedMessage, message: AmqpMessage, token: int) -> None:
+        """See L{IPublisher}."""
+        super().publish(source, message, token)
+        if len(self.published) == 1:
+            self.pending.clear()
+            self.closed.callback(BrokerError("the connection is idle"))
 
 
 class StoredBodyTests(ManagerTestCase):
