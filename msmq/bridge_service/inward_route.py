@@ -117,6 +117,10 @@ class InwardRoute(BridgeRoute):
     def _work(self) -> list[Coroutine[Any, Any, None]]:
         return [self._supervise()]
 
+    def _recover(self) -> None:
+        """See L{BridgeRoute}; the end of the connection has returned the messages to the broker."""
+        self._flight.destination_ready()
+
     # The source.
 
     async def _use(self, connection: IBrokerConnection) -> None:

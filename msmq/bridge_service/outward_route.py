@@ -149,6 +149,11 @@ class OutwardRoute(BridgeRoute):
 
     async def _receive(self) -> None:
         """Take messages from the queue as long as there is room for them in flight."""
+    def _recover(self) -> None:
+        """See L{BridgeRoute}."""
+        self._removal_error = None
+        self._lose_source()
+
         delay = self.settings.broker.retry
         is_missing = False
         while True:

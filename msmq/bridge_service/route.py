@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from twisted.internet.defer import CancelledError, Deferred, DeferredList
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -24,6 +25,9 @@ from msmq.interfaces.bridge_messages import MappingError
 
 REFUSED_AGAIN: Final = 1.0
 """Seconds until a message is sent again that was refused for now, or a dead letter that was not stored."""
+
+INTERNAL_ERROR: Final = "an internal error, which the log has; the route starts again by itself"
+"""The reason while a route waits after an error that no part of it expects."""
 
 
 def broker_reason(node: str, error: BrokerError) -> str:
@@ -68,6 +72,10 @@ class BridgeRoute(ABC):
         self._dead_letter_problem = ""
         self._is_pumping = False
         self._is_stopped = False
+        self._has_failed = False
+        self._restarting: Deferred[None] | None = None
+        self._restart_delay = settings.broker.retry
+        self._began = 0.0
         self._again: IDelayedCall | None = None
         self._soon: IDelayedCall | None = None
         self._failed_dead_letters: set[int] = set()
@@ -124,6 +132,11 @@ class BridgeRoute(ABC):
     def start(self) -> None:
         """Begin."""
         self._problem = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._has_failed = False
+        self._began = self._reactor.seconds()
         self._tasks = [Deferred.fromCoroutine(self._guarded(each)) for each in self._work()]
 
     async def stop(self) -> None:
@@ -132,10 +145,12 @@ class BridgeRoute(ABC):
         for call in (self._again, self._soon):
             if call is not None and call.active():
                 call.cancel()
-        for task in self._tasks:
+        tasks, self._tasks = self._tasks, []
+        if self._restarting is not None:
+            tasks.append(self._restarting)
+        for task in tasks:
             task.cancel()
-        await DeferredList(self._tasks)
-        self._tasks.clear()
+        await DeferredList(tasks)
 
     @abstractmethod
     def _work(self) -> list[Coroutine[Any, Any, None]]:
@@ -167,10 +182,51 @@ class BridgeRoute(ABC):
         try:
             await work
         except CancelledError:
-            pass
+            if not (self._is_stopped or self._has_failed):
+                self._failed()
         except Exception:
-            self._problem = "an internal error, which the log has"
-            self.log.failure("route {route} of the bridge has failed", Failure(), route=self.name)
+            self._failed()
+
+    def _failed(self) -> None:
+        """An error that no part of the route expects: everything ends, and begins again after a back-off.
+
+        The state of what was under way is unknown, so messages in flight return to their source.
+        """
+        settings = self._common.broker
+        is_first = not self._has_failed
+        if is_first and self._reactor.seconds() - self._began > settings.retry_maximum:
+            self._restart_delay = settings.retry
+        self._problem = self._logged = INTERNAL_ERROR
+        self.log.failure(
+            "route {route} of the bridge has failed, and starts again in {delay:g} s",
+            Failure(),
+            route=self.name,
+            delay=self._restart_delay,
+        )
+        if is_first and not self._is_stopped:
+            self._has_failed = True
+            self._restarting = Deferred.fromCoroutine(self._restart(self._restart_delay))
+            self._restart_delay = min(2 * self._restart_delay, settings.retry_maximum)
+
+    async def _restart(self, delay: float) -> None:
+        try:
+            # A task that has failed ends first.
+            await deferLater(self._reactor, 0)
+            tasks, self._tasks = self._tasks, []
+            for task in tasks:
+                task.cancel()
+            await DeferredList(tasks)
+            self._recover()
+            if not self._is_stopped:
+                await deferLater(self._reactor, delay)
+        except CancelledError:
+            return
+        if not self._is_stopped:
+            self._begin()
+
+    @abstractmethod
+    def _recover(self) -> None:
+        """Return messages in flight to their source, after all tasks have ended; raises nothing."""
 
     async def _supervise(self) -> None:
         """Keep a connection to the broker."""
@@ -234,7 +290,7 @@ class BridgeRoute(ABC):
 
     def _pump(self) -> None:
         """Do everything that there is to do now."""
-        if self._is_pumping or self._is_stopped:
+        if self._is_pumping or self._is_stopped or self._has_failed:
             # The loop below does what has been added meanwhile.
             return
         self._is_pumping = True
@@ -243,6 +299,8 @@ class BridgeRoute(ABC):
                 self._perform(steps)
             if self._flight.is_backing_off:
                 self._later()
+        except Exception:
+            self._failed()
         finally:
             self._is_pumping = False
 

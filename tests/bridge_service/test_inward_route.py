@@ -22,6 +22,7 @@ from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.reply_store import ReplyStore
+from msmq.bridge_service.route import INTERNAL_ERROR
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import InwardSettings
 from msmq.interfaces import IInwardMapping
@@ -87,6 +88,24 @@ class RequestTests(InwardRouteCase):
         self.clock.advance(60)
         self.assertEqual(self.seen(self.orders), [b"request"])
         self.assertEqual(self.broker.acknowledged, [1])
+
+
+class InternalErrorTests(InwardRouteCase):
+    """Errors that no part of a route expects."""
+
+    def test_while_it_connects(self) -> None:
+        """The route starts again with a back-off until it works."""
+        self.broker.mistake = RuntimeError("nothing expects this")
+        route = self.start_route(InwardRules(route="in"))
+        self.assertEqual((route.condition, route.reason), (RouteCondition.WAITING, INTERNAL_ERROR))
+        self.clock.advance(600)
+        self.assertIn(len(self.flushLoggedErrors(RuntimeError)), range(5, 25))
+        self.broker.mistake = None
+        self.clock.advance(60)
+        self.assertIs(route.condition, RouteCondition.RUNNING)
+        self.broker.deliver(1, AmqpMessage("", "incoming", AmqpProperties(), b"good"))
+        self.clock.advance(1)
+        self.assertEqual((self.seen(self.orders), self.broker.acknowledged), ([b"good"], [1]))
 
 
 class DeadLetterTests(InwardRouteCase):

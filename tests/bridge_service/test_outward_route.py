@@ -26,6 +26,7 @@ from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
 from msmq.bridge_service.reply_store import ReplyStore
+from msmq.bridge_service.route import INTERNAL_ERROR
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import DEAD_LETTERS, OutwardSettings
 from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
@@ -102,6 +103,44 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertIs(self.route.condition, RouteCondition.RUNNING)
         self.assertEqual(self.broker.published, self.bodies_sent)
         self.assertEqual(self.route.counts.forwarded, 100)
+
+    def test_internal_error(self) -> None:
+        """After an error that nothing expects the messages return to the queue, and the route starts again
+        with a back-off until it works, which the log and the condition say.
+        """
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.broker.mistake = RuntimeError("nothing expects this")
+        self.put(self.orders, b"next")
+        self.clock.advance(0.5)
+        self.assertEqual(
+            (self.route.condition, self.route.reason, self.route.in_flight),
+            (RouteCondition.WAITING, INTERNAL_ERROR, 0),
+        )
+        self.clock.advance(600)
+        self.assertIn(len(self.flushLoggedErrors(RuntimeError)), range(5, 25))
+        self.assertEqual(self.count(self.orders), 1)
+        self.broker.mistake = None
+        self.clock.advance(60)
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.assertEqual(self.broker.published, [*self.bodies_sent, b"next"])
+        self.assertEqual((self.count(self.orders), self.route.in_flight), (0, 0))
+        self.assertIs(self.route.condition, RouteCondition.RUNNING)
+
+    def test_stop_after_an_internal_error(self) -> None:
+        """A route that waits for its next start ends at once, and does not start again."""
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.broker.mistake = RuntimeError("nothing expects this")
+        self.put(self.orders, b"next")
+        self.clock.advance(0.5)
+        self.flushLoggedErrors(RuntimeError)
+        self.successResultOf(Deferred.fromCoroutine(self.route.stop()))
+        self.broker.mistake = None
+        self.clock.advance(600)
+        self.assertEqual(self.broker.published, self.bodies_sent)
+        self.assertEqual(self.seen(self.orders), [b"next"])
 
     def log_lines(self) -> list[str]:
         lines: list[str] = []

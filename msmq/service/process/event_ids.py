@@ -238,7 +238,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "route {route} of the bridge is blocked: {reason}": 5903,
     "route {route} of the bridge is no longer blocked": 5904,
     "route {route} of the bridge cannot store a dead letter: {reason}": 5905,
-    "route {route} of the bridge has failed": 5906,
+    "route {route} of the bridge has failed, and starts again in {delay:g} s": 5906,
     "route {route} of the bridge cannot map a message": 5907,
     "{kind}: message {identifier} of {queue}: {reason}": 5911,
     "bridge_program|{line}": 5921,
