@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import attrs
 from twisted.internet.defer import Deferred
@@ -14,6 +15,11 @@ from msmq.quoting import shown
 
 LONGEST_REASON = 300
 """The longest reason of a broker, in characters."""
+
+IN_FLIGHT: Final = 32 * 1024 * 1024
+"""Limit on the bytes of messages in flight on one route, in addition to its window; a single message may have
+more.
+"""
 
 
 class BrokerError(MsmqError):

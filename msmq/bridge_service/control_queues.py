@@ -67,8 +67,8 @@ class ControlQueues:
         """See L{IBridgedQueues}; the configuration of this bridge names the queue manager."""
         return ""
 
-    async def receive(self, queue: str, count: int) -> HeldMessages:
-        """See L{IBridgedQueues}; a batch has as many messages as the server sends at once."""
+    async def receive(self, queue: str, count: int, size: int) -> HeldMessages:
+        """See L{IBridgedQueues}; a batch has what the server sends at once, some MiB at most."""
         self._is_resting = False
         while self._held is not None:
             # A consumer has one batch at a time, so that batches come in the order of the queue.

@@ -34,9 +34,9 @@ class ManagerQueues:
         """See L{IBridgedQueues}."""
         return self._manager.inspection.status().clone_suspicion or ""
 
-    async def receive(self, queue: str, count: int) -> HeldMessages:
+    async def receive(self, queue: str, count: int, size: int) -> HeldMessages:
         """See L{IBridgedQueues}."""
-        held = await self._manager.reserve(queue, count=count)
+        held = await self._manager.reserve(queue, count=count, size=size)
         reader = _QueuedMessages()
         return HeldMessages([reader.read(each) for each in held.messages], held.confirm, held.release)
 

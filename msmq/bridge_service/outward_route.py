@@ -17,7 +17,13 @@ from msmq.bridge.frameworks import answered_identifier
 from msmq.bridge.native_headers import read_extension
 from msmq.bridge.outward import map_outward
 from msmq.bridge.replies import ReplyAddress
-from msmq.bridge_service.brokers import BrokerError, IBrokerConnection, IPublisher, PublishResults
+from msmq.bridge_service.brokers import (
+    IN_FLIGHT,
+    BrokerError,
+    IBrokerConnection,
+    IPublisher,
+    PublishResults,
+)
 from msmq.bridge_service.dead_letters import queue_dead_letter
 from msmq.bridge_service.queues import OF_A_MESSAGE, HeldMessages, IBridgedQueues
 from msmq.bridge_service.reply_store import ReplyStore
@@ -85,6 +91,7 @@ class OutwardRoute(BridgeRoute):
         self._connection: IBrokerConnection | None = None
         self._tokens = count(1)
         self._messages: dict[int, QueuedMessage] = {}
+        self._size = 0
         self._batch_of: dict[int, _Batch] = {}
         self._room: Deferred[None] | None = None
         self._removal_error: MQError | None = None
@@ -145,15 +152,15 @@ class OutwardRoute(BridgeRoute):
     def _work(self) -> list[Coroutine[Any, Any, None]]:
         return [self._receive(), self._supervise()]
 
-    # The source.
-
-    async def _receive(self) -> None:
-        """Take messages from the queue as long as there is room for them in flight."""
     def _recover(self) -> None:
         """See L{BridgeRoute}."""
         self._removal_error = None
         self._lose_source()
 
+    # The source.
+
+    async def _receive(self) -> None:
+        """Take messages from the queue as long as there is room for them in flight."""
         delay = self.settings.broker.retry
         is_missing = False
         while True:
@@ -175,8 +182,7 @@ class OutwardRoute(BridgeRoute):
                 delay = min(2 * delay, self.settings.broker.retry_maximum)
 
     async def _receive_next(self) -> None:
-        window = self.settings.window
-        while len(self._flight) >= window or self._flight.is_paused or self._publisher is None:
+        while self._is_full or self._flight.is_paused or self._publisher is None:
             # Messages stay in the queue, where operators see them, while they cannot be sent.
             if self._flight.is_paused or self._publisher is None:
                 self._queues.rest()
@@ -186,14 +192,24 @@ class OutwardRoute(BridgeRoute):
         if error is not None:
             # The same messages are received next, so the same may fail again.
             raise error
-        held = await self._queues.receive(self.settings.queue, min(BATCH, window - len(self._flight)))
+        held = await self._queues.receive(
+            self.settings.queue,
+            min(BATCH, self.settings.window - len(self._flight)),
+            IN_FLIGHT - self._size,
+        )
         tokens = tuple(next(self._tokens) for _ in held.messages)
         batch = _Batch(held, tokens, set(tokens))
         for token, message in zip(tokens, held.messages, strict=True):
             self._messages[token] = message
+            self._size += _size(message)
             self._batch_of[token] = batch
             self._flight.take(token, message.identifier)
         self._pump()
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether no more messages may be in flight."""
+        return len(self._flight) >= self.settings.window or self._size >= IN_FLIGHT
 
     def _lose_source(self) -> None:
         """Return all messages in flight to the queue: they are received again."""
@@ -201,6 +217,7 @@ class OutwardRoute(BridgeRoute):
         self._flight.source_lost()
         self._dead_letter_problem = ""
         self._messages.clear()
+        self._size = 0
         self._claimed.clear()
         self._last_additions.clear()
         self._batch_of.clear()
@@ -220,6 +237,9 @@ class OutwardRoute(BridgeRoute):
 
     def _perform(self, steps: RouteSteps) -> None:
         for position, token in enumerate(steps.send):
+            if self._publisher is None:
+                # The connection was lost while the one before was published; the flight has them as waiting.
+                break
             if not self._publish(token):
                 # Those behind it wait too, so that the order is kept.
                 for later in steps.send[position:]:
@@ -239,9 +259,6 @@ class OutwardRoute(BridgeRoute):
         message = self._messages[token]
         if self._replies is not None and self._waits_for_address(self._replies, token, message):
             return False
-            if self._publisher is None:
-                # The connection was lost while the one before was published; the flight has them as waiting.
-                break
         try:
             mapped = self._stored(token) or self.map(message)
             if len(mapped.body) > self.settings.rules.limit:
@@ -318,9 +335,11 @@ class OutwardRoute(BridgeRoute):
             self._is_removing = True
             if self._publisher is not None:
                 self._works()
-        gone = [self._messages[token].identifier for token in batch.tokens if token in self._messages]
+        gone = []
         for token in batch.tokens:
-            self._messages.pop(token, None)
+            if (message := self._messages.pop(token, None)) is not None:
+                gone.append(message.identifier)
+                self._size -= _size(message)
             self._claimed.pop(token, None)
             self._batch_of.pop(token, None)
         if self._publisher is not None:
@@ -434,3 +453,7 @@ class OutwardRoute(BridgeRoute):
         else:
             self.log.info("route {route} of the bridge is no longer blocked", route=self.name)
         self._pump()
+
+
+def _size(message: QueuedMessage) -> int:
+    return len(message.body) + len(message.extension)

@@ -52,8 +52,11 @@ class IBridgedQueues(Interface):
     def suspicion() -> str:
         """Why the queue manager may be a clone, which forwards nothing; empty if it is not."""
 
-    def receive(queue: str, count: int) -> Awaitable[HeldMessages]:
-        """Wait for messages, and lock at most C{count} of them; cancelling the wait loses none."""
+    def receive(queue: str, count: int, size: int) -> Awaitable[HeldMessages]:
+        """Wait for messages, and lock at most C{count} of them; cancelling the wait loses none.
+
+        @param size: bytes that they may have together; a single one may have more.
+        """
 
     def rest() -> None:
         """No L{receive} follows for some time: no message shall be locked that it has not returned."""

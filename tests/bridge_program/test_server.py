@@ -214,7 +214,7 @@ class BridgeServerTests(BridgeTestCase):
         await self.send(b"four", time_to_be_received=1000)
         (*_, limited) = await queues.peek(ORDERS, 4)
         self.assertEqual(limited.properties["time_to_be_received"], 1000)
-        held = await queues.receive(ORDERS, 1)
+        held = await queues.receive(ORDERS, 1, 1 << 20)
         wanted = {each.identifier: int(each.properties["lookup_id"]) for each in held.messages}
         gone = {next(iter(wanted)).rpartition("\\")[0] + "\\1": 1}
         self.assertEqual(await queues.holding(ORDERS, wanted | gone), set(wanted))

@@ -43,7 +43,7 @@ class ReadTests(ManagerTestCase):
             self.run_to_end(self.service.send(queue, [sent]))
         queues = ManagerQueues(self.service)
         expected = self.run_to_end(self.service.reserve(queue, count=100, peek=True)).messages
-        read = self.run_to_end(queues.receive(queue, 100))
+        read = self.run_to_end(queues.receive(queue, 100, 1 << 20))
         self.assertEqual(len(read.messages), len(SENT))
         for found, message in zip(read.messages, expected, strict=True):
             limit = found.properties.get("time_to_be_received")

@@ -16,7 +16,7 @@ from msmq.bridge.mapping_program import MappingProgram
 from msmq.bridge.native_headers import read_extension
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge.rules import OutwardRules
-from msmq.bridge_service import claim_files
+from msmq.bridge_service import claim_files, outward_route
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import BrokerError
@@ -245,6 +245,19 @@ class OneMessageTests(ManagerTestCase):
         assert headers is not None
         self.assertEqual(headers[REASON], "limit: the body has 9 bytes, and limit is 5")
         self.assertEqual(self.count(self.orders), 0)
+
+    def test_large_messages(self) -> None:
+        """Messages in flight are limited by their bytes too; one alone may have more."""
+        self.patch(outward_route, "IN_FLIGHT", 1000)
+        bodies = [b"%d" % number + bytes(400) for number in range(8)] + [bytes(2000), b"last"]
+        self.put(self.orders, *bodies)
+        broker = self.start_route()
+        for _ in bodies:
+            self.clock.advance(1)
+            self.assertLessEqual(len(broker.pending), 3)
+            broker.confirm()
+        self.clock.advance(1)
+        self.assertEqual((broker.published, self.count(self.orders)), (bodies, 0))
 
     def test_connection_is_lost_while_it_publishes(self) -> None:
         """Messages behind the one that is being published then are published with the next connection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from proton import Delivery, Link, Terminus
 from twisted.internet.defer import Deferred
@@ -13,15 +13,23 @@ from zope.interface import implementer
 
 from msmq.bridge_service.amqp10.engine import EngineProtocol
 from msmq.bridge_service.amqp10.messages import decode
-from msmq.bridge_service.brokers import BrokerError, IConsumer
+from msmq.bridge_service.brokers import IN_FLIGHT, BrokerError, IConsumer
 from msmq.interfaces.bridge_messages import AmqpMessage
+
+FIRST_CREDIT: Final = 16
+"""Credit before the size of any message is known."""
+
+_DECAY: Final = 0.98
+"""What is left of the size of the largest message with each message after it."""
 
 
 @implementer(IConsumer)
 class Amqp10Consumer:
-    """Grants credit for as many messages as may be unsettled.
+    """Grants credit for as many messages as may be unsettled, by their number and their bytes.
 
-    @param prefetch: the credit.
+    A credit is for a message of any size, so what the bytes allow depends on the largest message of late.
+
+    @param prefetch: limit on unsettled messages.
     """
 
     def __init__(
@@ -38,7 +46,9 @@ class Amqp10Consumer:
         self._delivered = delivered
         self._opened: Deferred[None] = Deferred()
         self._tags = count(1)
-        self._unsettled: dict[int, Any] = {}
+        self._unsettled: dict[int, tuple[Any, int]] = {}
+        self._size = 0
+        self._largest = 0.0
         self._link = engine.attach(self._make, self)
 
     async def open(self) -> None:
@@ -50,20 +60,20 @@ class Amqp10Consumer:
 
     def acknowledge(self, tags: Iterable[int]) -> None:
         """See L{IConsumer}."""
-        number = 0
         for tag in tags:
-            delivery = self._unsettled.pop(tag, None)
-            if delivery is not None:
+            found = self._unsettled.pop(tag, None)
+            if found is not None:
+                delivery, size = found
+                self._size -= size
                 delivery.update(Delivery.ACCEPTED)
                 delivery.settle()
-                number += 1
-        if number:
-            self._link.flow(number)
+        if not self.closed.called:
+            self._grant()
         self._engine.flush()
 
     def release(self) -> None:
         """Return all deliveries to the broker, and close the link."""
-        for delivery in self._unsettled.values():
+        for delivery, _ in self._unsettled.values():
             delivery.update(Delivery.RELEASED)
             delivery.settle()
         self._unsettled.clear()
@@ -75,7 +85,7 @@ class Amqp10Consumer:
         """See L{LinkEvents}; without a source the broker refuses, and the reason follows."""
         if self._link.remote_source.type == Terminus.UNSPECIFIED or self._opened.called:
             return
-        self._link.flow(self._prefetch)
+        self._grant()
         self._opened.callback(None)
 
     def link_flow(self) -> None:
@@ -85,12 +95,15 @@ class Amqp10Consumer:
         """See L{LinkEvents}."""
         if delivery.aborted:
             delivery.settle()
-            self._link.flow(1)
+            self._grant()
         elif delivery.readable and not delivery.partial:
             data = bytes(self._link.recv(delivery.pending) or b"")
             self._link.advance()
             tag = next(self._tags)
-            self._unsettled[tag] = delivery
+            self._unsettled[tag] = delivery, len(data)
+            self._size += len(data)
+            self._largest = max(len(data), _DECAY * self._largest)
+            self._grant()
             self._delivered(tag, decode(data, self._address))
 
     def link_ended(self, error: BrokerError) -> None:
@@ -105,6 +118,17 @@ class Amqp10Consumer:
         """See L{LinkEvents}."""
 
     # Within.
+
+    def _grant(self) -> None:
+        free = self._prefetch - len(self._unsettled)
+        if self._largest:
+            free = min(free, int((IN_FLIGHT - self._size) / self._largest))
+        else:
+            free = min(free, FIRST_CREDIT)
+        if not self._unsettled:
+            free = max(free, 1)
+        if (more := free - self._link.credit) > 0:
+            self._link.flow(more)
 
     def _make(self, session: Any, name: str) -> Any:
         link = session.receiver(name)

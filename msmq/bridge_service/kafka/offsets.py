@@ -17,19 +17,26 @@ class ConsumedOffsets:
     The offset of a partition that is committed is that of the first record that is not acknowledged.
     """
 
-    _of: dict[int, tuple[Partition, int]] = attrs.field(factory=dict, init=False)
+    _of: dict[int, tuple[Partition, int, int]] = attrs.field(factory=dict, init=False)
     _pending: dict[Partition, dict[int, bool]] = attrs.field(factory=dict, init=False)
     _last_tag: int = attrs.field(default=0, init=False)
+    _size: int = attrs.field(default=0, init=False)
 
     @property
     def outstanding(self) -> int:
         """Records that are delivered and not acknowledged."""
         return len(self._of)
 
-    def deliver(self, partition: Partition, offset: int) -> int:
-        """A record is delivered; returns its tag."""
+    @property
+    def outstanding_bytes(self) -> int:
+        """The bytes of these records."""
+        return self._size
+
+    def deliver(self, partition: Partition, offset: int, size: int) -> int:
+        """A record of C{size} bytes is delivered; returns its tag."""
         self._last_tag += 1
-        self._of[self._last_tag] = (partition, offset)
+        self._of[self._last_tag] = (partition, offset, size)
+        self._size += size
         self._pending.setdefault(partition, {})[offset] = False
         return self._last_tag
 
@@ -39,7 +46,8 @@ class ConsumedOffsets:
         for tag in tags:
             found = self._of.pop(tag, None)
             if found is not None:
-                partition, offset = found
+                partition, offset, size = found
+                self._size -= size
                 self._pending[partition][offset] = True
                 touched[partition] = None
         moved = {}
@@ -58,3 +66,4 @@ class ConsumedOffsets:
         for partition in lost:
             self._pending.pop(partition, None)
         self._of = {tag: found for tag, found in self._of.items() if found[0] not in lost}
+        self._size = sum(size for _, _, size in self._of.values())

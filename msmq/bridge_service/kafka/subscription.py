@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from msmq.bridge_service.brokers import BrokerError
+from msmq.bridge_service.brokers import IN_FLIGHT, BrokerError
 from msmq.bridge_service.kafka.client_configuration import client_configuration
 from msmq.bridge_service.kafka.cluster_client import ClusterErrors
 from msmq.bridge_service.kafka.errors import text_of
@@ -64,7 +64,8 @@ class Subscription:
     @property
     def is_full(self) -> bool:
         """Whether there is no room for another record."""
-        return self._offsets.outstanding >= self._prefetch
+        offsets = self._offsets
+        return offsets.outstanding >= self._prefetch or offsets.outstanding_bytes >= IN_FLIGHT
 
     def next_records(self, wait: float) -> Sequence[tuple[int, Any]]:
         """Records with their tags, none after a time.
@@ -85,7 +86,8 @@ class Subscription:
         for record in found:
             error = record.error()
             if error is None:
-                tag = self._offsets.deliver((record.topic(), record.partition()), record.offset())
+                partition, size = (record.topic(), record.partition()), len(record.value() or b"")
+                tag = self._offsets.deliver(partition, record.offset(), size)
                 records.append((tag, record))
             elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
                 raise BrokerError(text_of(error))

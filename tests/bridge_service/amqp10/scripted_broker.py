@@ -81,6 +81,11 @@ class ScriptedBroker:
             delivery.update(Delivery.RECEIVED)
         self.exchange()
 
+    @property
+    def credit(self) -> int:
+        """Messages that it may send to the client now."""
+        return int(self._sender.credit)
+
     def deliver(self, message: bytes) -> None:
         """Send an encoded message to the client, which consumes."""
         self._sender.delivery(f"{len(message)}")

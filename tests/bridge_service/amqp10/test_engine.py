@@ -6,6 +6,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.bridge_service.amqp10 import consumer
 from msmq.bridge_service.amqp10.connection import Amqp10Connection
 from msmq.bridge_service.amqp10.messages import encode
 from msmq.bridge_service.amqp10.settings import Amqp10Settings
@@ -59,6 +60,40 @@ class DeliveryTests(SynchronousTestCase):
         self.assertIn("utf-8", first.properties.headers[DECODE_ERROR])
         self.assertEqual(first.body, MALFORMED)
         self.assertEqual(second.body, b"after it")
+
+    def test_credit_for_large_messages(self) -> None:
+        """The credit is that of the window while messages are small, and less while they are large; a message
+        that is larger than the limit is delivered alone.
+        """
+        self.patch(consumer, "IN_FLIGHT", 10_000)
+        small, large = (encode(AmqpMessage("", "", AmqpProperties(), bytes(size))) for size in (10, 4000))
+        tag = 0
+
+        def deliver(message: bytes, number: int) -> None:
+            nonlocal tag
+            for _ in range(number):
+                self.broker.deliver(message)
+            tag += number
+
+        def acknowledge(first: int) -> int:
+            self.consumer.acknowledge(range(first, tag + 1))
+            self.broker.exchange()
+            return self.broker.credit
+
+        deliver(small, 10)
+        self.assertEqual(self.broker.credit, 0)
+        self.assertEqual(acknowledge(1), 10)
+        deliver(large, 10)
+        self.assertEqual(self.broker.credit, 0)
+        self.assertEqual(acknowledge(20), 0)
+        self.assertEqual(acknowledge(11), 2)
+        deliver(encode(AmqpMessage("", "", AmqpProperties(), bytes(20_000))), 1)
+        deliver(small, 1)
+        self.assertEqual(acknowledge(21), 1)
+        for _ in range(400):
+            deliver(small, 1)
+            acknowledge(tag)
+        self.assertEqual(self.broker.credit, 10)
 
     def test_fault_of_a_handler(self) -> None:
         """What fails while a message is taken over ends the connection, whose close does not hang."""

@@ -17,7 +17,7 @@ class ConsumedOffsetsTests(SynchronousTestCase):
 
     def test_order_of_acknowledgements(self) -> None:
         """The offset moves to the first record that is not acknowledged; markers leave gaps."""
-        tags = [self.offsets.deliver(ONE, offset) for offset in (10, 11, 14)]
+        tags = [self.offsets.deliver(ONE, offset, 1) for offset in (10, 11, 14)]
         self.assertEqual(self.offsets.acknowledge([tags[1]]), {})
         self.assertEqual(self.offsets.acknowledge([tags[0]]), {ONE: 12})
         self.assertEqual(self.offsets.outstanding, 1)
@@ -26,15 +26,25 @@ class ConsumedOffsetsTests(SynchronousTestCase):
 
     def test_partitions_are_independent(self) -> None:
         """A record that is not acknowledged holds back its own partition alone."""
-        self.offsets.deliver(ONE, 1)
-        tag = self.offsets.deliver(TWO, 1)
+        self.offsets.deliver(ONE, 1, 1)
+        tag = self.offsets.deliver(TWO, 1, 1)
         self.assertEqual(self.offsets.acknowledge([tag]), {TWO: 2})
+
+    def test_bytes(self) -> None:
+        """The bytes of records count until they are acknowledged, or their partition is lost."""
+        first = self.offsets.deliver(ONE, 1, 100)
+        self.offsets.deliver(ONE, 2, 200)
+        self.offsets.deliver(TWO, 1, 400)
+        self.offsets.acknowledge([first, first])
+        self.assertEqual(self.offsets.outstanding_bytes, 600)
+        self.offsets.lose([ONE])
+        self.assertEqual(self.offsets.outstanding_bytes, 400)
 
     def test_lost_partition(self) -> None:
         """Nothing is committed of a partition that was lost, and its records count no more."""
-        lost, kept = self.offsets.deliver(ONE, 1), self.offsets.deliver(TWO, 1)
+        lost, kept = self.offsets.deliver(ONE, 1, 1), self.offsets.deliver(TWO, 1, 1)
         self.offsets.lose([ONE])
         self.assertEqual(self.offsets.outstanding, 1)
         self.assertEqual(self.offsets.acknowledge([lost, kept]), {TWO: 2})
-        again = self.offsets.deliver(ONE, 1)
+        again = self.offsets.deliver(ONE, 1, 1)
         self.assertEqual(self.offsets.acknowledge([again]), {ONE: 2})
