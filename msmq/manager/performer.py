@@ -21,6 +21,7 @@ from msmq.interfaces.storage import (
     storage_error,
 )
 from msmq.line_limit import LineBudget
+from msmq.manager.new_queues import NewQueues
 from msmq.moment import Moment
 from msmq.persistence.changes import Change, has_runs, single_changes
 from msmq.queues.arriving.admission import Admission
@@ -89,6 +90,7 @@ class Performer:
         self._listener = listener
         self._reactor = reactor
         self._overflowing = 0
+        self._new_queues = NewQueues()
         self._drained: list[Deferred[None]] = []
         self._readers: dict[Hashable, Deferred[Sequence[MessagePosition]]] = {}
         self._timer = DeadlineTimer(reactor, clock, self._expire)
@@ -124,6 +126,7 @@ class Performer:
         self.check_running()
         if not self.takes_runs and has_runs(changes):
             changes = list(single_changes(changes))
+        changes, created = self._new_queues.begin(changes)
         try:
             await self.store.commit(changes)
         except CancelledError:
@@ -137,6 +140,13 @@ class Performer:
                 Status.MQ_ERROR_INSUFFICIENT_RESOURCES if is_full else Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
             )
             raise MQError(status, str(failed)) from error
+        else:
+            for identifier in created:
+                if (queue := self.model.collection.of_identifier(identifier)) is not None:
+                    # Another batch that was to create it may have failed.
+                    queue.is_stored = True
+        finally:
+            self._new_queues.end(created)
 
     def commit_later(self, changes: Sequence[Change], what: str) -> Deferred[bool]:
         """Store these changes, without waiting for it.

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from msmq.queues.arriving.message import Message
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError, Status
 from tests.manager.support import ManagerTestCase
 
@@ -101,3 +101,64 @@ class ConcurrentChangeTests(ManagerTestCase):
             shown = service.inspection.outgoing_queue(THERE)
             self.assertNotEqual((list(shown.paused_by), shown.redirected_to), ([], None))
             self.both(undo)
+
+
+class NewQueueTests(ManagerTestCase):
+    """Messages for a queue whose creation is being stored."""
+
+    def test_the_first_is_not_stored(self) -> None:
+        """A message that is sent meanwhile is stored, with the queue, whatever happens to the first."""
+        for number, is_alone in enumerate((True, False)):
+            name = THERE + str(number)
+            self.store.is_slow = True
+            sending = [
+                self.deferred(self.service.send(name, [Message(body=body, delivery=Delivery.RECOVERABLE)]))
+                for body in (b"1", b"2")
+            ]
+            self.store.fail_commit(1)
+            self.store.finish(1)
+            if not is_alone:
+                # The next one, of a queue that has failed once, has to contain it too.
+                more = Message(body=b"3", delivery=Delivery.RECOVERABLE)
+                sending.append(self.deferred(self.service.send(name, [more])))
+            self.store.catch_up()
+            self.store.recover()
+            self.failureResultOf(sending[0], MQError)
+            for each in sending[1:]:
+                self.successResultOf(each)
+            self.restart(crash=True)
+            self.assertEqual(
+                self.service.inspection.outgoing_queue(name).messages, len(sending) - 1, "after a restart"
+            )
+
+    def test_alteration_that_is_not_stored(self) -> None:
+        """A message that is sent meanwhile does not store the properties that were refused."""
+        self.store.is_slow = True
+        altering = self.deferred(self.service.set_queue(self.orders, {"label": "new"}))
+        sending = self.deferred(
+            self.service.send(self.orders, [Message(body=b"1", delivery=Delivery.RECOVERABLE)])
+        )
+        self.store.fail_commit(1)
+        self.store.catch_up()
+        self.failureResultOf(altering, MQError)
+        self.successResultOf(sending)
+        self.store.recover()
+        self.restart(crash=True)
+        self.assertEqual(
+            (self.service.inspection.queue(self.orders).label, self.seen(self.orders)), ("", [b"1"])
+        )
+
+    def test_journal(self) -> None:
+        """So is the journal copy of a message that is received meanwhile."""
+        self.run_to_end(self.service.set_queue(self.orders, {"journal": True}))
+        self.put(self.orders, b"1", b"2")
+        first, second = (self.run_to_end(self.service.reserve(self.orders)) for _ in range(2))
+        self.store.is_slow = True
+        confirming = [self.deferred(held.confirm()) for held in (first, second)]
+        self.store.fail_commit(1)
+        self.store.catch_up()
+        self.failureResultOf(confirming[0], MQError)
+        self.successResultOf(confirming[1])
+        self.store.recover()
+        self.restart(crash=True)
+        self.assertEqual((self.seen(self.orders), self.count(f"{self.orders};journal")), ([b"1"], 1))
