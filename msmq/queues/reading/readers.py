@@ -6,7 +6,7 @@ the same message (readings 37 and 38).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence, Set
 from operator import attrgetter
 from typing import Final
 
@@ -22,7 +22,7 @@ from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition, Queue, up_to
 from msmq.queues.reading.cursor import Cursor, CursorAnswer, CursorState
 from msmq.queues.reading.operations import WaitingReader, WaitingReaders
-from msmq.queues.reading.seek import MessageSeekAction, is_visible, peek_visible, seek_with_id
+from msmq.queues.reading.seek import START, MessageSeekAction, is_visible, peek_visible, seek_with_id
 from msmq.structures.status import MQError, Status
 
 STATUS_NOT_FOUND: Final = 0xC0000225
@@ -216,7 +216,9 @@ class Readers:
         effects: list[Effect] = []
         served: list[tuple[WaitingReader, list[MessagePosition]]] = []
         arrivals: list[MessagePosition] | None = None
-        while (reader := self._next(queue)) is not None:
+        # Peeks that begin after all of the messages.
+        passed: set[Hashable] = set()
+        while (reader := self._next(queue, passed)) is not None:
             if reader.cursor is None:
                 found, departures = self._read_without_cursor(
                     reader, reader.count if reader.is_peek else 1, now
@@ -229,6 +231,9 @@ class Readers:
             if not found:
                 if reader.is_cut_short:
                     self._waiting.cut_short[reader.tag] = reader
+                elif reader.after != START:
+                    passed.add(reader.tag)
+                    continue
                 break
             self._end(reader, found)
             served.append((reader, found))
@@ -238,12 +243,17 @@ class Readers:
             effects += self._give(reader, found, now)
         return effects
 
-    def _next(self, queue: Queue) -> WaitingReader | None:
-        """The first waiting read; the first peek while the queue is paused."""
+    def _next(self, queue: Queue, passed: Set[Hashable]) -> WaitingReader | None:
+        """The first waiting read; the first peek while the queue is paused.
+
+        @param passed: the tags of reads that are left out.
+        """
+        tags = (tag for tag in queue.readers if tag not in passed) if passed else iter(queue.readers)
         if queue.withholds:
-            peeks = (self._waiting.by_tag[tag] for tag in queue.readers)
+            peeks = (self._waiting.by_tag[tag] for tag in tags)
             return next((reader for reader in peeks if reader.is_peek), None)
-        return self._waiting.by_tag[next(iter(queue.readers))] if queue.readers else None
+        tag = next(tags, None)
+        return None if tag is None else self._waiting.by_tag[tag]
 
     def _share(
         self, queue: Queue, served: Iterable[tuple[WaitingReader, list[MessagePosition]]], now: Moment

@@ -92,6 +92,26 @@ class WaitTests(ManagerTestCase):
         self.run_to_end(reservation.confirm())
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])
 
+    def test_behind_a_peek_that_begins_later(self) -> None:
+        """A message that a waiting peek has passed, since its priority is higher, goes to those behind it."""
+        self.put(self.orders, b"1", priority=0)
+        reservation = self.run_to_end(self.service.reserve(self.orders))
+        [first] = reservation.messages
+        reads = [
+            self.deferred(self.service.reserve(self.orders, peek=is_peek, after=after))
+            for is_peek, after in ((True, first.lookup_id), (True, first.lookup_id), (True, -1), (False, -1))
+        ]
+        self.put(self.orders, b"2", priority=7)
+        for read in reads[:2]:
+            self.assertNoResult(read)
+        for read in reads[2:]:
+            [message] = self.successResultOf(read).messages
+            self.assertEqual(message.view.body, b"2")
+        self.put(self.orders, b"3", priority=0)
+        for read in reads[:2]:
+            [message] = self.successResultOf(read).messages
+            self.assertEqual(message.view.body, b"3")
+
     def test_none_is_no_count(self) -> None:
         """A count of 0 is refused, and leaves no trace."""
         waiting = self.deferred(self.service.reserve(self.orders, count=0))
