@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from itertools import count
+from itertools import count, islice
 from typing import Any, Final
 from uuid import uuid4
 
@@ -36,6 +36,9 @@ from msmq.structures.status import MQError, Status
 
 BATCH: Final = 256
 """Limit on messages that are sent together."""
+
+BATCH_BYTES: Final = 8 * 1024 * 1024
+"""Limit on the bytes of their bodies, of which some are read from files; a single one may have more."""
 
 
 class InwardRoute(BridgeRoute):
@@ -174,12 +177,24 @@ class InwardRoute(BridgeRoute):
             # What arrives in the same iteration of the reactor is sent together.
             await deferLater(self._reactor, 0)
             while self._to_send:
-                tokens = tuple(self._to_send)[:BATCH]
+                tokens = self._next_batch()
                 for token in tokens:
                     del self._to_send[token]
                 await self._send_batch(tokens)
         finally:
             self._is_sending = False
+
+    def _next_batch(self) -> tuple[int, ...]:
+        """The first messages to send; at least one."""
+        tokens: list[int] = []
+        size = 0
+        for token in islice(self._to_send, BATCH):
+            # One of a lost connection is left out later.
+            size += _body_size(self._deliveries[token][1]) if token in self._deliveries else 0
+            if tokens and size > BATCH_BYTES:
+                break
+            tokens.append(token)
+        return tuple(tokens)
 
     async def _send_batch(self, tokens: tuple[int, ...]) -> None:
         mapped: dict[int, MessageForQueue] = {}
@@ -297,3 +312,14 @@ class InwardRoute(BridgeRoute):
             self._dead_lettered("", "", f"{reason}; message {identifier} of {self.settings.ends['source']}")
             self._acknowledge((token,))
             self._pump()
+
+
+def _body_size(message: AmqpMessage) -> int:
+    """The bytes of a body, also of one that is stored elsewhere, as far as that is known."""
+    if CLAIM not in message.properties.headers:
+        return len(message.body)
+    try:
+        claim = BodyClaim.read(message.properties.headers)
+    except MappingError:
+        return 0
+    return 0 if claim is None else claim.size

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -13,7 +14,7 @@ from msmq.bridge.expressions import MessageExpression
 from msmq.bridge.inward import map_inward
 from msmq.bridge.mapping_program import MappingProgram
 from msmq.bridge.rules import InwardRules
-from msmq.bridge_service import reply_store
+from msmq.bridge_service import inward_route, reply_store
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import BrokerError
@@ -27,9 +28,10 @@ from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import InwardSettings
 from msmq.interfaces import IInwardMapping
 from msmq.interfaces.bridge_messages import AmqpMessage, AmqpProperties, MessageForQueue
+from msmq.persistence.changes import Change, PutMessage, PutMessages
 from msmq.structures.packet.base_header import BaseHeader
 from tests.bridge_service.memory_broker import MemoryBroker
-from tests.manager.support import ManagerTestCase
+from tests.manager.support import BROKEN, ManagerTestCase
 
 REQUEST = AmqpMessage("", "incoming", AmqpProperties(reply_to="answers"), b"request")
 
@@ -88,6 +90,33 @@ class RequestTests(InwardRouteCase):
         self.clock.advance(60)
         self.assertEqual(self.seen(self.orders), [b"request"])
         self.assertEqual(self.broker.acknowledged, [1])
+
+
+class BatchTests(InwardRouteCase):
+    """Messages that are sent together."""
+
+    def test_large_messages(self) -> None:
+        """They share commits by their bytes, and a larger one has a commit of its own."""
+        self.patch(inward_route, "BATCH_BYTES", 100)
+        self.start_route(InwardRules(route="in"))
+        bodies = [bytes([number]) * size for number, size in enumerate((40, 40, 40, 500, 10, 10))]
+        for tag, body in enumerate(bodies):
+            self.broker.deliver(tag, AmqpMessage("", "incoming", AmqpProperties(), body))
+        commits: list[int] = []
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            packets = sum(
+                1 if isinstance(each, PutMessage) else len(each.packets)
+                for each in changes
+                if isinstance(each, PutMessage | PutMessages)
+            )
+            commits.extend([packets] if packets else [])
+            return False
+
+        self.store.error, self.store.is_hit = BROKEN, is_hit
+        self.clock.advance(1)
+        self.assertEqual(commits, [2, 1, 1, 2])
+        self.assertEqual((self.seen(self.orders), self.broker.acknowledged), (bodies, list(range(6))))
 
 
 class InternalErrorTests(InwardRouteCase):
