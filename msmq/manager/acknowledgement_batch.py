@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -20,6 +20,9 @@ from msmq.transfer.decisions.final_ack_decision import may_be_answered
 
 Answer = tuple[Queue, UserMessageView]
 """A packet of this queue manager, and its destination queue."""
+
+_OF_RECEIPT: Final = 0x4000
+"""The bit of message classes about messages that were in their queue and leave it."""
 
 AcknowledgementBuilder = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer]]
 """Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival, the
@@ -77,7 +80,16 @@ class AcknowledgementBatch:
         if not self._arrivals:
             return ()
         performer = self._performer
-        self._admission = admission = performer.model.admit(self._arrivals, performer.clock.now())
+        # Those about messages that leave their queue replace them, as copies in a journal do: at a full queue
+        # manager they would be dropped, and the sender would never learn the result.
+        spare = sum(
+            answer.size
+            for (_, answer), (_, message_class) in zip(self._arrivals, self._about, strict=True)
+            if message_class & _OF_RECEIPT
+        )
+        self._admission = admission = performer.model.admit(
+            self._arrivals, performer.clock.now(), spare=spare
+        )
         for refusal in admission.refusals:
             self._drop(*self._about[refusal.index], refusal.status.name)
         return admission.changes

@@ -104,18 +104,20 @@ def admit(
     first: int,
     holdings: Holdings,
     now: Moment,
+    spare: int = 0,
 ) -> Admission:
     """Enqueue messages, in state ARRIVING, and charge their bytes.
 
     @param first: the SequentialID of the first; the others follow.
+    @param spare: bytes that they may take beyond QueueManagerQuota.
     """
-    if len(arrivals) > 1 and (together := _admit_run(arrivals, first, holdings, now)) is not None:
+    if len(arrivals) > 1 and (together := _admit_run(arrivals, first, holdings, now, spare)) is not None:
         return together
     storage = holdings.storage
     admission = Admission()
     changes, groups, mortal = admission.changes, admission.groups, admission.mortal
     arrived = now.wall
-    free = storage.free
+    free = storage.free if storage.throttled else storage.free + spare
     express_room = storage.express_room
     queue: Queue | None = None
     entries: dict[int, MessagePosition] = {}
@@ -215,7 +217,7 @@ def admit(
 
 
 def _admit_run(
-    arrivals: Sequence[tuple[Queue, UserMessageView]], first: int, holdings: Holdings, now: Moment
+    arrivals: Sequence[tuple[Queue, UserMessageView]], first: int, holdings: Holdings, now: Moment, spare: int
 ) -> Admission | None:
     """Enqueue messages for one queue that have one shape, none of which is refused or journaled.
 
@@ -226,13 +228,14 @@ def _admit_run(
     views = [view for target, view in arrivals if target is queue and view.shape is shape]
     count, size, storage = len(views), shape.size, holdings.storage
     total = count * size
+    free = storage.free if storage.throttled else storage.free + spare
     if (
         count < len(arrivals)
         or (shape.flags & _TH_JP == _JP and not isinstance(queue, OutgoingQueue))
         or queue.definition.log
-        or total > min(storage.free, room_in(queue))
+        or total > min(free, room_in(queue))
         or (not shape.is_recoverable and total > storage.express_room)
-        or enqueue_status(queue, head, storage.free, total, now)
+        or enqueue_status(queue, head, free, total, now)
     ):
         return None
     admission = Admission()

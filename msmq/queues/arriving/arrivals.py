@@ -52,7 +52,12 @@ class QueueArrivals:
     _collection: QueueCollection
 
     def admit(
-        self, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment, *, by_session: bool = False
+        self,
+        arrivals: Sequence[tuple[Queue, UserMessageView]],
+        now: Moment,
+        *,
+        by_session: bool = False,
+        spare: int = 0,
     ) -> Admission:
         """Enqueue Message, for many: add them to their queues, still invisible. [MS-MQDMPR] 3.1.7.1.9.
 
@@ -61,9 +66,10 @@ class QueueArrivals:
 
         @param by_session: whether they came over a session: none of them is journaled as sent here, whatever
             source its packet states, since its sender journals it.
+        @param spare: bytes that they may take beyond QueueManagerQuota: they replace messages that leave.
         """
         arrivals = self._collection.renewed(arrivals, now)
-        admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now)
+        admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now, spare)
         if admission.journaled and not by_session:
             for queue, lookup_id in admission.journaled:
                 copy = self._copying.arrive(queue.positions[lookup_id], admission.changes)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
+from uuid import UUID
 
-from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import ALPHA, BETA
-from tests.nodes.support import NodesTestCase
+from tests.nodes.scripted import JOURNAL
+from tests.nodes.support import Node, NodesTestCase
 
 ADMIN = parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin")
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -203,3 +207,48 @@ class AcknowledgementTests(NodesTestCase):
             self.deferred(self.alpha.service.send(path, [Message(message_class=0x8000)])), MQError
         )
         self.assertEqual(failure.value.status, Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE)
+
+
+class FullQueueManagerTests(NodesTestCase):
+    """BETA has messages of ALPHA, and no space in its quota."""
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        limits = {"quota": 16} if name == "BETA" else {}
+        return super().node(name, identifier, store=MemoryMessageStore(durable=True), **limits, **kwargs)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.payments = self.queue(self.beta, "payments", transactional=True)
+        self.orders = self.queue(self.beta)
+        self.admin = self.queue(self.alpha, "admin")
+        to_payments = TO_BETA.replace("orders", "payments")
+        self.send(self.alpha, to_payments, b"1", transactional=True, journal=True)
+        self.send(
+            self.alpha,
+            TO_BETA,
+            b"2",
+            delivery=Delivery.RECOVERABLE,
+            acknowledge=Acknowledge.POSITIVE_RECEIVE | Acknowledge.NEGATIVE_RECEIVE,
+            admin_queue=ADMIN,
+        )
+        self.clock.advance(30)
+        for size in (4000, 2000, 1000, 500, 250, 100, 50, 20, 1):
+            for _ in range(4):
+                sending = self.deferred(self.beta.service.send(self.orders, [Message(body=bytes(size))]))
+                sending.addErrback(lambda failure: failure.trap(MQError) and None)
+
+    def test_receipts(self) -> None:
+        """The results of messages that are received reach their sender: they replace the messages."""
+        self.take(self.beta, self.payments)
+        self.take(self.beta, self.orders, 1)
+        self.clock.advance(100)
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
+        classes = [view.message_class for view in self.take(self.alpha, self.admin)]
+        self.assertEqual(classes, [MessageClass.ACK_RECEIVE])
+
+    def test_purge(self) -> None:
+        """So do those of messages that are removed unread."""
+        self.run_to_end(self.beta.service.purge_queue(self.orders))
+        self.clock.advance(100)
+        classes = [view.message_class for view in self.take(self.alpha, self.admin)]
+        self.assertEqual(classes, [MessageClass.NACK_Q_PURGED])
