@@ -60,6 +60,10 @@ class Storage:
             return -1
         return _ENDLESS if self.limit is None else self.limit - self.used
 
+    def free_with(self, spare: int) -> int:
+        """The same for messages that may take C{spare} bytes beyond the limit."""
+        return self.free if self.throttled else self.free + spare
+
     @property
     def journal_room(self) -> int:
         """Bytes that journals and dead-letter queues may still accept; negative if none.

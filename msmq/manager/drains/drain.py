@@ -315,9 +315,11 @@ class QueueDrain:
         performer, model = self._performer, self._performer.model
         removal = Removal(positions, removals(positions))
         identities = [packet.identity for packet in packets]
-        figures, counted = self.record.after(identities, sum(packet.size for packet in packets))
+        figures, counted = self.record.after(identities, _size(packets))
         outgoing = self.outgoing
-        admission = model.admit([(outgoing, packet) for packet in packets], performer.clock.now())
+        arrivals = [(outgoing, packet) for packet in packets]
+        # They replace those that leave: a queue manager that is full can be drained.
+        admission = model.admit(arrivals, performer.clock.now(), spare=_size(packets))
         try:
             refuse(admission.refusals, len(packets))
             changes = [*admission.changes, *admission.overflow, *removal.changes, *counted]
@@ -342,7 +344,7 @@ class QueueDrain:
         performer, model = self._performer, self._performer.model
         removal = Removal(positions, removals(positions))
         identities = [packet.identity for packet in packets]
-        figures, counted = self.record.after(identities, sum(packet.size for packet in packets))
+        figures, counted = self.record.after(identities, _size(packets))
         answers = self._outbox.answers()
         answers.add(
             (without_acknowledgements(view) for view in views if wants_final_ack(view)),
@@ -352,7 +354,8 @@ class QueueDrain:
         try:
             outgoing = self.outgoing
             arrivals = [(outgoing, packet) for packet in packets]
-            refuse(model.transacting.send(core, arrivals, performer.clock.now()), len(packets))
+            refused = model.transacting.send(core, arrivals, performer.clock.now(), spare=_size(packets))
+            refuse(refused, len(packets))
             changes = [*removal.changes, *counted, *self._noted(views, packets)]
             await self._transactions.commit(core, [*changes, *answers.prepare()])
         except Exception:
@@ -381,6 +384,10 @@ class QueueDrain:
         reason = f"sent to {self.record.destination} as {packet.identifier}"
         path = self.queue.definition.path
         return AppendEvent(self._performer.clock.now().wall, view.identity, DRAINED, reason, queue=path)
+
+
+def _size(packets: Sequence[UserMessageView]) -> int:
+    return sum(packet.size for packet in packets)
 
 
 def not_drained(queue: str) -> MQError:

@@ -117,7 +117,7 @@ def admit(
     admission = Admission()
     changes, groups, mortal = admission.changes, admission.groups, admission.mortal
     arrived = now.wall
-    free = storage.free if storage.throttled else storage.free + spare
+    free = storage.free_with(spare)
     express_room = storage.express_room
     queue: Queue | None = None
     entries: dict[int, MessagePosition] = {}
@@ -228,7 +228,7 @@ def _admit_run(
     views = [view for target, view in arrivals if target is queue and view.shape is shape]
     count, size, storage = len(views), shape.size, holdings.storage
     total = count * size
-    free = storage.free if storage.throttled else storage.free + spare
+    free = storage.free_with(spare)
     if (
         count < len(arrivals)
         or (shape.flags & _TH_JP == _JP and not isinstance(queue, OutgoingQueue))

@@ -68,23 +68,30 @@ class QueueTransactions:
     # Operations in a transaction
 
     def send(
-        self, transaction: Transaction, arrivals: Iterable[tuple[Queue, UserMessageView]], now: Moment
+        self,
+        transaction: Transaction,
+        arrivals: Iterable[tuple[Queue, UserMessageView]],
+        now: Moment,
+        *,
+        spare: int = 0,
     ) -> list[EnqueueRefusal]:
         """Enqueue messages, invisible before the commit. [MS-MQDMPR] 3.1.7.1.9.
 
         If one is refused, none is enqueued.
 
+        @param spare: bytes that they may take beyond QueueManagerQuota: they replace messages that leave.
         @raise MQError: MQ_ERROR_TRANSACTION_SEQUENCE if the transaction accepts no more operations.
         """
         transaction.check_active()
         arrivals = self._collection.renewed(list(arrivals), now)
-        if (run := self._run(transaction, arrivals, now)) is not None:
+        if (run := self._run(transaction, arrivals, now, spare)) is not None:
             transaction.add_sent(run)
             return []
         sent: list[MessagePosition] = []
         refusals: list[EnqueueRefusal] = []
         for index, (queue, view) in enumerate(arrivals):
-            status = enqueue_status(queue, view, self._holdings.storage.free, room_in(queue), now)
+            free = self._holdings.storage.free_with(spare)
+            status = enqueue_status(queue, view, free, room_in(queue), now)
             if status is not EnqueueStatus.STORED:
                 refusals.append(EnqueueRefusal(index, queue, view, status))
                 break
@@ -103,7 +110,11 @@ class QueueTransactions:
         return refusals
 
     def _run(
-        self, transaction: Transaction, arrivals: Sequence[tuple[Queue, UserMessageView]], now: Moment
+        self,
+        transaction: Transaction,
+        arrivals: Sequence[tuple[Queue, UserMessageView]],
+        now: Moment,
+        spare: int,
     ) -> list[MessagePosition] | None:
         """Enqueue messages for one queue that have one shape, none of which is refused.
 
@@ -116,12 +127,13 @@ class QueueTransactions:
         views = [view for target, view in arrivals if target is queue and view.shape is shape]
         count = len(views)
         total = count * shape.size
+        free = storage.free_with(spare)
         if (
             count < len(arrivals)
             or queue.is_subqueue
             or queue.is_system
-            or total > min(storage.free, room_in(queue))
-            or enqueue_status(queue, head, storage.free, total, now)
+            or total > min(free, room_in(queue))
+            or enqueue_status(queue, head, free, total, now)
         ):
             return None
         # The priority of a transactional message counts as 0.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Coroutine
 from typing import Any
 
@@ -14,7 +15,7 @@ from msmq.manager.manager_settings import CloneCheck
 from msmq.persistence.changes import RemoveState
 from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
-from msmq.queues.arriving.message import Acknowledge, Delivery
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_rewrites import patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -306,6 +307,26 @@ class DrainTests(DrainTestCase):
             self.clock.advance(10)
         self.assertEqual(self.beta.service.inspection.queue(ORDERS).messages, 5000)
         self.assertEqual(self.alpha.service.drains.summary(ORDERS).in_transit, 0)
+
+    def test_full_queue_manager(self) -> None:
+        """A queue manager whose quota is used up can be drained: a message replaces the one that leaves."""
+        for is_transactional in (False, True):
+            self.restart(quota=64)
+            name = f".\\private$\\full{is_transactional}"
+            there = AT_BETA.replace("orders", f"full{is_transactional}")
+            self.run_to_end(self.beta.service.create_queue(name, transactional=is_transactional))
+            self.run_to_end(self.alpha.service.create_queue(name, transactional=is_transactional))
+            number = 0
+            message = Message(body=bytes(1000), delivery=RECOVERABLE, transactional=is_transactional)
+            with contextlib.suppress(self.failureException):
+                while True:
+                    self.run_to_end(self.alpha.service.send(name, [message]))
+                    number += 1
+            self.assertGreater(number, 40)
+            self.run_to_end(self.alpha.service.drains.begin(name, there))
+            self.clock.advance(60)
+            self.assertEqual(self.alpha.service.drains.summary(name).moved, number)
+            self.assertEqual(len(self.bodies(self.beta, name)), number)
 
     def test_dead_letters(self) -> None:
         """A message that cannot be delivered from here becomes a dead letter here."""
