@@ -6,7 +6,8 @@ the same message (readings 37 and 38).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import dropwhile
 from operator import attrgetter
 from typing import Final
 
@@ -216,9 +217,9 @@ class Readers:
         effects: list[Effect] = []
         served: list[tuple[WaitingReader, list[MessagePosition]]] = []
         arrivals: list[MessagePosition] | None = None
-        # Peeks that begin after all of the messages.
-        passed: set[Hashable] = set()
-        while (reader := self._next(queue, passed)) is not None:
+        # Those behind a peek that begins after all of the messages; none begins meanwhile.
+        further: Iterator[Hashable] | None = None
+        while (reader := self._next(queue, further)) is not None:
             if reader.cursor is None:
                 found, departures = self._read_without_cursor(
                     reader, reader.count if reader.is_peek else 1, now
@@ -232,7 +233,8 @@ class Readers:
                 if reader.is_cut_short:
                     self._waiting.cut_short[reader.tag] = reader
                 elif reader.after != START:
-                    passed.add(reader.tag)
+                    if further is None:
+                        further = iter(tuple(dropwhile(reader.tag.__ne__, queue.readers))[1:])
                     continue
                 break
             self._end(reader, found)
@@ -243,17 +245,18 @@ class Readers:
             effects += self._give(reader, found, now)
         return effects
 
-    def _next(self, queue: Queue, passed: Set[Hashable]) -> WaitingReader | None:
+    def _next(self, queue: Queue, further: Iterator[Hashable] | None) -> WaitingReader | None:
         """The first waiting read; the first peek while the queue is paused.
 
-        @param passed: the tags of reads that are left out.
+        @param further: the only reads to choose from; C{None} for all.
         """
-        tags = (tag for tag in queue.readers if tag not in passed) if passed else iter(queue.readers)
+        by_tag = self._waiting.by_tag
+        tags = iter(queue.readers) if further is None else further
         if queue.withholds:
-            peeks = (self._waiting.by_tag[tag] for tag in tags)
+            peeks = (by_tag[tag] for tag in tags)
             return next((reader for reader in peeks if reader.is_peek), None)
         tag = next(tags, None)
-        return None if tag is None else self._waiting.by_tag[tag]
+        return None if tag is None else by_tag[tag]
 
     def _share(
         self, queue: Queue, served: Iterable[tuple[WaitingReader, list[MessagePosition]]], now: Moment
