@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from msmq.moment import Moment
-from msmq.token_bucket import TokenBucket
+from msmq.session.host_rates import HostRates
 from msmq.wire.addresses import AddressSet, counted_host, is_loopback
 
 PEERS_REMEMBERED: Final = 4096
@@ -82,19 +82,16 @@ class ConnectionLimits:
     """
 
     def __init__(self, rate: int, most: int, allowed: AddressSet | None = None) -> None:
-        self._rate = float(rate)
-        self._most = most
-        self._allowed = allowed
-        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
+        self.configure(rate, most, allowed)
         self._hosts: OrderedDict[str, _Refused] = OrderedDict()
         self.refused: Counter[ConnectionRefusal] = Counter()
 
     def configure(self, rate: int, most: int, allowed: AddressSet | None) -> None:
         """Apply other limits; connections that are open stay. The parameters are those of the constructor."""
-        self._rate = float(rate)
+        self._has_rate = bool(rate)
+        self._rates = HostRates(float(rate), PEERS_REMEMBERED)
         self._most = most
         self._allowed = allowed
-        self._buckets.clear()
 
     def check(self, host: str, connections: int, now: Moment) -> ConnectionRefusal | None:
         """Why a connection from this host is refused; C{None} if it is accepted.
@@ -106,7 +103,7 @@ class ConnectionLimits:
             return ConnectionRefusal.NOT_ALLOWED
         if connections >= self._most:
             return ConnectionRefusal.CONNECTIONS
-        if self._rate and host and not is_loopback(host) and self._exceeds(host, now):
+        if self._has_rate and host and not is_loopback(host) and self._exceeds(host, now):
             return ConnectionRefusal.RATE
         return None
 
@@ -142,13 +139,7 @@ class ConnectionLimits:
         ]
 
     def _exceeds(self, host: str, now: Moment) -> bool:
-        host = counted_host(host)
-        bucket = self._buckets.get(host)
-        if bucket is None:
-            bucket = self._buckets[host] = TokenBucket.full(self._rate, now)
-        self._buckets.move_to_end(host)
-        if len(self._buckets) > PEERS_REMEMBERED:
-            self._buckets.popitem(last=False)
+        bucket = self._rates.of(host, now)
         if not bucket.has_one(now):
             return True
         bucket.take()

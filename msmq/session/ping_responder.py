@@ -26,10 +26,11 @@ import attrs
 
 from msmq.errors import RemoteProtocolError
 from msmq.moment import Moment
+from msmq.session.host_rates import HostRates
 from msmq.settings import SessionSettings
 from msmq.structures.internal.ping import Ping
 from msmq.token_bucket import TokenBucket
-from msmq.wire.addresses import can_be_answered, counted_host
+from msmq.wire.addresses import can_be_answered
 
 REPEATS_ANSWERED = 10
 """Limit on answers to one cookie from one address and port; networks also duplicate datagrams."""
@@ -83,7 +84,6 @@ class PingResponder:
 
     def __init__(self, identifier: UUID, settings: SessionSettings) -> None:
         self._identifier = identifier
-        self._sources: OrderedDict[str, TokenBucket] = OrderedDict()
         self.configure(settings)
         self._repeats: OrderedDict[tuple[str, int, int], _Repeats] = OrderedDict()
         self.answered = 0
@@ -92,9 +92,9 @@ class PingResponder:
     def configure(self, settings: SessionSettings) -> None:
         """Apply other limits."""
         self._rate = float(settings.pings_per_second)
-        self._source_rate = float(min(settings.pings_per_second, max(1, settings.pings_per_second // 2)))
+        of_host = float(min(settings.pings_per_second, max(1, settings.pings_per_second // 2)))
+        self._sources = HostRates(of_host, SOURCES_REMEMBERED)
         self._overall: TokenBucket | None = None
-        self._sources.clear()
 
     def answer(
         self,
@@ -161,13 +161,7 @@ class PingResponder:
         overall = self._overall
         if overall is None:
             overall = self._overall = TokenBucket.full(self._rate, now)
-        host = counted_host(host)
-        source = self._sources.get(host)
-        if source is None:
-            source = self._sources[host] = TokenBucket.full(self._source_rate, now)
-        self._sources.move_to_end(host)
-        if len(self._sources) > SOURCES_REMEMBERED:
-            self._sources.popitem(last=False)
+        source = self._sources.of(host, now)
         if not source.has_one(now):
             return Ignored.SOURCE_RATE
         if not overall.has_one(now):
