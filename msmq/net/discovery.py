@@ -26,11 +26,12 @@ from msmq.discovery.client import (
     DiscoveryEnded,
     SendRequest,
 )
-from msmq.discovery.server import DiscoveryServer, Unanswered
+from msmq.discovery.server import LARGEST_REPLY, DiscoveryServer, Unanswered
 from msmq.interfaces.clock import IClock
 from msmq.line_limit import LineLimit
 from msmq.net.clock import SystemClock
 from msmq.net.networks import AttachedNetwork, attached_networks
+from msmq.session.host_rates import HostRates
 from msmq.token_bucket import TokenBucket
 
 DISCOVERY_PORT = 1801
@@ -54,7 +55,9 @@ class DiscoveryReactor(Protocol):
     ) -> IDelayedCall:
         """As C{IReactorTime.callLater}."""
 
-    def listenUDP(self, port: int, protocol: DatagramProtocol, interface: str) -> IListeningPort:
+    def listenUDP(
+        self, port: int, protocol: DatagramProtocol, interface: str, maxPacketSize: int = 8192
+    ) -> IListeningPort:
         """As C{IReactorUDP.listenUDP}."""
 
     def listenMulticast(
@@ -304,7 +307,9 @@ class Discovery:
         try:
             if network not in self._sockets:
                 protocol = _ClientProtocol(self, network)
-                self._sockets[network] = protocol, self._reactor.listenUDP(0, protocol, network.address)
+                # Twisted reads 8 KiB by default, and cuts a list of some hundreds of servers.
+                port = self._reactor.listenUDP(0, protocol, network.address, maxPacketSize=LARGEST_REPLY)
+                self._sockets[network] = protocol, port
             transport = self._sockets[network][0].transport
             assert transport is not None, "the socket is open"
             transport.setBroadcastAllowed(True)

@@ -255,6 +255,16 @@ class DiscoveryTests(SynchronousTestCase):
         self.clock.advance(15)
         self.assertFalse(self.successResultOf(done))
 
+    def test_many_servers(self) -> None:
+        """A list of thousands of servers, which one datagram can have, arrives whole."""
+        names = [f"SERVER-{number:08}" for number in range(1000)]
+        self.serving("10.0.1.2", OTHER_SITE, *names)
+        discovery = self.looking()
+        done = discovery.get_directory_server_list()
+        self.clock.advance(15)
+        self.assertTrue(self.successResultOf(done))
+        self.assertEqual(list(discovery.client.directory_servers), names)
+
     def test_garbage_to_the_server(self) -> None:
         """It is counted apart from requests, and not answered."""
         server = self.serving("10.0.1.2", OWN_SITE)
