@@ -37,6 +37,7 @@ class Unanswered(enum.Enum):
     OWN = "a request of our own"
     NO_RETURN_ADDRESS = "no address or port to answer to"
     RATE = "too many requests"
+    HOST_RATE = "too many requests from one host"
 
 
 class DiscoveryServer:

@@ -7,6 +7,7 @@ address of its network, which it shares with other servers on the same machine.
 
 from __future__ import annotations
 
+import errno
 import uuid
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, Protocol
@@ -46,6 +47,15 @@ ANSWERS_PER_SECOND = 100
 Its reply is longer than the request and goes to the source address of the request, which can be forged.
 """
 
+ANSWERS_PER_HOST = 10
+"""The same for the requests of one host; a client sends one in 15 seconds ([MS-MQSD] 3.1.2.1)."""
+
+HOSTS_REMEMBERED = 1024
+"""Limit on hosts with a recorded rate; the least recent one is dropped first."""
+
+_NO_NETWORK_ERRORS: Final = frozenset({errno.EACCES, errno.EINVAL, errno.EPERM})
+"""Errors about a destination, such as a broadcast address in a forged source, or a rule of a firewall."""
+
 
 class DiscoveryReactor(Protocol):
     """The part of a reactor that discovery uses, or of a host of L{msmq.testing.network}."""
@@ -78,15 +88,23 @@ class DiscoveryServerProtocol(DatagramProtocol):
     log: ClassVar[Logger] = Logger()
 
     def __init__(
-        self, server: DiscoveryServer, reactor: DiscoveryReactor, *, clock: IClock | None = None
+        self,
+        server: DiscoveryServer,
+        reactor: DiscoveryReactor,
+        *,
+        clock: IClock | None = None,
+        networks: Callable[[str], Sequence[AttachedNetwork]] = attached_networks,
     ) -> None:
         """Serve; L{listen} begins it.
 
-        @param clock: for L{ANSWERS_PER_SECOND}; by default the machine's.
+        @param clock: for L{ANSWERS_PER_SECOND} and L{ANSWERS_PER_HOST}; by default the machine's.
+        @param networks: the network of an address of this host, now.
         """
         self.server = server
         self._clock = SystemClock() if clock is None else clock
         self._rate = TokenBucket.full(ANSWERS_PER_SECOND, self._clock.now())
+        self._rates = HostRates(ANSWERS_PER_HOST, HOSTS_REMEMBERED)
+        self._networks = networks
         self._reactor = reactor
         self._listener: Callable[[], list[IListeningPort]] | None = None
         self._ports: list[IListeningPort] = []
@@ -115,7 +133,9 @@ class DiscoveryServerProtocol(DatagramProtocol):
             host = opened[0].getHost()
             assert isinstance(host, IPv4Address), "discovery needs an IPv4 address"
             try:
-                for attached in attached_networks(interface):
+                for attached in self._networks(interface):
+                    if not attached.has_broadcasts:
+                        continue
                     broadcasts = _BroadcastListener(self)
                     opened.append(
                         self._reactor.listenMulticast(
@@ -142,13 +162,17 @@ class DiscoveryServerProtocol(DatagramProtocol):
     def datagramReceived(self, datagram: bytes, addr: tuple[str, int]) -> None:
         """Answer one request, to the address and port that it came from."""
         address = addr[0], addr[1]
-        if not self._rate.has_one(self._clock.now()):
-            self.server.unanswered[Unanswered.RATE] += 1
-            self.request_unanswered(Unanswered.RATE, address)
+        now = self._clock.now()
+        of_host = self._rates.of(addr[0], now)
+        if not of_host.has_one(now):
+            self._pass_over(Unanswered.HOST_RATE, address)
+            return
+        if not self._rate.has_one(now):
+            self._pass_over(Unanswered.RATE, address)
             return
         outcome = self.server.answer(datagram, address)
         if isinstance(outcome, Unanswered):
-            omitted = self._ignored.take(self._clock.now())
+            omitted = self._ignored.take(now)
             if omitted is not None:
                 self.log.debug(
                     "ignored a datagram from {address}: {why}{omitted}",
@@ -161,17 +185,24 @@ class DiscoveryServerProtocol(DatagramProtocol):
         if self.transport is None or self._is_reopening:
             return
         self._rate.take()
+        of_host.take()
         try:
             self.transport.write(outcome, address)
         except OSError as error:
-            omitted = self._failed.take(self._clock.now())
+            omitted = self._failed.take(now)
             if omitted is not None:
                 self.log.warn(
                     "cannot answer {address}: {error}{omitted}", address=address, error=error, omitted=omitted
                 )
-            self._reopen()
+            if error.errno not in _NO_NETWORK_ERRORS:
+                self._reopen()
             return
         self.request_answered(outcome, address)
+
+    def _pass_over(self, reason: Unanswered, address: tuple[str, int]) -> None:
+        """Count a request beyond a limit."""
+        self.server.unanswered[reason] += 1
+        self.request_unanswered(reason, address)
 
     def _reopen(self) -> None:
         """After a network error the sockets are closed and opened again. [MS-MQSD] 3.2.5.

@@ -30,10 +30,13 @@ class AttachedNetwork:
 
     @ivar network: with this host's address on it.
     @ivar broadcast: its broadcast address; of a point-to-point link, the other end.
+    @ivar has_broadcasts: whether that is an address at which hosts of the network receive broadcasts; that of
+        a link, or of a network of one or two addresses, is an address of one host.
     """
 
     network: BroadcastNetwork
     broadcast: str
+    has_broadcasts: bool = True
 
 
 def attached_networks(interface: str = "") -> list[AttachedNetwork]:
@@ -69,11 +72,15 @@ def _attached(each: InterfaceAddress, wanted: str) -> AttachedNetwork | None:
         if wanted and each.address != wanted:
             return None
         # Point-to-point links come and go.
-        return AttachedNetwork(BroadcastNetwork(each.address, is_dial_up=True), each.ptp)
+        dial_up = BroadcastNetwork(each.address, is_dial_up=True)
+        return AttachedNetwork(dial_up, each.ptp, has_broadcasts=False)
     subnet = IPv4Interface(f"{each.address}/{each.netmask or 32}").network
     broadcast = each.broadcast or str(subnet.broadcast_address)
+    has_broadcasts = broadcast != each.address and (bool(each.broadcast) or subnet.num_addresses > 2)
     if wanted:
         # Every address of the loopback network is this host's, though the interface names one only.
         is_wanted = each.address == wanted or (subnet.is_loopback and wanted in AddressSet((subnet,)))
-        return AttachedNetwork(BroadcastNetwork(wanted), broadcast) if is_wanted else None
-    return None if subnet.is_loopback else AttachedNetwork(BroadcastNetwork(each.address), broadcast)
+        address = wanted if is_wanted else ""
+    else:
+        address = "" if subnet.is_loopback else each.address
+    return AttachedNetwork(BroadcastNetwork(address), broadcast, has_broadcasts) if address else None

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
 from uuid import UUID
 
-import attrs
 from twisted.internet import reactor as installed_reactor
-from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IListeningPort
+from twisted.internet.defer import CancelledError
 from twisted.internet.protocol import DatagramProtocol
-from twisted.internet.task import deferLater
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
@@ -22,8 +17,8 @@ from msmq.discovery.packets import TopologyClientRequest
 from msmq.discovery.server import DiscoveryServer, Unanswered
 from msmq.interfaces.clock import IClock
 from msmq.net.clock import SystemClock
-from msmq.net.discovery import ANSWERS_PER_SECOND, Discovery, DiscoveryReactor, DiscoveryServerProtocol
-from msmq.net.networks import AttachedNetwork, networks_of
+from msmq.net.discovery import Discovery, DiscoveryReactor, DiscoveryServerProtocol
+from msmq.net.networks import AttachedNetwork
 from msmq.testing.clock import ManualClock
 from msmq.testing.network import MemoryHost
 from msmq.testing.network import Network as MemoryNetwork
@@ -271,209 +266,6 @@ class DiscoveryTests(SynchronousTestCase):
         server.datagramReceived(b"rubbish", (CLIENT, 4000))
         self.assertEqual(server.unanswered, [Unanswered.MALFORMED])
         self.assertEqual(self.network.datagrams, [])
-
-
-class FailingTransport:
-    """Cannot send."""
-
-    def write(self, packet: bytes, addr: tuple[str, int]) -> None:
-        raise OSError(101, "network is unreachable")
-
-
-@attrs.define
-class ReopeningReactor:
-    """Opens sockets that cannot send, so often."""
-
-    opened: int = 0
-    closed: int = 0
-    limit: int = 99
-
-    def listenUDP(self, port: int, protocol: DatagramProtocol, interface: str) -> IListeningPort:
-        if self.opened == self.limit:
-            raise CannotListenError(interface, port, OSError(98, "address already in use"))
-        self.opened += 1
-        protocol.transport = cast(Any, FailingTransport())
-        return cast(IListeningPort, self)
-
-    def stopListening(self) -> None:
-        self.closed += 1
-
-
-@attrs.define
-class TurningReactor:
-    """Its sockets cannot send, and are closed one iteration after the request."""
-
-    clock: ManualClock
-    opened: int = 0
-    closed: int = 0
-
-    def listenUDP(self, port: int, protocol: DatagramProtocol, interface: str) -> IListeningPort:
-        if self.opened > self.closed:
-            raise CannotListenError(interface, port, OSError(98, "address already in use"))
-        self.opened += 1
-        protocol.transport = cast(Any, FailingTransport())
-        return cast(IListeningPort, self)
-
-    def stopListening(self) -> Deferred[None]:
-        return deferLater(self.clock.reactor, 0.0, self._close)
-
-    def _close(self) -> None:
-        self.closed += 1
-
-
-class NetworkErrorTests(SynchronousTestCase):
-    """A server that cannot answer."""
-
-    def test_reopened(self) -> None:
-        """MQSD-3.2.5-02 MQSD-3.2.3-01: its socket is closed, and opened again."""
-        reactor = ReopeningReactor()
-        server = DiscoveryServerProtocol(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, reactor))
-        server.listen(1801)
-        for times in (1, 2):
-            server.datagramReceived(REQUEST, (CLIENT, 4000))
-            self.assertEqual((reactor.opened, reactor.closed), (times + 1, times))
-
-    def test_cannot_be_reopened(self) -> None:
-        """MQSD-3.2.5-03: that is the end of it, though its port is free again; what comes does no harm."""
-        reactor = ReopeningReactor(limit=1)
-        server = DiscoveryServerProtocol(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, reactor))
-        server.listen(1801)
-        server.datagramReceived(REQUEST, (CLIENT, 4000))
-        reactor.limit = 99
-        server.datagramReceived(REQUEST, (CLIENT, 4000))
-        self.assertEqual(reactor.opened, 1)
-        self.successResultOf(server.stop())
-
-
-class RateTests(SynchronousTestCase):
-    """Limits that make a server useless for amplification."""
-
-    def test_so_many_in_a_second(self) -> None:
-        """Requests over the limit are not answered, whatever they contain."""
-        clock = ManualClock()
-        host = MemoryNetwork(clock.reactor).host("10.0.1.2")
-        server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), host, clock=clock)
-        host.listenUDP(1801, server)
-        for _ in range(ANSWERS_PER_SECOND + 20):
-            server.datagramReceived(REQUEST, (CLIENT, 4000))
-        self.assertEqual(len(server.answered), ANSWERS_PER_SECOND)
-        self.assertEqual(server.unanswered, [Unanswered.RATE] * 20)
-        for _ in range(500):
-            server.datagramReceived(b"rubbish", (CLIENT, 4000))
-        clock.advance(0.5)
-        for _ in range(ANSWERS_PER_SECOND):
-            server.datagramReceived(REQUEST, (CLIENT, 4000))
-        self.assertEqual(len(server.answered), 1.5 * ANSWERS_PER_SECOND)
-
-
-class LogTests(SynchronousTestCase):
-    """A server writes little of what others send."""
-
-    def test_flood_leaves_few_lines(self) -> None:
-        """The log gets four lines a minute of what is ignored, and later how many it did not get."""
-        clock = ManualClock()
-        host = MemoryNetwork(clock.reactor).host("10.0.1.2")
-        server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), host, clock=clock)
-        host.listenUDP(1801, server)
-        with capturedLogs() as logged:
-            for _ in range(1000):
-                server.datagramReceived(b"rubbish", (CLIENT, 4000))
-            clock.advance(15)
-            server.datagramReceived(b"rubbish", (CLIENT, 4000))
-        lines = [formatEvent(each) or "" for each in logged]
-        self.assertEqual(len(lines), 5)
-        self.assertIn("; 996 more since the last such line", lines[-1])
-
-
-class TurnsTests(SynchronousTestCase):
-    """A socket that is closed in the next iteration of the reactor, as real ones are."""
-
-    def setUp(self) -> None:
-        self.clock = ManualClock()
-        self.reactor = TurningReactor(self.clock)
-        self.server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, self.reactor))
-        self.server.listen(1801)
-        self.addCleanup(self.server.stop)
-
-    def test_more_requests_meanwhile(self) -> None:
-        """They are passed over: they neither close anything more nor open it a second time."""
-        for _ in range(3):
-            self.server.datagramReceived(REQUEST, (CLIENT, 4000))
-        self.clock.advance(1)
-        self.assertEqual((self.reactor.opened, self.reactor.closed), (2, 1))
-        self.server.datagramReceived(REQUEST, (CLIENT, 4000))
-        self.clock.advance(1)
-        self.assertEqual((self.reactor.opened, self.reactor.closed), (3, 2))
-
-    def test_stopped_meanwhile(self) -> None:
-        """No further socket is opened."""
-        self.server.datagramReceived(REQUEST, (CLIENT, 4000))
-        self.server.stop()
-        self.clock.advance(1)
-        self.assertEqual((self.reactor.opened, self.reactor.closed), (1, 1))
-
-    def test_impossible_source(self) -> None:
-        """A forged source that cannot be answered closes no socket."""
-        sources = [(CLIENT, 0), ("0.0.0.0", 4000), ("224.0.0.1", 4000), ("255.255.255.255", 4000)]
-        for source in sources:
-            self.server.datagramReceived(REQUEST, source)
-        self.assertEqual(self.server.unanswered, [Unanswered.NO_RETURN_ADDRESS] * 4)
-        self.clock.advance(1)
-        self.assertEqual((self.reactor.opened, self.reactor.closed), (1, 0))
-
-
-@attrs.frozen
-class Address:
-    """An address of an interface, as the system reports it."""
-
-    address: str
-    netmask: str | None = "255.255.255.0"
-    broadcast: str | None = None
-    ptp: str | None = None
-    family: int = socket.AF_INET
-
-
-class NetworksTests(SynchronousTestCase):
-    """Which networks a host is attached to."""
-
-    INTERFACES: ClassVar[Mapping[str, Sequence[Address]]] = {
-        "lo": [Address("127.0.0.1", "255.0.0.0")],
-        "eth0": [
-            Address("192.168.7.5", broadcast="192.168.7.255"),
-            Address("fe80::1%eth0", None, family=socket.AF_INET6),
-        ],
-        "eth1": [Address("10.1.2.3", "255.255.0.0")],
-        "ppp0": [Address("172.16.0.2", "255.255.255.255", ptp="172.16.0.1")],
-        "eth1:again": [Address("10.1.2.3", "255.255.0.0")],
-    }
-
-    def found(self, interface: str = "") -> Sequence[tuple[str, bool, str]]:
-        return [
-            (each.network.address, each.network.is_dial_up, each.broadcast)
-            for each in networks_of(self.INTERFACES, interface)
-        ]
-
-    def test_all_networks(self) -> None:
-        """MQSD-3.1.4.1-04 MQSD-3.1.4.1-05 MQSD-3.1.4.1-08, reading 11: each once, and not the loopback."""
-        self.assertEqual(
-            self.found(),
-            [
-                ("192.168.7.5", False, "192.168.7.255"),
-                ("10.1.2.3", False, "10.1.255.255"),
-                ("172.16.0.2", True, "172.16.0.1"),
-            ],
-        )
-
-    def test_network_of_a_configured_address(self) -> None:
-        """A configured address means the network of that only; on the loopback any address will do."""
-        self.assertEqual(self.found("10.1.2.3"), [("10.1.2.3", False, "10.1.255.255")])
-        self.assertEqual(self.found("127.9.8.7"), [("127.9.8.7", False, "127.255.255.255")])
-        self.assertEqual(self.found("203.0.113.1"), [])
-
-    def test_network_of_an_ipv6_address(self) -> None:
-        """There are no broadcasts in IPv6, so an address of it has no network."""
-        for address in ("::1", "2001:db8::1", "::"):
-            self.assertEqual(self.found(address), [], address)
 
 
 class LoopbackTests(TestCase):
