@@ -40,6 +40,9 @@ UNIX_PATH_LIMIT = 107
 BACKLOG = 1024
 """Backlog of pending connections; a burst beyond it delays the last ones by seconds."""
 
+MOST_BACKLOG = 0x7FFFFFFF
+"""The largest backlog that the system takes; it applies a limit of its own, far below."""
+
 _READABLE = ("tcp", "tcp6")
 _REMOTE_CONTROL = ("ssl", "tls", *_READABLE)
 _BUILT_IN_SERVERS = frozenset({"tcp", "ssl", "tls", "unix"})
@@ -276,7 +279,7 @@ def parse_remote_control_endpoint(text: str) -> StreamEndpoint:
 
     @raise ValueError: Twisted could not listen on it, or the token would be sent in clear.
     """
-    kind = split_description(text)[0][0]
+    kind = "".join(split_description(text)[0][:1])
     if kind not in _REMOTE_CONTROL:
         raise ValueError(
             f"must be one of {', '.join(f'{kind}:' for kind in _REMOTE_CONTROL)}, not {quoted(text)}"
@@ -313,8 +316,11 @@ def _bind(kind: str, positional: tuple[str, ...], named: Mapping[str, str]) -> d
         if name not in names:
             raise ValueError(f"gives {quoted(name)}, and a {kind} endpoint takes {', '.join(names)}")
         bound[name] = value
-    if not bound.get("backlog", "0").isdecimal():
-        raise ValueError(f"gives the backlog {quoted(bound['backlog'])}, which is not a number")
+    backlog = bound.get("backlog", "0")
+    if not (backlog.isascii() and backlog.isdigit() and len(backlog) <= 10 and int(backlog) <= MOST_BACKLOG):
+        raise ValueError(
+            f"gives the backlog {quoted(backlog)}, which is not a number from 0 to {MOST_BACKLOG}"
+        )
     return bound
 
 

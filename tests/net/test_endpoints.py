@@ -16,6 +16,7 @@ from msmq.net.endpoints import (
     join_description,
     parse_control_endpoint,
     parse_datagram_endpoint,
+    parse_remote_control_endpoint,
     parse_stream_endpoint,
     quote,
     replace_interface,
@@ -126,7 +127,12 @@ class StreamEndpointTests(SynchronousTestCase):
     @given(st.text("tcp6udsl:=\\0189.interfac", max_size=40))
     def test_any_text_is_read_or_refused(self, text: str) -> None:
         """No text raises anything but ValueError."""
-        for parse in (parse_stream_endpoint, parse_datagram_endpoint, parse_control_endpoint):
+        for parse in (
+            parse_stream_endpoint,
+            parse_datagram_endpoint,
+            parse_control_endpoint,
+            parse_remote_control_endpoint,
+        ):
             try:
                 parse(text)
             except ValueError:
@@ -153,6 +159,13 @@ class ServerEndpointTests(SynchronousTestCase):
         """A configured one is kept."""
         self.assertEqual(self.listening("tcp:1801:backlog=7:interface=127.0.0.1"), (1801, 7, "127.0.0.1"))
         self.assertEqual(self.listening("tcp:1801:127.0.0.1:7"), (1801, 7, "127.0.0.1"))
+
+    def test_a_backlog_that_no_system_takes(self) -> None:
+        """It is refused when the description is read, not when the server listens."""
+        self.assertEqual(parse_stream_endpoint("tcp:1801:backlog=2147483647").port, 1801)
+        for backlog in ("2147483648", "99999999999999999999", "-1", "x", "\u0663", ""):
+            error = self.assertRaises(ValueError, parse_stream_endpoint, f"tcp:1801:backlog={backlog}")
+            self.assertIn("a number from 0 to 2147483647", str(error))
 
 
 class DatagramEndpointTests(SynchronousTestCase):
@@ -185,6 +198,13 @@ class DatagramEndpointTests(SynchronousTestCase):
             "1801",
         ):
             self.assertRaises(ValueError, parse_datagram_endpoint, description)
+
+
+class RemoteControlEndpointTests(SynchronousTestCase):
+    def test_a_description_without_a_kind(self) -> None:
+        """It is refused as every other one that is none of those for a token."""
+        error = self.assertRaises(ValueError, parse_remote_control_endpoint, "interface=127.0.0.1")
+        self.assertIn("must be one of ssl:, tls:, tcp:, tcp6:", str(error))
 
 
 class ControlEndpointTests(SynchronousTestCase):
