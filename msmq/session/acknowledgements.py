@@ -91,8 +91,12 @@ def begin_processing(core: SessionCore, now: Moment) -> None:
 
 
 def end_processing(core: SessionCore) -> None:
-    """The messages that were delivered have been processed."""
+    """The messages that were delivered have been processed, and packets are read again.
+
+    The Session Ack Wait Timer begins anew, since those that came meanwhile are read only now.
+    """
     core.is_processing = False
+    core.received_ack = True
     core.timers.stop(Timer.PROCESSING)
 
 
@@ -291,9 +295,10 @@ def ack_wait_expired(core: SessionCore, duration: float, now: Moment) -> bool:
     """[MS-MQQB] 3.1.6.3 Session Ack Wait Timer Event; false if the peer is silent, so that the session has to
     close.
 
-    Only messages that the peer has not counted are awaited (reading 39).
+    Only messages that the peer has not counted are awaited (reading 39), and none while the owner processes
+    messages: acknowledgements of the peer are not read then.
     """
-    if core.in_flight and not core.received_ack:
+    if core.in_flight and not core.received_ack and not core.is_processing:
         return False
     if core.in_flight:
         core.timers.start(Timer.ACK_WAIT, duration, now)

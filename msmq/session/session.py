@@ -154,10 +154,13 @@ class Session:
         return self._take_effects()
 
     def arrive(self, frames: Sequence[Frame]) -> None:
-        """Whole packets arrived together, in this order; L{take_portion} processes them."""
-        if frames:
-            self._core.received_ack = True
-            self._arrived.extend(frames)
+        """Bytes arrived, with these whole packets in this order; L{take_portion} processes them.
+
+        A part of a packet is activity too (ReceivedAck, [MS-MQQB] 3.1.1.3.1): a peer that sends a large
+        message over a slow connection cannot acknowledge anything before its end.
+        """
+        self._core.received_ack = True
+        self._arrived.extend(frames)
 
     @property
     def has_arrivals(self) -> bool:

@@ -289,6 +289,28 @@ class UnreadTests(TroubleTestCase):
         self.assertFalse(transport.connected)
 
 
+class SlowConnectionTests(TroubleTestCase):
+    """A peer whose large message takes longer than the Session Ack Wait Timer."""
+
+    def test_a_message_that_arrives_in_pieces(self) -> None:
+        """It cannot acknowledge before its end: the session stays open, and ends when nothing arrives."""
+        for is_silent in (False, True):
+            protocol, _ = self.open()
+            protocol.send([OutgoingPacket(user_packet(b"ours"))])
+            large = user_packet(bytes(1_000_000))
+            for start in range(0, 900_000, 100_000):
+                protocol.dataReceived(large[start : start + 100_000])
+                self.clock.advance(30)
+                self.assertTrue(protocol.is_open)
+            if is_silent:
+                self.clock.advance(60)
+            else:
+                acknowledges = session_ack(session_header(received=1, sent=1))
+                protocol.dataReceived(large[900_000:] + acknowledges)
+                self.assertEqual(protocol.statistics.unacknowledged, 0)
+            self.assertEqual(protocol.is_open, not is_silent)
+
+
 class EarlyMessageTests(TroubleTestCase):
     """An acceptor that sends a message before it has answered."""
 

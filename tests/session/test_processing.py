@@ -71,6 +71,22 @@ class ProcessingTests(SynchronousTestCase):
         driven.advance(30)
         self.assertEqual(driven.close_reason, CloseReason.IDLE)
 
+    def test_acknowledgements_that_are_not_read(self) -> None:
+        """Our own messages are not given up: their acknowledgements may have come, and are read afterwards.
+
+        A peer that has been silent since then is, after its whole time.
+        """
+        driven = open_acceptor()
+        driven.send(user_packet())
+        driven.session.begin_processing(driven.now)
+        driven.advance(95)
+        self.assertIsNone(driven.close_reason)
+        driven.session.end_processing()
+        driven.advance(39)
+        self.assertIsNone(driven.close_reason)
+        driven.advance(40)
+        self.assertEqual(driven.close_reason, CloseReason.ACK_TIMEOUT)
+
     def test_only_in_open(self) -> None:
         """Before the handshake is complete, and after the end, there is nothing to acknowledge."""
         early = accepting()
