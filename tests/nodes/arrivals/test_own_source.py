@@ -13,7 +13,7 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.transfer.source_journaling import SourceJournaling
 from tests.nodes.arrivals.test_peer_dead_letters import letters
 from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
-from tests.nodes.scripted import JOURNAL, Peer
+from tests.nodes.scripted import DEADLETTER, DEADXACT, JOURNAL, Peer, ScriptedTestCase
 from tests.nodes.support import ADDRESSES
 
 OWN = IDENTIFIERS["BETA"]
@@ -113,3 +113,26 @@ class OwnSourceTests(EnterpriseTestCase):
         self.send(self.gate, name, b"fails", delivery=Delivery.RECOVERABLE, **asked)
         self.wait(60)
         self.assertEqual([body for body, _ in letters(self, self.gate)], [b"fails"])
+
+
+class OtherNameTests(ScriptedTestCase):
+    """A queue manager sends to itself, by a name that it does not know as its own."""
+
+    def test_journal(self) -> None:
+        """What it sent comes over a session, and has one copy: a transactional message when it is received.
+
+        It gets no FinalAck, so nothing else could make the copy, or turn it into a dead letter.
+        """
+        name = "DIRECT=OS:BETA.EXAMPLE.COM\\private$\\"
+        payments, orders = self.queue(self.beta, "t", transactional=True), self.queue(self.beta, "r")
+        asked: dict[str, Any] = {"journal": True, "dead_letter": True, "time_to_reach_queue": 60}
+        self.send(self.beta, name + "t", b"1", b"2", transactional=True, **asked)
+        self.send(self.beta, name + "r", b"3", delivery=Delivery.RECOVERABLE, **asked)
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, JOURNAL), [b"3"])
+        self.assertEqual(self.bodies(self.beta, payments), [b"1", b"2"])
+        self.assertEqual(self.bodies(self.beta, orders), [b"3"])
+        for _ in range(20):
+            self.clock.advance(86400)
+        self.assertEqual(self.bodies(self.beta, JOURNAL), [b"1", b"2"])
+        self.assertEqual((self.bodies(self.beta, DEADXACT), self.bodies(self.beta, DEADLETTER)), ([], []))
