@@ -8,7 +8,7 @@ from itertools import islice
 from typing import ClassVar, Final
 from uuid import UUID, uuid4
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import (
     IPushProducer,
     ISSLTransport,
@@ -194,9 +194,7 @@ class SessionProtocol(SessionHooks):
     def close(self, reason: CloseReason = CloseReason.STOPPED) -> None:
         """End the session and its connection, or stop waiting to dial again; a hook at work keeps neither."""
         self._perform(self._end(reason))
-        if self._waits_for is not None and (ending := Disconnect()) in self._effects:
-            self._effects.remove(ending)
-            self._perform_one(ending)
+        self._perform_pending(Disconnect())
 
     def cut(self, reason: CloseReason) -> None:
         """End the session, and its connection at once: what is still to be written is dropped."""
@@ -360,6 +358,12 @@ class SessionProtocol(SessionHooks):
         else:
             self._timer.set(deadline)
 
+    def _perform_pending(self, effect: Effect) -> None:
+        """Perform an effect that waits for a hook at work."""
+        if self._waits_for is not None and effect in self._effects:
+            self._effects.remove(effect)
+            self._perform_one(effect)
+
     def _perform_one(self, effect: Effect) -> None:
         match effect:
             case Transmit(chunks, is_awaited):
@@ -477,7 +481,9 @@ class SessionProtocol(SessionHooks):
         self._account()
 
     def _fail(self, failure: Failure) -> None:
-        self._log_failure(failure)
+        # A hook may end its work in session_ending by cancelling it.
+        if not (failure.check(CancelledError) and self.session.state in _OVER):
+            self._log_failure(failure)
         self._effects.extend(self._end(CloseReason.INTERNAL_ERROR))
 
     def _log_failure(self, failure: Failure) -> None:
@@ -505,3 +511,4 @@ class SessionProtocol(SessionHooks):
 
     def _expire(self, now: Moment) -> None:
         self._perform(self.session.expire(now))
+        self._perform_pending(Abort())

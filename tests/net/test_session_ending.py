@@ -22,7 +22,7 @@ class EndingTests(TroubleTestCase):
         super().setUp()
         self.gate: Deferred[None] = Deferred()
         self.events: list[str] = []
-        self.cancels = False
+        self.cancels = self.raises = False
         case = self
 
         class Slow(SessionProtocol):
@@ -34,6 +34,8 @@ class EndingTests(TroubleTestCase):
                     case.events.append("stored")
                 except CancelledError:
                     case.events.append("given up")
+                    if case.raises:
+                        raise
 
             def session_ending(self, reason: CloseReason) -> None:
                 case.events.append(f"ending, {reason.name}")
@@ -71,6 +73,33 @@ class EndingTests(TroubleTestCase):
         self.protocol.connectionLost(Failure(ConnectionLost()))
         self.assertEqual(self.events, ["ending, CONNECTION_LOST", "given up", "closed, CONNECTION_LOST"])
         self.assertFalse(self.protocol.is_suspended)
+
+    def test_a_hook_that_raises_the_cancellation(self) -> None:
+        """It has done as it was asked to, so that is no failure."""
+        self.cancels = self.raises = True
+        self.arrive()
+        self.protocol.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual(self.events, ["ending, CONNECTION_LOST", "given up", "closed, CONNECTION_LOST"])
+        self.assertEqual(self.flushLoggedErrors(), [])
+
+    def test_a_cancellation_in_an_open_session(self) -> None:
+        """It is a failure of the hook, as any other error."""
+        self.raises = True
+        self.arrive()
+        self.gate.cancel()
+        self.assertEqual(self.events, ["given up", "closed, INTERNAL_ERROR"])
+        self.assertEqual(len(self.flushLoggedErrors(CancelledError)), 1)
+
+    def test_a_peer_that_does_not_read(self) -> None:
+        """The connection is cut after a time, although the hook never ends."""
+        cut: list[float] = []
+        self.patch(self.transport, "loseConnection", lambda: None)
+        self.patch(self.transport, "abortConnection", lambda: cut.append(self.clock.now().monotonic))
+        self.arrive()
+        closed = self.clock.now().monotonic
+        self.protocol.close()
+        self.clock.advance(60)
+        self.assertEqual(cut, [closed + self.factory.settings.linger])
 
     def test_closed_by_the_application(self) -> None:
         """The connection ends at once, although the hook never does, and nothing is acknowledged."""
