@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import fcntl
+import sys
+import termios
+from typing import Any, Final
 
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.interfaces import IWriteDescriptor
+
+_LAYERS: Final = 4
+"""Limit on transports around one with a file descriptor, such as TLS."""
 
 
 def write_now(transport: Any, data: bytes) -> None:
@@ -37,6 +43,30 @@ def write_now(transport: Any, data: bytes) -> None:
     descriptor.write(data)
     if descriptor.connected and not descriptor.disconnecting and not descriptor._writeDisconnected:
         descriptor.doWrite()
+
+
+def unsent_bytes(transport: Any) -> int:
+    """Bytes that were written and have not arrived at the system of the peer: those that are buffered, in the
+    process and in the kernel.
+
+    Of TLS these are the encrypted ones.
+
+    @return: 0 for a transport without a file descriptor.
+    """
+    for _ in range(_LAYERS):
+        if isinstance(transport, FileDescriptor):
+            break
+        transport = getattr(transport, "transport", None)
+    else:
+        return 0
+    descriptor: Any = transport
+    buffered: int = len(descriptor.dataBuffer) - descriptor.offset + descriptor._tempDataLen
+    try:
+        in_kernel = fcntl.ioctl(descriptor.fileno(), termios.TIOCOUTQ, bytes(4))
+    except (OSError, ValueError):
+        # It has been closed, or has no such queue.
+        return buffered
+    return buffered + int.from_bytes(in_kernel, sys.byteorder)
 
 
 def _is_idle(descriptor: Any) -> bool:

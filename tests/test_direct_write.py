@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.abstract import FileDescriptor
@@ -9,7 +12,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.direct_write import write_now
+from msmq.direct_write import unsent_bytes, write_now
 
 
 class PollSet:
@@ -139,3 +142,52 @@ class DirectWriteTests(SynchronousTestCase):
         transport = StringTransport()
         write_now(transport, b"answer")
         self.assertEqual(transport.value(), b"answer")
+
+
+class UnsentTests(SynchronousTestCase):
+    """What was written and has not arrived."""
+
+    def test_buffered(self) -> None:
+        """What the kernel has not accepted, also through another transport."""
+        connection = Connection(PollSet(), 1000)
+        around = SimpleNamespace(transport=SimpleNamespace(transport=connection))
+        self.assertEqual(unsent_bytes(connection), 0)
+        write_now(connection, bytes(1500))
+        for transport in (connection, around):
+            self.assertEqual(unsent_bytes(transport), 500)
+        connection.write(bytes(70))
+        self.assertEqual(unsent_bytes(connection), 570)
+        connection.space = 200
+        connection.doWrite()
+        self.assertEqual(unsent_bytes(around), 370)
+
+    def test_without_a_file_descriptor(self) -> None:
+        """Nothing is known of it."""
+        endless = SimpleNamespace()
+        endless.transport = endless
+        for transport in (None, StringTransport(), endless):
+            self.assertEqual(unsent_bytes(transport), 0)
+
+    def test_in_the_kernel(self) -> None:
+        """What the peer has not read, and its kernel has no space for."""
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listening.close)
+        one = socket.create_connection(listening.getsockname())
+        self.addCleanup(one.close)
+        other, _ = listening.accept()
+        self.addCleanup(other.close)
+        one.setblocking(False)
+        written = 0
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                written += one.send(bytes(1 << 16))
+        connection = Connection(PollSet(), 0)
+        connection.fileno = one.fileno  # type: ignore[method-assign]
+        self.assertTrue(0 < unsent_bytes(connection) < written)
+        while written:
+            written -= len(other.recv(1 << 20))
+        # What the peer sends acknowledges what it has received.
+        other.send(b"x")
+        one.setblocking(True)
+        self.assertEqual(one.recv(1), b"x")
+        self.assertEqual(unsent_bytes(connection), 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import ClassVar, Final
+from typing import ClassVar
 from uuid import UUID, uuid4
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -19,13 +19,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from msmq.deadline_timer import DeadlineTimer
-from msmq.direct_write import write_now
 from msmq.interfaces.session import ISession
 from msmq.moment import Moment
 from msmq.net.hooks import call_hook
 from msmq.net.session_hooks import SessionHooks
 from msmq.net.session_owner import SessionOwner
-from msmq.net.transports import ReadingPauses, prepare_transport
+from msmq.net.transports import ReadingPauses, TransportWriter, prepare_transport
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.effects import (
     Abort,
@@ -50,12 +49,6 @@ from msmq.structures.packet.user_message_view import UserMessageView, measure_us
 from msmq.wire.framer import Frame, StreamFramer
 
 _OVER = (SessionState.CLOSED, SessionState.WAITING_RECONNECT)
-
-BURST: Final = 0.0002
-"""Seconds after a write during which messages are left to the reactor, which writes many together."""
-
-DIRECT: Final = 0x10000
-"""Bytes up to which messages are passed to the kernel at once."""
 
 
 @implementer(ISession, IPushProducer)
@@ -93,7 +86,7 @@ class SessionProtocol(SessionHooks):
         self.opened: float | None = None
         self.last_heard: float | None = None
         self.last_sent: float | None = None
-        self._written = 0.0
+        self._writer = TransportWriter()
         self.received = 0
         self._framer = StreamFramer(measure_user_message, internal_only=True)
         self._in_hand = 0
@@ -424,22 +417,16 @@ class SessionProtocol(SessionHooks):
             dial()
 
     def _write(self, chunks: Sequence[bytes], is_awaited: bool) -> None:
-        """Write to the connection, directly if the peer waits, or if nothing was written just before.
-
-        Acknowledgements that follow one another are one write.
-        """
+        """Write to the connection; acknowledgements that follow one another are one write."""
         following = self._effects
         while is_awaited and following and isinstance(following[0], Transmit) and following[0].is_awaited:
             chunks = (*chunks, *following[0].chunks)
             following.popleft()
-        size = sum(map(len, chunks))
         now = self._now()
-        self._factory.counts.bytes_sent += size
-        if is_awaited or (size <= DIRECT and now.monotonic - self._written >= BURST):
-            write_now(self._connected_transport(), b"".join(chunks))
-        else:
-            self._connected_transport().writeSequence(chunks)
-        self._written = now.monotonic
+        transport = self._connected_transport()
+        self._factory.counts.bytes_sent += self._writer.write(
+            transport, chunks, now.monotonic, is_awaited=is_awaited
+        )
         self.last_sent = now.wall
 
     def _transmit_if_added(self, added: int) -> None:
@@ -510,5 +497,7 @@ class SessionProtocol(SessionHooks):
                 self._perform(())
 
     def _expire(self, now: Moment) -> None:
+        if self.session.awaits_acknowledgement and self._writer.has_progressed(self.transport):
+            self.session.receives()
         self._perform(self.session.expire(now))
         self._perform_pending(Abort())

@@ -1,13 +1,22 @@
-"""Transport of a session: socket options and pausing."""
+"""Transport of a session: socket options, pausing and writes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from twisted.internet.interfaces import IPushProducer
 
+from msmq.direct_write import unsent_bytes, write_now
+
 READ_SIZE: Final = 0x40000
 """Bytes of one read from a connection; the limit on receive memory may be exceeded by this amount."""
+
+BURST: Final = 0.0002
+"""Seconds after a write during which messages are left to the reactor, which writes many together."""
+
+DIRECT: Final = 0x10000
+"""Bytes up to which messages are passed to the kernel at once."""
 
 
 def prepare_transport(transport: Any, producer: IPushProducer) -> None:
@@ -53,3 +62,40 @@ class ReadingPauses:
             resume = getattr(transport, "resumeProducing", None)
             if resume is not None:
                 resume()
+
+
+class TransportWriter:
+    """Writes to the transport of a session, and observes whether its peer receives what was written."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+        self._total = 0
+        self._arrived = 0
+        self._has_pending = False
+
+    def write(self, transport: Any, chunks: Sequence[bytes], now: float, *, is_awaited: bool) -> int:
+        """Write, directly if the peer waits, or if nothing was written just before.
+
+        @param now: monotonic seconds.
+        @return: the number of bytes.
+        """
+        size = sum(map(len, chunks))
+        if is_awaited or (size <= DIRECT and now - self._last >= BURST):
+            write_now(transport, b"".join(chunks))
+        else:
+            transport.writeSequence(chunks)
+        self._last = now
+        self._total += size
+        return size
+
+    def has_progressed(self, transport: Any) -> bool:
+        """Whether the system of the peer has received more since the last call, of what it had not received
+        completely by then, or has not by now.
+
+        What the peer has received completely says nothing about whether it still works.
+        """
+        pending = unsent_bytes(transport)
+        arrived, before = self._total - pending, self._arrived
+        had_pending = self._has_pending
+        self._arrived, self._has_pending = arrived, pending > 0
+        return arrived > before and (had_pending or pending > 0)

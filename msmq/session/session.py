@@ -116,6 +116,11 @@ class Session:
         return self._core.room
 
     @property
+    def awaits_acknowledgement(self) -> bool:
+        """Whether the peer has to acknowledge messages. [MS-MQQB] 3.1.2.4."""
+        return bool(self._core.in_flight)
+
+    @property
     def deadline(self) -> float | None:
         """The monotonic second at which L{expire} is due; C{None} while no timer runs."""
         return self._core.timers.deadline
@@ -305,6 +310,14 @@ class Session:
     def end_processing(self) -> None:
         """The owner has processed what was delivered."""
         acknowledging.end_processing(self._core)
+
+    def receives(self) -> None:
+        """The peer is receiving messages that are not complete there, and cannot acknowledge them yet.
+
+        That is activity (ReceivedAck, [MS-MQQB] 3.1.1.3.1): a message that takes longer than the Session Ack
+        Wait Timer would otherwise be sent again without end.
+        """
+        self._core.received_ack = True
 
     def congested(self) -> None:
         """The connection is congested; acknowledgements wait until L{congestion_ended}."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionAborted
 from twisted.internet.interfaces import IWriteDescriptor
 from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.python.failure import Failure
@@ -32,6 +33,7 @@ from tests.builders import (
     user_packet,
 )
 from tests.shares import SHARES
+from tests.test_direct_write import Connection, PollSet
 
 HALF_A_WINDOW = 32
 
@@ -82,6 +84,27 @@ class TroubleTestCase(SynchronousTestCase):
     def use(self, protocol: type[SessionProtocol]) -> None:
         """Make sessions of this class."""
         self.factory.protocol = protocol
+
+
+class Slow(Connection):
+    """A connection whose peer takes its bytes slowly."""
+
+    protocol: SessionProtocol
+
+    def getPeer(self) -> IPv4Address:
+        return IPv4Address("TCP", "127.0.0.9", 40000)
+
+    def abortConnection(self) -> None:
+        self.connected = 0
+        self.protocol.connectionLost(Failure(ConnectionAborted()))
+
+    def stopReading(self) -> None:
+        """There is no reactor."""
+
+    startReading = stopReading
+
+    def fileno(self) -> int:
+        return -1
 
 
 class FlushTests(TroubleTestCase):
@@ -309,6 +332,31 @@ class SlowConnectionTests(TroubleTestCase):
                 protocol.dataReceived(large[900_000:] + acknowledges)
                 self.assertEqual(protocol.statistics.unacknowledged, 0)
             self.assertEqual(protocol.is_open, not is_silent)
+
+    def test_a_message_that_leaves_in_pieces(self) -> None:
+        """The peer cannot acknowledge it before it has all of it; the session ends when it takes no more, or
+        has everything and is silent.
+        """
+        for pieces, end in ((5, False), (5, True), (11, True)):
+            protocol = self.factory.build(is_initiator=False)
+            slow = Slow(PollSet(), 1_000_000)
+            slow.protocol = protocol
+            protocol.makeConnection(slow)
+            protocol.dataReceived(establish(ALPHA) + parameters())
+            slow.space = 0
+            protocol.send([OutgoingPacket(user_packet(bytes(1_000_000)))])
+            for _ in range(pieces):
+                slow.space = 100_000
+                slow.doWrite()
+                self.clock.advance(40)
+                self.assertTrue(protocol.is_open)
+            if end:
+                self.clock.advance(40)
+                self.assertFalse(protocol.is_open)
+            else:
+                protocol.dataReceived(session_ack(session_header(received=1)))
+                self.clock.advance(100)
+                self.assertTrue(protocol.is_open)
 
 
 class EarlyMessageTests(TroubleTestCase):
