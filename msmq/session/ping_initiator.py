@@ -18,6 +18,7 @@ from msmq.moment import Moment
 from msmq.quoting import quoted
 from msmq.settings import SessionSettings
 from msmq.structures.internal.ping import Ping
+from msmq.wire.addresses import read_address
 
 
 @attrs.frozen
@@ -187,7 +188,8 @@ class PingInitiator:
         if response.cookie != self.ping_cookie or response.cookie not in self._waiting:
             return None
         request, machine = self._waiting[response.cookie]
-        if canonical_host(host) != request.host:
+        # A socket gives a link-local address without the scope with which it was sent to.
+        if read_address(host) != read_address(request.host):
             return None
         if response.is_refused:
             machine.refusing_response(response, now)

@@ -228,6 +228,15 @@ class IgnoringTests(SynchronousTestCase):
         pings.ask("2001:DB8:0:0::1", START)
         self.assertIsNotNone(pings.receive(response(1), "2001:db8::1", START))
 
+    def test_link_local_address(self) -> None:
+        """Its scope says from which interface a request leaves; a socket gives the source without it."""
+        for source in ("fe80::1", "fe80::1%2", "FE80::1%eth0"):
+            pings = initiator()
+            request = pings.ask("fe80::1%eth0", START)
+            self.assertEqual(request.host, "fe80::1%eth0")
+            self.assertIsNone(pings.receive(response(1), "fe80::2", START))
+            self.assertIsNotNone(pings.receive(response(1), source, START))
+
     def test_ipv4_address_of_a_socket_for_both_families_is_the_ipv4_address(self) -> None:
         """C{::ffff:10.0.0.9} is how such a socket spells 10.0.0.9."""
         self.assertEqual(canonical_host("::ffff:10.0.0.9"), "10.0.0.9")
