@@ -6,6 +6,8 @@ managers, in packets of IP that never existed, since a proxy sees streams.
 
 from __future__ import annotations
 
+import errno
+import os
 from ipaddress import ip_address
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -74,9 +76,18 @@ class CaptureFile:
 
         @raise OSError: the file cannot be written.
         """
-        if self._file.closed or self._file.tell() + _FRAME_HEADER + len(frame) > self._limit:
+        if self._file.closed:
+            return False
+        start = self._file.tell()
+        end = start + _FRAME_HEADER + len(frame)
+        if end > self._limit:
             return False
         self._writer.writepkt(frame, time)
+        if self._file.tell() < end:
+            # A disk that becomes full takes a part, without an error.
+            self._file.truncate(start)
+            self._file.seek(start)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return True
 
     def close(self) -> None:

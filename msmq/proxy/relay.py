@@ -66,6 +66,8 @@ class RelayedSession:
         self._connecting: Deferred[IProtocol] | None = None
         self._captured: CapturedConnection | None = None
         self._streams = {True: PacketStream(), False: PacketStream()}
+        # The connections that have not ended, by whether they are that of the initiator.
+        self._connected_sides = {True}
         self._is_over = False
 
     def connect(self) -> None:
@@ -89,8 +91,13 @@ class RelayedSession:
 
     def ended(self, is_initiator: bool, reason: Failure | None) -> None:
         """One side has ended: end the other after what is still to be written, or at once after an error."""
-        if self._is_over:
-            return
+        self._connected_sides.discard(is_initiator)
+        if not self._is_over:
+            self._end(is_initiator, reason)
+        if not self._connected_sides:
+            self._factory.forget(self)
+
+    def _end(self, is_initiator: bool, reason: Failure | None) -> None:
         self._is_over = True
         is_clean = reason is None or reason.check(ConnectionDone) is not None
         if self._connecting is not None:
@@ -107,14 +114,15 @@ class RelayedSession:
         if self._captured is not None:
             self._factory.record(self, lambda captured: captured.end(is_initiator, now))
         detail = "" if reason is None else reason.getErrorMessage()
-        self._factory.ended(self, RelayedPacket(self.number, "closed", now, is_initiator, detail=detail))
+        self._factory.report(RelayedPacket(self.number, "closed", now, is_initiator, detail=detail))
 
     def refuse(self, reason: str) -> None:
         """Close a connection that is not relayed."""
         self._is_over = True
         now = self._factory.clock.now().wall
         self.initiator.transport.abortConnection()  # type: ignore[union-attr]
-        self._factory.ended(self, RelayedPacket(self.number, "refused", now, detail=reason))
+        self._factory.forget(self)
+        self._factory.report(RelayedPacket(self.number, "refused", now, detail=reason))
 
     def captured(self) -> CapturedConnection | None:
         """Its connection in the capture; C{None} without one."""
@@ -136,6 +144,7 @@ class RelayedSession:
             acceptor.transport.abortConnection()  # type: ignore[union-attr]
             return
         self._acceptor = acceptor
+        self._connected_sides.add(False)
         incoming: Any = self.initiator.transport
         outgoing: Any = acceptor.transport
         now = self._factory.clock.now().wall
@@ -167,7 +176,8 @@ class RelayFactory(ServerFactory):
     @param clock: the time of what is reported.
     @param listener: called with each packet and each change of a session; what it raises is logged.
     @param capture: where the bytes are recorded; C{None} to record nothing.
-    @param most_sessions: further connections are closed.
+    @param most_sessions: further connections are closed. A session of which one connection has ended counts
+        until the other has received what was still to be written.
     @raise LocalProtocolError: an argument cannot be used; the error names it.
     """
 
@@ -226,11 +236,10 @@ class RelayFactory(ServerFactory):
         except Exception:
             self.log.failure("the listener of a relay failed")
 
-    def ended(self, session: RelayedSession, packet: RelayedPacket) -> None:
-        """A session has ended."""
+    def forget(self, session: RelayedSession) -> None:
+        """Both connections of a session have ended, or it is refused."""
         if session in self._sessions:
             self._sessions.remove(session)
-        self.report(packet)
 
     def begin_capture(
         self, session: RelayedSession, initiator: IAddress, acceptor: IAddress, time: float

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import errno
+import resource
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from dpkt.pcap import Reader
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ConnectionAborted, ConnectionDone
+from twisted.internet.interfaces import IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from msmq.decoding.captures import decode
-from msmq.proxy.capture_file import CaptureFile
+from msmq.proxy.capture_file import LARGEST_SEGMENT, CaptureAddress, CaptureFile
 from msmq.proxy.relay import RelayFactory
 from msmq.proxy.relayed_packet import RelayedPacket
 from msmq.queues.arriving.message import Delivery
 from msmq.storage.memory import MemoryMessageStore
+from msmq.testing.clock import ManualClock
 from msmq.testing.streams import Conditions
 from tests.nodes import support
 from tests.nodes.support import ADDRESSES, Node, NodesTestCase
+
+LARGEST_FILE = 1 << 26
+"""Bytes of a file that a disk takes; the log of the tests has fewer."""
 
 PROXY = "127.0.0.9"
 TO_BETA = r"DIRECT=OS:BETA\private$\orders"
@@ -229,6 +242,66 @@ class StreamTests(RelayTestCase):
         self.assertFalse(self.talker().is_closed)
 
 
+class Unread(StringTransport):
+    """A connection whose peer does not read: what is written to it never leaves."""
+
+    protocol: Protocol
+    is_aborted = False
+
+    def abortConnection(self) -> None:
+        self.is_aborted = True
+        self.protocol.connectionLost(Failure(ConnectionAborted()))
+
+
+@implementer(IStreamClientEndpoint)
+class UnreadEndpoint:
+    """A target that accepts connections and does not read.
+
+    @ivar transports: those of its connections.
+    """
+
+    def __init__(self) -> None:
+        self.transports: list[Unread] = []
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[Any]:
+        protocol: Any = protocolFactory.buildProtocol(cast(Any, None))
+        self.transports.append(unread(protocol))
+        return succeed(protocol)
+
+
+def unread(protocol: Any) -> Unread:
+    """Give a protocol its connection."""
+    transport = Unread()
+    transport.protocol = protocol
+    protocol.makeConnection(transport)
+    return transport
+
+
+class UnreadTests(SynchronousTestCase):
+    """Ends that do not read what the others have sent before they closed."""
+
+    def test_a_target_that_does_not_read(self) -> None:
+        """Its connection counts until it has ended, and ends when the relay is closed."""
+        target = UnreadEndpoint()
+        packets: list[RelayedPacket] = []
+        relay = RelayFactory(target, clock=ManualClock(), listener=packets.append, most_sessions=2)
+        for _ in range(2):
+            initiator = relay.buildProtocol(None)
+            unread(initiator)
+            initiator.dataReceived(bytes(100))
+            initiator.connectionLost(Failure(ConnectionDone()))
+            self.assertEqual(packets[-1].kind, "closed")
+        self.assertEqual([each.disconnecting for each in target.transports], [True, True])
+        refused = unread(relay.buildProtocol(None))
+        self.assertEqual((refused.is_aborted, packets[-1].kind), (True, "refused"))
+        target.transports[0].protocol.connectionLost(Failure(ConnectionDone()))
+        accepted = unread(relay.buildProtocol(None))
+        self.assertFalse(accepted.is_aborted)
+        relay.close()
+        self.assertTrue(accepted.is_aborted)
+        self.assertEqual([each.is_aborted for each in target.transports], [False, True, True])
+
+
 class CaptureTests(RelayTestCase):
     """The file of a capture."""
 
@@ -267,3 +340,22 @@ class CaptureTests(RelayTestCase):
         [failed] = [each.detail for each in self.packets if each.kind == "capture_failed"]
         self.assertEqual(failed, f"{self.path}: No space left on device")
         self.flushLoggedErrors()
+
+    def test_a_part_of_a_frame(self) -> None:
+        """Of a frame that the disk takes in part there is nothing in the file, which can be read."""
+        capture = CaptureFile(self.path, limit=2 * LARGEST_FILE)
+        connection = capture.connection(CaptureAddress("127.0.0.4", 40_000), CaptureAddress(PROXY, 1801), 0.0)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, limits[1]))
+        with self.assertRaises(OSError):
+            while True:
+                connection.sent(True, bytes(LARGEST_SEGMENT), 0.0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        self.assertGreater(self.path.stat().st_size, LARGEST_FILE - 2 * LARGEST_SEGMENT)
+        connection.sent(True, b"afterwards", 0.0)
+        capture.close()
+        with self.path.open("rb") as file:
+            *frames, last = [frame for _, frame in Reader(file)]
+        self.assertEqual({len(frame) for frame in frames[3:]}, {20 + 20 + LARGEST_SEGMENT})
+        self.assertEqual(last[40:], b"afterwards")
