@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from twisted.internet.error import InvalidAddressError
 from twisted.internet.protocol import DatagramProtocol
 
 from msmq.errors import RemoteProtocolError
@@ -43,6 +44,7 @@ class PingRelay(DatagramProtocol):
         if to is not None and self.transport is not None:
             try:
                 self.transport.write(datagram, to)
-            except OSError:
-                # No route: no peer waits for it longer than for a lost datagram.
+            except (OSError, InvalidAddressError):
+                # No route, or an address of the other family: no peer waits for it longer than for a lost
+                # datagram.
                 return

@@ -126,7 +126,7 @@ class RecordingProxy(Service):
                 listener=self._relayed,
                 capture=self._capture,
             )
-            target = await reactor.resolve(self._target)  # type: ignore[attr-defined]
+            target = await _resolved(reactor, self._target)
             made = TCP4ServerEndpoint if ip_address(self._address).version == 4 else TCP6ServerEndpoint
             endpoint: IStreamServerEndpoint = made(reactor, SESSION_PORT, interface=self._address)
             self._ports.append(await endpoint.listen(self._factory))
@@ -151,6 +151,15 @@ class RecordingProxy(Service):
             self.packet_relayed(packet)
         finally:
             self._observed.add(packet)
+
+
+async def _resolved(reactor: IReactorTime, host: str) -> str:
+    """The address of a host; C{reactor.resolve} knows only names, and addresses of IPv4."""
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        found: str = await reactor.resolve(host)  # type: ignore[attr-defined]
+        return found
 
 
 def _checked_address(address: object) -> str:

@@ -10,13 +10,17 @@ from typing import Any
 from twisted.internet import reactor as installed_reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
 from msmq import Delivery, Message, NotDelivered, connect
 from msmq.decoding.captures import decode
 from msmq.net.clock import SystemClock
 from msmq.net.ping import Pinger
+from msmq.proxy.ping_relay import PingRelay
+from msmq.structures.internal.ping import Ping
 from msmq.testing import FaultInjectingDouble, RecordingProxy, RelayedPacket
+from msmq.testing.network import Network
 from tests.builders import ALPHA
 from tests.project.example_files import EXAMPLES, example
 from tests.servers.own_address import own_address
@@ -109,6 +113,18 @@ class RecordingProxyTests(TestCase):
             refused = await proxy.when(lambda packet: packet.kind == "refused")
         await self.assertFailure(sending, NotDelivered)
         self.assertIn("refused", refused.detail)
+
+    async def test_a_target_of_ipv6(self) -> None:
+        """An address of IPv6 is one too; pings from addresses of the other family have no answer."""
+        proxy = RecordingProxy("::1", address=own_address(PROXY))
+        proxy.startService()
+        self.addCleanup(proxy.stopService)
+        await proxy.started
+        network = Network(Clock())
+        relay = PingRelay(("2001:db8::5", 3527))
+        network.host("10.0.0.9").listenUDP(3527, relay)
+        relay.datagramReceived(Ping(1, ALPHA).to_bytes(), ("10.0.0.1", 4000))
+        self.assertEqual(network.datagrams, [])
 
     async def test_capture_cannot_be_written(self) -> None:
         """A capture in a directory that does not exist fails the start, with the name of the file."""
