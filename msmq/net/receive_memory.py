@@ -14,7 +14,7 @@ Progress is guaranteed:
     L{STALL_TIME} loses its session, until the rest fits: first the session that holds most, of the host that
     holds most.
 
-The total is at most the limit, one packet, and 80 KiB for each session.
+The total is at most the limit, one packet, and 272 KiB for each session.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Final, Protocol
 import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from msmq.net.transports import READ_SIZE
 from msmq.wire.addresses import counted_host
 
 STALL_TIME: Final = 10.0
@@ -38,7 +39,7 @@ LEAST_RECEIVED: Final = 64 * 1024
 LITTLE: Final = 16 * 1024
 """Bytes that a session may always hold, so that small messages pass regardless of others."""
 
-LARGEST_READ: Final = 64 * 1024
+LARGEST_READ: Final = READ_SIZE
 """Bytes that may arrive beyond that before a session is suspended."""
 
 TURN: Final = 0.25

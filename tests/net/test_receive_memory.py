@@ -50,6 +50,12 @@ class Collecting(SessionProtocol):
         self.reasons.append(reason)
 
 
+class Transport(StringTransportWithDisconnection):
+    """A transport whose reads have a size, which a session sets."""
+
+    bufferSize = 1
+
+
 class Peer:
     """A peer that sends in portions, as far as the other side reads."""
 
@@ -59,7 +65,7 @@ class Peer:
         built = factory.buildProtocol(address)
         assert isinstance(built, Collecting)
         self.session = built
-        self.transport = StringTransportWithDisconnection(peerAddress=address)
+        self.transport = Transport(peerAddress=address)
         self.transport.protocol = built
         built.makeConnection(self.transport)
         built.dataReceived(establish(ALPHA) + parameters())
@@ -83,7 +89,8 @@ class Peer:
         """Send as much as is read at once; whether there was anything to send, and it was read."""
         if not (self.unsent and self.is_read):
             return False
-        portion, self.unsent = self.unsent[:LARGEST_READ], self.unsent[LARGEST_READ:]
+        size = self.transport.bufferSize
+        portion, self.unsent = self.unsent[:size], self.unsent[size:]
         self.session.dataReceived(portion)
         return True
 
