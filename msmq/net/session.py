@@ -281,12 +281,12 @@ class SessionProtocol(SessionHooks):
 
     def stop_reading(self) -> None:
         """The receive memory is exhausted: stop reading, and advertise a window of 1."""
-        self._pauses.add("memory", self.transport)
+        self._pause_reading("memory")
         self._perform(self.session.narrow(self._now()))
 
     def go_on_reading(self) -> None:
         """Receive memory is available again."""
-        self._pauses.end("memory", self.transport, is_over=self.session.state in _OVER)
+        self._end_pause("memory")
 
     def end_stalled(self) -> None:
         """Close the session: its incomplete packet keeps memory from others."""
@@ -455,15 +455,23 @@ class SessionProtocol(SessionHooks):
     def _suspend(self, waits_for: Deferred[None]) -> None:
         """Suspend reading and events until the hook is done."""
         self._waits_for = waits_for
-        self._pauses.add("hook", self.transport)
-        self.session.begin_processing(self._now())
+        self._pause_reading("hook")
         waits_for.addErrback(self._fail)
         waits_for.addBoth(self._go_on)
 
+    def _pause_reading(self, reason: str) -> None:
+        """Read nothing, and acknowledge at intervals, so that the peer waits."""
+        self._pauses.add(reason, self.transport)
+        self.session.begin_processing(self._now())
+
+    def _end_pause(self, reason: str) -> None:
+        self._pauses.end(reason, self.transport, is_over=self.session.state in _OVER)
+        if not self._pauses.is_paused:
+            self.session.end_processing()
+
     def _go_on(self, _: object) -> None:
         self._waits_for = None
-        self.session.end_processing()
-        self._pauses.end("hook", self.transport, is_over=self.session.state in _OVER)
+        self._end_pause("hook")
         self._perform(())
         self._account()
 

@@ -44,6 +44,11 @@ class ReadingPauses:
     def __init__(self) -> None:
         self._reasons: set[str] = set()
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether there is a reason."""
+        return bool(self._reasons)
+
     def add(self, reason: str, transport: Any) -> None:
         """Add a reason, and stop reading."""
         if not self._reasons:

@@ -300,7 +300,8 @@ class Session:
         return self._take_effects()
 
     def begin_processing(self, now: Moment) -> None:
-        """The owner works on delivered messages, and reads no others until L{end_processing}.
+        """The owner works on delivered messages, or has no memory for others, and reads none until
+        L{end_processing}.
 
         The peer gets an acknowledgement every half AckWaitTimeout meanwhile.
         """

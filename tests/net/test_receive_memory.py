@@ -17,10 +17,19 @@ from msmq.net.receive_memory import LARGEST_READ, LITTLE
 from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason
+from msmq.session.outgoing import OutgoingPacket
 from msmq.settings import SessionSettings
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
-from tests.builders import ALPHA, BETA, establish, parameters, user_packet
+from tests.builders import (
+    ALPHA,
+    BETA,
+    establish,
+    parameters,
+    session_ack,
+    session_header,
+    user_packet,
+)
 from tests.shares import SHARES
 
 KIB = 1024
@@ -345,3 +354,29 @@ class SlowStoreTests(ReceiveMemoryTestCase):
         self.assertEqual([len(peer.session.arrived) for peer in self.peers], [1] * 10)
         self.assertEqual(self.memory.used, 0)
         self.assert_bounded(10)
+
+    def test_peers_that_wait_for_memory(self) -> None:
+        """They get acknowledgements in time, or they would close their sessions and send everything again.
+
+        Nor are our own messages to them given up, whose acknowledgements are not read.
+        """
+        self.protocol.store = Deferred()
+        for _ in range(10):
+            peer = self.peer()
+            peer.session.send([OutgoingPacket(user_packet(b"ours"))])
+            peer.send(LARGE)
+        waiting = [peer for peer in self.peers if not peer.session.arrived]
+        self.assertGreater(len(waiting), 5)
+        for _ in range(9):
+            for peer in waiting:
+                peer.transport.clear()
+            self.clock.advance(10)
+            for peer in waiting:
+                self.assertEqual(peer.transport.value()[:4], session_ack(session_header())[:4])
+        self.assertTrue(all(peer.is_open for peer in self.peers))
+        store, self.protocol.store = self.protocol.store, None
+        store.callback(None)
+        self.settle()
+        self.assertEqual([len(peer.session.arrived) for peer in self.peers], [1] * 10)
+        self.clock.advance(100)
+        self.assertFalse(any(peer.is_open for peer in self.peers))
