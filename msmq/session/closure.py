@@ -63,9 +63,12 @@ def is_idle(core: SessionCore, now: Moment) -> bool:
 
     A message that was sent and not acknowledged, or received and not acknowledged, is on its way yet: the
     Session Ack Wait Timer and the Session Ack Send Timer decide about it. If they run longer than this timer,
-    a session that closed would send the message again on the next one, without end.
+    a session that closed would send the message again on the next one, without end. The same is true of
+    messages that are being processed.
     """
-    if not (core.session_active or core.in_flight or core.timers.running(Timer.ACK_SEND)):
+    if not (
+        core.session_active or core.in_flight or core.is_processing or core.timers.running(Timer.ACK_SEND)
+    ):
         return True
     core.session_active = False
     core.timers.start(Timer.CLEANUP, core.settings.session_cleanup, now)

@@ -63,13 +63,14 @@ class ProcessingTests(SynchronousTestCase):
 
     def test_is_no_idleness(self) -> None:
         """A session whose messages are being processed stays open; it closes when it is idle afterwards."""
-        driven = open_acceptor(settings=SessionSettings(session_cleanup=15))
-        driven.session.begin_processing(driven.now)
-        driven.advance(100)
-        self.assertIsNone(driven.close_reason)
-        driven.session.end_processing()
-        driven.advance(30)
-        self.assertEqual(driven.close_reason, CloseReason.IDLE)
+        for cleanup in (15, 4):
+            driven = open_acceptor(settings=SessionSettings(session_cleanup=cleanup))
+            driven.session.begin_processing(driven.now)
+            driven.advance(100)
+            self.assertIsNone(driven.close_reason)
+            driven.session.end_processing()
+            driven.advance(30)
+            self.assertEqual(driven.close_reason, CloseReason.IDLE)
 
     def test_acknowledgements_that_are_not_read(self) -> None:
         """Our own messages are not given up: their acknowledgements may have come, and are read afterwards.
