@@ -24,7 +24,7 @@ from msmq.moment import Moment
 from msmq.net.hooks import call_hook
 from msmq.net.session_hooks import SessionHooks
 from msmq.net.session_owner import SessionOwner
-from msmq.net.transports import ReadingPauses, TransportWriter, prepare_transport
+from msmq.net.transports import ReadingPauses, TransportWriter, address_text, prepare_transport
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.effects import (
     Abort,
@@ -203,8 +203,7 @@ class SessionProtocol(SessionHooks):
     def connectionMade(self) -> None:
         """Begin the handshake, or wait for the peer to begin it."""
         transport = self._connected_transport()
-        peer = transport.getPeer()
-        self.remote_address = str(getattr(peer, "host", "") or getattr(peer, "name", "") or peer)
+        self.remote_address = address_text(transport.getPeer())
         prepare_transport(transport, self)
         self._is_connected = True
         self._factory.connection_made(self)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IAddress, IPushProducer
 
 from msmq.direct_write import unsent_bytes, write_now
 
@@ -17,6 +18,12 @@ BURST: Final = 0.0002
 
 DIRECT: Final = 0x10000
 """Bytes up to which messages are passed to the kernel at once."""
+
+
+def address_text(address: IAddress) -> str:
+    """The IP address of a peer, or the path of its socket; as Twisted writes it, if it has neither."""
+    path: str | bytes | None = getattr(address, "name", None)
+    return str(getattr(address, "host", "") or (os.fsdecode(path) if path else address))
 
 
 def prepare_transport(transport: Any, producer: IPushProducer) -> None:

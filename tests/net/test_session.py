@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import StringTransport, StringTransportWithDisconnection
@@ -268,6 +268,12 @@ class SessionProtocolTests(SynchronousTestCase):
             side = Side(self.factory, port=port)
             side.shake_hands()
             self.assertTrue(side.protocol.is_open)
+
+    def test_a_connection_without_an_address(self) -> None:
+        """One to a unix socket is shown by its path."""
+        protocol = self.factory.build(is_initiator=True)
+        protocol.makeConnection(StringTransport(peerAddress=UNIXAddress("/run/beta")))
+        self.assertEqual(protocol.remote_address, "/run/beta")
 
     def test_a_slow_peer_gets_no_more(self) -> None:
         """While the transport is full there is no capacity."""
