@@ -201,6 +201,12 @@ class SessionFactory(ServerFactory):
             return ConnectionRefusal.OFFLINE
         return self._connection_limits.check(host, self._incoming.of(host), self.clock.now())
 
+    def would_refuse(self, host: str) -> bool:
+        """Whether a connection from this host would not become a session now: it is not allowed to connect,
+        C{max_sessions} is reached, or the queue manager is offline.
+        """
+        return self.is_offline or self.is_full or not self._connection_limits.admits(host)
+
     def refuse(self, refusal: ConnectionRefusal, host: str, detail: str) -> None:
         """Count a refused connection, and log it within the limit on log lines.
 

@@ -36,8 +36,10 @@ class ServerPingProtocol(PingResponderProtocol):
         self._sessions = sessions
 
     def would_refuse(self, address: tuple[str, int]) -> bool:
-        """Whether MaxInSessions is reached, or the queue manager is offline."""
-        return self._sessions.is_offline or self._sessions.is_full
+        """Whether MaxInSessions is reached, the initiator is not in C{sessions_from}, or the queue manager is
+        offline.
+        """
+        return self._sessions.would_refuse(address[0])
 
 
 MakePing: TypeAlias = Callable[[UUID, SessionFactory, IClock], PingResponderProtocol]

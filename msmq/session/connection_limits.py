@@ -93,13 +93,20 @@ class ConnectionLimits:
         self._most = most
         self._allowed = allowed
 
+    def admits(self, host: str) -> bool:
+        """Whether connections from this host are accepted at all.
+
+        @param host: as of L{check}.
+        """
+        return not host or self._allowed is None or host in self._allowed
+
     def check(self, host: str, connections: int, now: Moment) -> ConnectionRefusal | None:
         """Why a connection from this host is refused; C{None} if it is accepted.
 
         @param host: its IP address; empty for a connection without one, from this machine.
         @param connections: the number of its open connections.
         """
-        if host and self._allowed is not None and host not in self._allowed:
+        if not self.admits(host):
             return ConnectionRefusal.NOT_ALLOWED
         if connections >= self._most:
             return ConnectionRefusal.CONNECTIONS

@@ -80,6 +80,16 @@ class ServerTests(TestCase):
         self.assertIsInstance(server.parts.pings, Closed)
         self.assertIs(await server.parts.manager.inspection.topology(), TOPOLOGY)
 
+    async def test_pings_of_other_addresses(self) -> None:
+        """A ping gets the answer that a session would be refused, where its connection would be closed."""
+        for allowed, refuses in (('"127.0.0.2"', True), ('"127.0.0.0/8"', False), ("", False)):
+            server = await self.started(CLOSED + f"[security]\nsessions_from = [{allowed}]\n")
+            assert server.parts is not None
+            self.assertIs(server.parts.pings.would_refuse(("127.0.0.1", 4000)), refuses)
+            server.parts.sessions.take_offline()
+            self.assertTrue(server.parts.pings.would_refuse(("127.0.0.1", 4000)))
+            await server.stopService()
+
     async def started(self, text: str = CLOSED) -> Server:
         server = self.server(text)
         server.startService()
