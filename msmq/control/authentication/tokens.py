@@ -58,7 +58,8 @@ def read_tokens(path: Path) -> list[ApiToken]:
     which is named as a role has that role. A token without a name is named by its number. The length of names
     is limited, so that a token in the position of a name is refused instead of logged.
 
-    @raise TokenError: the file cannot be read, is readable by all users, or has a line that is not a token.
+    @raise TokenError: the file cannot be read, is readable by all users, has a line that is not a token, or
+        has a token twice.
     """
     try:
         with path.open("rb") as file:
@@ -71,7 +72,16 @@ def read_tokens(path: Path) -> list[ApiToken]:
     lines = [line.strip() for line in data.splitlines() if line.strip()]
     if len(data) > _LARGEST_FILE or not lines:
         raise TokenError(f"token file {path}: it holds no token, or more than {_LARGEST_FILE} bytes")
-    return [_token(path, number, line.split()) for number, line in enumerate(lines, 1)]
+    tokens = [_token(path, number, line.split()) for number, line in enumerate(lines, 1)]
+    numbers: dict[bytes, int] = {}
+    for number, token in enumerate(tokens, 1):
+        former = numbers.setdefault(token.digest, number)
+        if former != number:
+            raise TokenError(
+                f"token file {path}: token {number} ({token.name}) is the same as token {former}"
+                f" ({tokens[former - 1].name}), so that its name and role are ambiguous; remove one of them"
+            )
+    return tokens
 
 
 def _token(path: Path, number: int, words: list[bytes]) -> ApiToken:

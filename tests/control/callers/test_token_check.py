@@ -59,6 +59,10 @@ class TokenFileTests(SynchronousTestCase):
         self.refused(token_file(self, TOKEN * 17), "32 to 512")
         self.refused(token_file(self, *[TOKEN * 10] * 100), "16384")
         self.refused(token_file(self, TOKEN, mode=0o604), "chmod 600")
+        self.refused(
+            token_file(self, f"night operator {TOKEN}", f"desk reader {OTHER}", f"day admin {TOKEN}"),
+            "token 3 (token day) is the same as token 1 (token night)",
+        )
         self.refused(Path("a\0b"))
 
     def test_secret(self) -> None:
@@ -100,6 +104,14 @@ class TokenFileTests(SynchronousTestCase):
             self.assertEqual(token.role, role, words)
         for words in ("night Operator", "night operators", f"night {OTHER}"):
             self.refused(token_file(self, f"{words} {TOKEN}"), "the role of token 1 must be monitor, reader")
+
+    def test_token_with_two_roles(self) -> None:
+        """A line that gives a token a second role is a fault of the file, which then admits no caller."""
+        path = token_file(self, f"desk reader {TOKEN}")
+        tokens = TokenFile(path)
+        token_file(self, f"desk reader {TOKEN}", f"root admin {TOKEN}").rename(path)
+        self.assertIsNone(tokens.holder_with(sha256(TOKEN.encode()).digest()))
+        self.assertRaises(TokenError, TokenFile, path)
 
     def test_replaced(self) -> None:
         """A token that is replaced counts at once; while the file cannot be used, none does."""
