@@ -194,9 +194,13 @@ class _Reading:
             return
         for name, value in entries.items():
             try:
-                self._names[name.casefold()] = parse_sid(value if isinstance(value, str) else "")
+                sid = parse_sid(value if isinstance(value, str) else "")
             except ValueError:
                 self._refuse(("names", name), f"must be a SID as text, not {quoted(value)}")
+                continue
+            # Names have no case, and a rule must not grant its rights to another account.
+            if self._names.setdefault(name.casefold(), sid) != sid:
+                self._refuse(("names", name), "is the name of another SID too, with other capital letters")
 
     def _read_queues(self, entries: object) -> tuple[QueueRule, ...]:
         if not isinstance(entries, list):

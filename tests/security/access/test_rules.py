@@ -177,6 +177,17 @@ path = "a"
         self.assertIn("'nobody' is neither a SID nor any of everyone", told[2])
         self.assertIn("'sned' is not a right to a queue, which are all, receive, send, ", told[3])
 
+    def test_names_differ_by_more_than_case(self) -> None:
+        """A name for two SIDs is a mistake: a rule would grant its rights to the account of the last line."""
+        text = """[names]
+Clerks = "S-1-5-21-1-2-3-1001"
+clerks = "S-1-5-21-1-2-3-1002"
+CLERKS = "S-1-5-21-1-2-3-1001"
+"""
+        [(line, key, problem)] = self.problems(text)
+        self.assertEqual((line, key), (3, "names.clerks"))
+        self.assertIn("is the name of another SID too", problem)
+
     def test_a_path_that_is_not_a_file(self) -> None:
         """It is reported, with its line if it has one."""
         self.assertEqual(self.problems("[names]\nx =\n")[0][:2], (2, ""))
