@@ -21,6 +21,7 @@ from msmq.directory.enterprise_file import (
     parse_enterprise,
     read_enterprise,
 )
+from msmq.directory.file_writes import WrittenAttributes
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -120,7 +121,7 @@ class FileDirectory:
         self._clock = clock
         self._reactor = reactor
         self._contents = _Contents(None, MemoryDirectory(clock))
-        self._written: dict[UUID, tuple[DirectoryObject, Attributes]] = {}
+        self._written = WrittenAttributes()
         self._watchers: list[Callable[[], None]] = []
         self._observers: list[Callable[[DirectoryCondition], None]] = []
         self._stamp: _Stamp | None = None
@@ -237,7 +238,7 @@ class FileDirectory:
 
     def _remember(self, written: DirectoryObject, attributes: Attributes) -> None:
         identifier = self._contents.names.get(_name(written), written.identifier)
-        self._written[identifier] = written, attributes
+        self._written.add(identifier, written, attributes)
         if isinstance(written, QueueManagerObject) and (attributes is None or _KEYS in attributes):
             self._check_keys(identifier, written)
 
@@ -320,7 +321,7 @@ class FileDirectory:
             )
         if not isinstance(deleted, QueueObject):
             self._refuse(f"msmq does not write {self.path}; remove {_title(deleted)} there")
-        self._written.pop(identifier, None)
+        self._written.discard(identifier)
 
     def _refuse(self, detail: str) -> NoReturn:
         raise DirectoryError(DirectoryOperationResult.GENERIC_ERROR, detail)
@@ -358,11 +359,8 @@ class FileDirectory:
         assert contents.file is not None
         contents.memory.continue_reads(self._contents.memory)
         self._contents = contents
-        for identifier, (written, attributes) in list(self._written.items()):
-            if identifier in contents.names.values():
-                await contents.memory.write(written, attributes)
-            else:
-                del self._written[identifier]
+        for written, attributes in self._written.for_content(set(contents.names.values())):
+            await contents.memory.write(written, attributes)
         now = self._clock.now().wall
         try:
             kept = KeptFile(content, now, contents.file.certificates)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import attrs
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from zope.interface.verify import verifyObject
@@ -28,6 +29,7 @@ from msmq.membership.objects import (
     UserObject,
 )
 from msmq.membership.queries import equals
+from msmq.structures.directory.user_sign_certs import MqUserSignCerts
 from msmq.structures.names.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
@@ -338,6 +340,32 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual(names, ["Berlin", "Paris"])
         self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, ["changed"])
+
+    def test_all_writes_stay(self) -> None:
+        """A changed file leaves what several writes have set, and its own values win over written ones."""
+        self.opened()
+        queue = QueueObject(pathname=r"ALPHA\orders", label="orders")
+        identifier = self.successResultOf(self.directory.create(queue))
+        queue = attrs.evolve(queue, identifier=identifier, quota=7)
+        self.successResultOf(self.directory.write(queue, ("quota",)))
+        queue = attrs.evolve(queue, label="bills", quota=9)
+        self.successResultOf(self.directory.write(queue, ("label",)))
+        paris = self.found(SiteObject, "name", "Paris")["identifier"]
+        own = QueueManagerObject(identifier=ALPHA, computer_name="ALPHA", site_identifier_list=(paris,))
+        self.successResultOf(self.directory.write(own, ("site_identifier_list", "queue_manager_quota")))
+        user = self.found(UserObject, "security_identifier", parse_sid(SID)).object
+        user = attrs.evolve(user, certificates=MqUserSignCerts(user.certificates.certificates[:1]))
+        self.successResultOf(self.directory.write(user, ("certificates",)))
+        self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.9"'))
+        self.clock.advance(CHECK_INTERVAL)
+        found = self.found(QueueObject, "identifier", ORDERS)
+        self.assertEqual((found["label"], found["quota"]), ("bills", 7))
+        berlin = self.found(SiteObject, "name", "Berlin")["identifier"]
+        self.assertEqual(
+            self.found(QueueManagerObject, "identifier", ALPHA)["site_identifier_list"], (berlin,)
+        )
+        user = self.found(UserObject, "security_identifier", parse_sid(SID)).object
+        self.assertEqual(len(user.certificates.certificates), 2)
 
     def test_accounts(self) -> None:
         """Its users and groups are found by SID and name, as the file has them now."""
