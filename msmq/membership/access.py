@@ -52,6 +52,7 @@ NO_DIRECTORY = Outcome(
 """Result of every event in workgroup mode."""
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
+_QUOTAS: Final = ("queue_manager_quota", "journal_quota")
 _GONE: Final = "its object is not in the directory; the local queue is unchanged"
 
 OFFLINE = Outcome(
@@ -81,6 +82,7 @@ class DirectoryAccess:
     ) -> None:
         self.local = local
         self._changes = changes
+        self._configured = local.object
         self._reported: set[str] = set()
         self.timers = DirectoryTimers(times or DirectoryTimes())
         self.is_provisioned = True
@@ -273,8 +275,13 @@ class DirectoryAccess:
             yield QueueManagerChanged(changed)
 
     def reconcile(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[QueueManagerObject]:
-        """Merge the own object with the one that was read; foreign public keys are replaced."""
-        changed, differences = take_over_queue_manager(self.local.object, entry.onto(self.local.object))
+        """Merge the own object with the one that was read; foreign public keys are replaced.
+
+        Quotas that the directory does not have are those of the configuration.
+        """
+        unset = {name: getattr(self._configured, name) for name in _QUOTAS if name not in entry.values}
+        held = attrs.evolve(self.local.object, **unset)
+        changed, differences = take_over_queue_manager(held, attrs.evolve(entry.onto(held), **unset))
         yield from self._report("", differences)
         if has_other_keys(differences):
             yield from self.write_directory(changed, _KEYS)

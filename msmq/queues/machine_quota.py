@@ -1,4 +1,4 @@
-"""QueueManagerQuota and JournalQuota: of the configuration, or set by an operator. [MS-MQDMPR] 3.1.1.1."""
+"""QueueManagerQuota and JournalQuota, of a configuration, a directory or an operator. [MS-MQDMPR] 3.1.1.1."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ class QuotaKind(enum.Enum):
 class MachineQuotas:
     """The quotas of all queues together, in kilobytes; 0xFFFFFFFF sets no limit.
 
-    What an operator sets is stored, and wins over the configuration until the operator ends it.
+    What an operator sets is stored, and wins over the directory and the configuration until the operator ends
+    it; what the directory has for this queue manager wins over the configuration.
     A change is stored first and then takes effect.
     """
 
     _storage: Storage
     _configured: dict[QuotaKind, int]
     _chosen: dict[QuotaKind, int] = attrs.field(factory=dict, init=False)
+    _followed: dict[QuotaKind, int] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._apply()
@@ -45,6 +47,12 @@ class MachineQuotas:
     def configure(self, quota: int, journal_quota: int) -> None:
         """Use other values of the configuration."""
         self._configured = {QuotaKind.QUEUES: quota, QuotaKind.JOURNALS: journal_quota}
+        self._apply()
+
+    def follow(self, quota: int, journal_quota: int) -> None:
+        """Use the values that a directory has, where they differ from the configuration."""
+        found = {QuotaKind.QUEUES: quota, QuotaKind.JOURNALS: journal_quota}
+        self._followed = {kind: value for kind, value in found.items() if value != self._configured[kind]}
         self._apply()
 
     def load(self, state: Mapping[str, bytes]) -> None:
@@ -78,19 +86,23 @@ class MachineQuotas:
             self._chosen[kind] = kilobytes
         self._apply()
 
-    def is_chosen(self, kind: QuotaKind) -> bool:
-        """Whether an operator has set it."""
-        return kind in self._chosen
+    def source(self, kind: QuotaKind) -> str:
+        """Where the value in use comes from: C{operator}, C{directory} or C{configuration}."""
+        if kind in self._chosen:
+            return "operator"
+        return "directory" if kind in self._followed else "configuration"
 
     def kilobytes(self, kind: QuotaKind) -> int | None:
         """The quota in use; C{None} without a limit."""
-        found = self._chosen.get(kind, self._configured[kind])
+        found = self._value(kind)
         return None if found == UNLIMITED else found
 
+    def _value(self, kind: QuotaKind) -> int:
+        return self._chosen.get(kind, self._followed.get(kind, self._configured[kind]))
+
     def _apply(self) -> None:
-        values = {kind: self._chosen.get(kind, self._configured[kind]) for kind in QuotaKind}
-        self._storage.limit = quota_in_bytes(values[QuotaKind.QUEUES])
-        self._storage.journal_limit = quota_in_bytes(values[QuotaKind.JOURNALS])
+        self._storage.limit = quota_in_bytes(self._value(QuotaKind.QUEUES))
+        self._storage.journal_limit = quota_in_bytes(self._value(QuotaKind.JOURNALS))
 
 
 def _name(kind: QuotaKind) -> str:

@@ -28,6 +28,9 @@ class MachineQuotaTests(SynchronousTestCase):
         limits = [None if limit is None else limit * 1024 for limit in (queues, journals)]
         self.assertEqual([self.storage.limit, self.storage.journal_limit], limits)
 
+    def sources(self) -> tuple[str, str]:
+        return self.quotas.source(QUEUES), self.quotas.source(JOURNALS)
+
     def test_configured(self) -> None:
         """The configuration limits what is stored, at once when it changes."""
         self.check(10, None)
@@ -36,10 +39,10 @@ class MachineQuotaTests(SynchronousTestCase):
 
     def test_chosen(self) -> None:
         """What an operator sets wins over the configuration until the operator ends that; 0 is a limit."""
-        self.assertFalse(self.quotas.is_chosen(QUEUES))
+        self.assertEqual(self.quotas.source(QUEUES), "configuration")
         self.quotas.set(QUEUES, 0)
         self.check(0, None)
-        self.assertEqual((self.quotas.is_chosen(QUEUES), self.quotas.is_chosen(JOURNALS)), (True, False))
+        self.assertEqual(self.sources(), ("operator", "configuration"))
         self.quotas.set(JOURNALS, 7)
         self.quotas.configure(20, 30)
         self.check(0, 7)
@@ -48,7 +51,21 @@ class MachineQuotaTests(SynchronousTestCase):
         for _ in range(2):
             self.quotas.set(QUEUES, None)
             self.check(20, 7)
-        self.assertFalse(self.quotas.is_chosen(QUEUES))
+        self.assertEqual(self.quotas.source(QUEUES), "configuration")
+
+    def test_directory(self) -> None:
+        """What a directory has wins over the configuration, and what an operator sets over both."""
+        self.quotas.follow(30, UNLIMITED)
+        self.check(30, None)
+        self.assertEqual(self.sources(), ("directory", "configuration"))
+        self.quotas.configure(20, 5)
+        self.check(30, 5)
+        self.quotas.set(QUEUES, 7)
+        self.quotas.follow(40, 5)
+        self.check(7, 5)
+        self.assertEqual(self.sources(), ("operator", "configuration"))
+        self.quotas.set(QUEUES, None)
+        self.check(40, 5)
 
     def test_over_a_restart(self) -> None:
         """The stored values are in use again; none and invalid ones leave the configuration in use."""

@@ -223,7 +223,8 @@ class QuotaSummary:
 
     @ivar quota: of all messages; C{None} without a limit, as is C{journal_quota}.
     @ivar journal_quota: of those in journals and dead-letter queues.
-    @ivar quota_source: C{configuration}, or C{operator} for a value that was set while the server ran.
+    @ivar quota_source: C{configuration}, C{directory} for another value that the directory has, or
+        C{operator} for one that was set while the server ran.
     """
 
     quota: int | None

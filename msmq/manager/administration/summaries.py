@@ -80,13 +80,12 @@ def summarize_queue(
 def summarize_quotas(model: QueueManagerModel) -> QuotaSummary:
     """The quotas of all queues together."""
     quotas, storage = model.quotas, model.storage
-    source = {kind: "operator" if quotas.is_chosen(kind) else "configuration" for kind in QuotaKind}
     return QuotaSummary(
         quota=quotas.kilobytes(QuotaKind.QUEUES),
-        quota_source=source[QuotaKind.QUEUES],
+        quota_source=quotas.source(QuotaKind.QUEUES),
         used=storage.used,
         journal_quota=quotas.kilobytes(QuotaKind.JOURNALS),
-        journal_quota_source=source[QuotaKind.JOURNALS],
+        journal_quota_source=quotas.source(QuotaKind.JOURNALS),
         journal_used=storage.journaled,
     )
 

@@ -31,7 +31,6 @@ from msmq.membership.requests import (
     UpdateLocally,
 )
 from msmq.persistence.changes import Change
-from msmq.persistence.definition import quota_in_bytes
 from msmq.queues.queue import Queue
 from msmq.structures.status import MQError, Status
 from msmq.wire.guid import format_guid
@@ -142,9 +141,7 @@ class DirectoryEffects:
 
     def limit(self, own: QueueManagerObject) -> None:
         """Apply the quotas that the directory has for this queue manager."""
-        storage = self._performer.model.storage
-        storage.limit = quota_in_bytes(own.queue_manager_quota)
-        storage.journal_limit = quota_in_bytes(own.journal_quota)
+        self._performer.model.quotas.follow(own.queue_manager_quota, own.journal_quota)
 
     async def _create(self, held: QueueObject, changes: Sequence[Change]) -> None:
         definition = definition_of(held)
