@@ -21,7 +21,7 @@ from msmq.directory.enterprise_file import (
     parse_enterprise,
     read_enterprise,
 )
-from msmq.directory.file_writes import WrittenAttributes
+from msmq.directory.file_writes import WrittenAttributes, stated_attributes
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -196,7 +196,11 @@ class FileDirectory:
         attributes: Attributes = None,
     ) -> Deferred[DirectoryEntry[Any]]:
         """See L{IDirectory.read}."""
-        return self._ask(lambda memory: memory.read(of, filters, attributes))
+        asked: Deferred[DirectoryEntry[Any]] = self._ask(lambda memory: memory.read(of, filters, attributes))
+        if of is QueueObject and attributes is None:
+            # What no file states stays as its queue manager has it.
+            asked.addCallback(lambda entry: attrs.evolve(entry, read=tuple(entry.values)))
+        return asked
 
     def begin_read(
         self,
@@ -453,7 +457,7 @@ class _Contents:
             if isinstance(each, RoutingLinkObject) and links[_name(each)] is not each:
                 # A directory has one link between two sites; of several the cheapest is used.
                 continue
-            names[_name(each)] = memory.add(each)
+            names[_name(each)] = memory.add(each, stated_attributes(each))
             if isinstance(each, QueueManagerObject):
                 computers[each.computer_name.casefold()] = each.identifier
                 computers.setdefault(each.qualified_computer_name.casefold(), each.identifier)

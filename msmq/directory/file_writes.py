@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 
 from msmq.membership.attributes import DirectoryObject, directory_attributes
-from msmq.membership.objects import QueueManagerObject, UserObject
+from msmq.membership.objects import QueueManagerObject, QueueObject, UserObject
 from msmq.membership.requests import Attributes
 
 OF_THE_FILE: Final[Mapping[type[DirectoryObject], frozenset[str]]] = {
@@ -27,6 +27,31 @@ OF_THE_FILE: Final[Mapping[type[DirectoryObject], frozenset[str]]] = {
     UserObject: frozenset({"certificate_digest_list", "certificates"}),
 }
 """Attributes that a file always has: a value that was written lasts until the file changes."""
+
+
+_NEVER_STATED: Final[Mapping[type[DirectoryObject], frozenset[str]]] = {
+    QueueManagerObject: frozenset({"queue_manager_quota", "journal_quota"}),
+    QueueObject: frozenset(
+        {
+            "label",
+            "type",
+            "journaling",
+            "quota",
+            "journal_quota",
+            "authentication",
+            "privacy_level",
+            "transactional",
+            "qualified_pathname",
+            "security",
+        }
+    ),
+}
+"""Attributes that no file has: the queue manager has them in its own store or configuration."""
+
+
+def stated_attributes(held: DirectoryObject) -> frozenset[str]:
+    """The attributes of an object of a file, apart from those that have a default for want of a key."""
+    return directory_attributes(type(held)) - _NEVER_STATED.get(type(held), frozenset())
 
 
 class WrittenAttributes:

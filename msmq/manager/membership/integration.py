@@ -283,7 +283,7 @@ class Integration:
         if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
             security = last
         elif outcome.succeeded:
-            security = outcome.value["security"] or last
+            security = outcome.value.values.get("security") or last
         else:
             return last
         if not self.access.local.directory_offline:
