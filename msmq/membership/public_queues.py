@@ -57,6 +57,15 @@ UNCHANGEABLE: Final = frozenset(
 _PATHS: Final = ("full_path", "directory_path")
 
 
+class QueueObjectChanged(MQError):
+    """Another client has changed the object of a queue in the directory since it was read."""
+
+    def __init__(self, pathname: str) -> None:
+        super().__init__(
+            Status.MQ_ERROR_DS_ERROR, f"{pathname} was changed in the directory meanwhile; repeat the request"
+        )
+
+
 def queue_type_of(path: PathName) -> QueueType:
     """The QueueType of a new queue, from the form of its path name. [MS-MQDMPR] 3.1.7.1.3."""
     match path.kind:
@@ -155,9 +164,18 @@ class PublicQueues:
         local.public_queues[queue.identifier] = queue
         return queue
 
-    def alter(self, queue: QueueObject, now: Moment, **attributes: Any) -> Procedure[QueueObject]:
+    def alter(
+        self,
+        queue: QueueObject,
+        now: Moment,
+        *,
+        former: DirectoryEntry[QueueObject] | None = None,
+        **attributes: Any,
+    ) -> Procedure[QueueObject]:
         """Change properties of an own public queue. [MS-MQDMPR] 3.1.7.1.24.
 
+        @param former: the object as it was read, if these properties must not have changed since.
+        @raise QueueObjectChanged: they have changed.
         @param attributes: by the names of L{QueueObject}.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if it is not (or no longer) a queue of this queue manager,
             MQ_ERROR_SHARING_VIOLATION during another operation on it, MQ_ERROR_WRITE_NOT_ALLOWED for
@@ -173,13 +191,15 @@ class PublicQueues:
         altered = attrs.evolve(held, modify_time=now.unix_seconds, **attributes)
         with _Busy(self._busy, held.pathname, Status.MQ_ERROR_SHARING_VIOLATION):
             names = tuple(sorted(attributes))
-            written = yield from self._access.write_directory(altered, names)
+            written = yield from self._access.write_directory(altered, names, former)
             if not written.succeeded:
                 raise _refused(written, held)
+            if former is not None and not written.value:
+                raise QueueObjectChanged(held.pathname)
             try:
                 yield UpdateLocally(altered, [queue_change(altered)])
             except Exception:
-                yield from self._access.write_directory(held, names)
+                yield from self._access.write_directory(held if former is None else former.onto(held), names)
                 raise
             local.public_queues[altered.identifier] = altered
         return altered

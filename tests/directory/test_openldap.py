@@ -17,6 +17,7 @@ from msmq.directory.ldap.entries.values import pack_guid
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.operations import Operations
 from msmq.directory.ldap.settings import Dialect, LdapSettings
+from msmq.interfaces.directory import IConditionalDirectory
 from msmq.interfaces.security.access import Account, IAccounts
 from msmq.membership.enumerations import DirectoryOperationResult, OperatingSystemType
 from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject
@@ -57,6 +58,23 @@ class OpenLdapDirectoryTests(LdapDirectoryContract, TestCase):
         self.set_up(LdapSettings(self.server.servers, SUFFIX, bind_name=ADMINISTRATOR, password_file=secret))
         await make_base(self.operations, base)
         self.set_up(LdapSettings(self.server.servers, base, bind_name=ADMINISTRATOR, password_file=secret))
+
+    async def test_concurrent_security(self) -> None:
+        """Of several clients that replace the same security descriptor at one time, one succeeds."""
+        directory = await self.opened()
+        await self.alpha()
+        queue = await self.queue("orders", security=b"first")
+        former = await directory.read(QueueObject, [equals("identifier", queue.identifier)])
+        conditional = IConditionalDirectory(directory)
+        texts = (b"second", b"third", b"fourth")
+        writing = [
+            conditional.write_if_unchanged(attrs.evolve(queue, security=text), former, ("security",))
+            for text in texts
+        ]
+        written = [await each for each in writing]
+        self.assertEqual(sum(written), 1, written)
+        held = await directory.read(QueueObject, [equals("identifier", queue.identifier)])
+        self.assertEqual(held["security"], texts[written.index(True)])
 
     async def disconnect(self) -> None:
         self.addCleanup(self._start)

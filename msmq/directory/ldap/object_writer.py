@@ -148,19 +148,26 @@ class ObjectWriter:
 
         The values are compared first; a later change is detected by the server, whose modifications are
         atomic. This holds for one server: concurrent changes on two domain controllers are resolved by their
-        replication.
+        replication. A domain replaces a security descriptor without comparing it, so that there a change
+        between the comparison and the write is not detected.
 
         @return: whether the values were unchanged.
         """
         of = type(written)
         columns = {name for name, column in CLASSES[of].columns.items() if column.is_changeable}
-        if not columns.issuperset(names) or "security" in names:
+        is_security = "security" in names
+        if not columns.issuperset(names) or (is_security and len(names) > 1):
             _refuse(f"of a {of.TYPE} {', '.join(names)} cannot be set under a condition")
         entry = await self.entry_of(written, ldap_attributes(of, names, {}))
         held = to_object(of, entry, names, RelatedEntries({}, {}, "", {}), Faults())
         if held is None or any(held.values.get(name) != former.values.get(name) for name in names):
             return False
-        return await self._operations.exchange(entry, packed(written, names, is_new=False))
+        values = packed(written, names, is_new=False)
+        if is_security and (await self._operations.root()).dialect is Dialect.ACTIVE_DIRECTORY:
+            if values[SECURITY]:
+                await self._operations.set_security(entry.name, values[SECURITY][0])
+            return True
+        return await self._operations.exchange(entry, values)
 
     async def entry_of(self, wanted: DirectoryObject, attributes: Sequence[str]) -> Entry:
         """The entry of the object that has this Identifier, or if that is null, this name.

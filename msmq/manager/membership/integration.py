@@ -29,6 +29,7 @@ from msmq.manager.public_search import find_public_queues
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import (
     DirectoryOperationResult,
     OperatingSystemType,
@@ -39,7 +40,7 @@ from msmq.membership.initialization import Provisioning, initialize
 from msmq.membership.local import QUEUE_MANAGER, HostIdentity, LocalQueueManager
 from msmq.membership.names import read_machine_sid
 from msmq.membership.objects import QueueManagerObject, QueueObject
-from msmq.membership.public_queues import PublicQueues
+from msmq.membership.public_queues import PublicQueues, QueueObjectChanged
 from msmq.membership.publication import publish_keys, publish_roles
 from msmq.membership.queries import AttributeFilter, equals
 from msmq.membership.requests import (
@@ -290,13 +291,36 @@ class Integration:
             await self._run(self.access.take_over_queue(identifier, outcome))
         return security
 
-    async def write_security(self, queue: Queue, security: bytes) -> None:
-        """Write the Security of a local public queue to the directory.
+    async def read_for_change(self, queue: Queue) -> tuple[bytes, DirectoryEntry[QueueObject]]:
+        """The Security of a local public queue, as L{read_security}, and its object as the directory has it.
 
+        @raise MQError: the directory cannot be reached, or does not have the object.
+        """
+        held = self._object(queue)
+        procedure = self.access.read_directory(
+            QueueObject, [equals("identifier", held.identifier)], force_directory_read=True
+        )
+        outcome = await self.ask(procedure)
+        if not outcome.succeeded:
+            raise refusal(outcome.result, f"{held.pathname}: {outcome.detail or 'the directory refuses'}")
+        return outcome.value.values.get("security") or held.security, outcome.value
+
+    async def write_security(
+        self, queue: Queue, security: bytes, former: DirectoryEntry[QueueObject]
+    ) -> bool:
+        """Write the Security of a local public queue to the directory, unless it has changed there.
+
+        @param former: the object as it was read.
+        @return: false if another client has changed the Security since.
         @raise MQError: the directory refuses it.
         """
         now = self._performer.clock.now()
-        await undivided(self.ask(self._queues.alter(self._object(queue), now, security=security)))
+        altering = self._queues.alter(self._object(queue), now, former=former, security=security)
+        try:
+            await undivided(self.ask(altering))
+        except QueueObjectChanged:
+            return False
+        return True
 
     async def machine_sid(self) -> bytes:
         """[MS-MQDMPR] 3.1.7.1.3.1 MachineSid: the SID of this computer in the directory; empty without

@@ -63,10 +63,6 @@ class PublicDescriptors:
             return published
         return Deferred.fromCoroutine(self._ask(identifier))
 
-    async def read(self, identifier: UUID) -> bytes:
-        """Read the current list from the directory, for a change."""
-        return await self._read(identifier)
-
     def forget(self, identifier: UUID) -> None:
         """Drop the cached list of a queue, whose descriptor has changed."""
         self._known.pop(identifier, None)

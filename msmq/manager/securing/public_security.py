@@ -24,6 +24,8 @@ from msmq.manager.securing.public_descriptors import (
     parsed,
 )
 from msmq.membership.divergence import DirectoryChanges, list_divergence
+from msmq.membership.entry import DirectoryEntry
+from msmq.membership.objects import QueueObject
 from msmq.membership.rights import class_default, entries_of_others, is_untranslated, lists_rights
 from msmq.membership.rights_change import to_directory
 from msmq.queues.queue import Queue
@@ -31,6 +33,9 @@ from msmq.structures.status import MQError, Status
 from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.windows.security_descriptor_aces import Acl
 from msmq.windows.well_known_sids import domain_of
+
+ATTEMPTS: Final = 8
+"""Attempts to change the list of an object while others change it."""
 
 LIST: Final = "list"
 """The subject of differences between lists."""
@@ -57,9 +62,18 @@ class DescriptorDirectory(Protocol):
         While the directory is unreachable, the last answer.
         """
 
-    async def write_security(self, queue: Queue, security: bytes) -> None:
-        """Replace the nTSecurityDescriptor of a public queue of this queue manager.
+    async def read_for_change(self, queue: Queue) -> tuple[bytes, DirectoryEntry[QueueObject]]:
+        """The nTSecurityDescriptor of a public queue of this queue manager, and its object in the directory.
 
+        @raise MQError: the directory cannot be reached, or does not have the object.
+        """
+
+    async def write_security(
+        self, queue: Queue, security: bytes, former: DirectoryEntry[QueueObject]
+    ) -> bool:
+        """Replace the nTSecurityDescriptor of a public queue, unless it has changed since it was read.
+
+        @return: whether it was replaced.
         @raise MQError: the directory refuses it.
         """
 
@@ -122,22 +136,31 @@ class PublicSecurity:
     ) -> None:
         """Apply a change of a queue's list to its object in the directory.
 
-        Entries of others there stay; see L{to_directory}.
+        Entries of others there stay; see L{to_directory}.  If another client changes the object meanwhile,
+        the change is applied to what it has written.
 
         @param about: the SID of the changed entries.
-        @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a list that a directory cannot hold; or the
-        directory refuses it.
+        @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR for a list that a directory cannot hold;
+        MQ_ERROR_DS_ERROR if others change the object at each attempt; or the directory refuses it.
         """
         identifier = queue.definition.identifier
-        found = parsed(await self._lists.read(identifier))
-        base = found
-        if base is None:
-            base = await self._default()
-        elif is_untranslated(base):
-            base = await self._renewed(base)
-        made = _translated(queue_path(queue), base, before, after, about)
-        if made != found:
-            await self._directory.write_security(queue, made.to_bytes())
+        for _ in range(ATTEMPTS):
+            security, former = await self._directory.read_for_change(queue)
+            found = parsed(security)
+            base = found
+            if base is None:
+                base = await self._default()
+            elif is_untranslated(base):
+                base = await self._renewed(base)
+            made = _translated(queue_path(queue), base, before, after, about)
+            if made == found or await self._directory.write_security(queue, made.to_bytes(), former):
+                break
+        else:
+            raise MQError(
+                Status.MQ_ERROR_DS_ERROR,
+                f"other clients keep changing the access list of {queue_path(queue)} in the directory:"
+                f" {ATTEMPTS} attempts; repeat the request",
+            )
         if lists_rights(made):
             self._seen[identifier] = made
         else:

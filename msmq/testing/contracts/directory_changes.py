@@ -13,6 +13,7 @@ from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject,
 from msmq.membership.queries import equals
 from msmq.structures.directory.user_sign_certs import MqUserSignCert, MqUserSignCerts
 from msmq.testing.contracts.directory import CERTIFICATE, NOWHERE, SID, DirectoryContract
+from msmq.windows.sddl import parse_sddl
 
 
 class WritableDirectoryContract(DirectoryContract):
@@ -110,6 +111,29 @@ class WritableDirectoryContract(DirectoryContract):
         self.assertEqual(held, (entries[0], entries[1 + outcomes.index(True)]))
         self.assertTrue(await conditional.write_if_unchanged(holding(3), await read(), names))
         self.assertEqual((await read())["certificate_digest_list"], (entries[3].digest,))
+
+    async def test_security_at_one_time(self) -> None:
+        """A security descriptor that another client has changed since the read is not overwritten."""
+        directory = await self.opened()
+        conditional = IConditionalDirectory(directory)
+        await self.alpha()
+        queue = await self.queue("orders")
+
+        async def read() -> Any:
+            return await directory.read(QueueObject, [equals("identifier", queue.identifier)])
+
+        def with_security(*accounts: str) -> QueueObject:
+            entries = "".join(f"(A;;0x20094;;;{account})" for account in accounts)
+            return attrs.evolve(queue, security=parse_sddl(f"D:{entries}").to_bytes())
+
+        first = await read()
+        self.assertTrue(await conditional.write_if_unchanged(with_security("AU"), first, ("security",)))
+        second = await read()
+        self.assertFalse(await conditional.write_if_unchanged(with_security("WD"), first, ("security",)))
+        self.assertEqual((await read())["security"], second["security"])
+        both = with_security("AU", "WD")
+        self.assertTrue(await conditional.write_if_unchanged(both, second, ("security",)))
+        self.assertNotEqual((await read())["security"], second["security"])
 
     async def test_queue_without_queue_manager(self) -> None:
         """A queue cannot be published on a computer that has no queue manager."""

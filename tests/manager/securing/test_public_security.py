@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
 import attrs
 from twisted.internet.defer import Deferred
 
+from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.security.access import Account
 from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, published_list
+from msmq.manager.securing.public_security import ATTEMPTS
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.divergence import DirectoryChanges
+from msmq.membership.objects import EnterpriseObject
 from msmq.membership.rights import PEEK, RECEIVE, RECEIVE_JOURNAL, SEND
 from msmq.structures.status import Status
 from msmq.testing.access_control import MemoryAccessControl
@@ -363,6 +368,70 @@ class EarlierVersionTests(PublicListTestCase):
         self.assertEqual(self.there(), f"D:{may(SEND, 'BG', 'OD')}{CLASS}{may(SEND, 'BU')}{may(SEND, 'AN')}")
         self.say(b"3")
         self.assertEqual((self.bodies(self.gamma, ORDERS), self.differences()), ([b"3"], []))
+
+
+class ContestedDirectory(MemoryDirectory):
+    """A directory in which other clients change an object immediately before a conditional write.
+
+    @ivar others: the changes, one for each write.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.others: list[Callable[[], object]] = []
+
+    def write_if_unchanged(self, *args: Any) -> Deferred[bool]:
+        """See L{IConditionalDirectory.write_if_unchanged}."""
+        if self.others:
+            self.others.pop(0)()
+        return super().write_if_unchanged(*args)
+
+
+class ConcurrentChangeTests(PublicListTestCase):
+    """Another administrator changes the list in the directory while C{msmq acl} does."""
+
+    directory: ContestedDirectory
+
+    def make_directory(self, **kwargs: Any) -> MemoryDirectory:
+        directory = ContestedDirectory(self.clock, **kwargs)
+        directory.add(EnterpriseObject(identifier=UUID(int=0xE1), name="estate"))
+        return directory
+
+    def overwrite(self, sddl: str) -> None:
+        changed = attrs.evolve(self.published(), security=parse_sddl(sddl).to_bytes())
+        self.successResultOf(self.directory.write(changed, ("security",)))
+
+    def test_both_changes_stay(self) -> None:
+        """The change of the other administrator is not lost, nor is that of the command."""
+        self.create(security="D:(A;;0x4;;;BU)")
+        theirs = f"D:{CLASS}{may(PEEK, 'BG', 'OD')}{may(SEND, 'BU')}"
+        self.directory.others = [lambda: self.overwrite(theirs)]
+        self.run_to_end(self.service.access.allow(ORDERS, "administrators", ["send"]))
+        self.assertEqual(self.there(), f"{theirs}{may(SEND, 'BA')}")
+
+    def test_a_change_during_an_outage(self) -> None:
+        """What others changed while the directory was away is not reset to what was known before."""
+        self.create(security="D:(A;;0x4;;;BU)")
+        self.directory.is_connected = False
+        self.run_to_end(self.service.access.acl(ORDERS))
+        self.clock.advance(LIFETIME)
+        self.run_to_end(self.service.access.acl(ORDERS))
+        self.directory.is_connected = True
+        theirs = f"D:{CLASS}{may(PEEK, 'BG', 'OD')}{may(SEND, 'BU')}"
+        self.overwrite(theirs)
+        self.run_to_end(self.service.access.allow(ORDERS, "administrators", ["send"]))
+        self.assertEqual(self.there(), f"{theirs}{may(SEND, 'BA')}")
+
+    def test_endless_changes(self) -> None:
+        """A command gives up after some attempts, and changes nothing here."""
+        self.create(security="D:(A;;0x4;;;BU)")
+        texts = [f"D:{CLASS}{may(SEND, f'S-1-5-21-1-2-3-{number}')}" for number in range(ATTEMPTS)]
+        self.directory.others += [partial(self.overwrite, text) for text in texts]
+        allowing = self.service.access.allow(ORDERS, "administrators", ["send"])
+        self.assertEqual(self.refused(allowing), Status.MQ_ERROR_DS_ERROR)
+        self.assertEqual(self.there(), texts[-1])
+        found = self.run_to_end(self.service.access.acl(ORDERS))
+        self.assertEqual(found.sddl, "O:ANG:AND:(A;;0x4;;;BU)")
 
 
 class FollowTests(PublicListTestCase):
