@@ -182,8 +182,6 @@ class Parts:
             FinalAcks(performer, streams, connectors, send_insecure=policy.send_insecure_nacks),
             send_insecure=policy.send_insecure_nacks,
         )
-        self.reports = Reports(performer, outbox)
-        reports = self.reports if policy.report_messages else None
         self.foreign_sites = ForeignSites(router)
         self.redirects = Redirects()
         self.deliveries = DeliveryLog(performer, reactor, policy.delivery_records)
@@ -277,6 +275,8 @@ class Parts:
             new_identifier,
         )
         self.inspector = self.securing.inspector
+        self.reports = Reports(performer, outbox, self.securing.access_check)
+        reports = self.reports if policy.report_messages else None
         refusals = RefusalLog()
         guesses = GuessLimit()
         acknowledging = AcknowledgingPeers(clock, trusted_peers, guesses)

@@ -9,12 +9,15 @@ from uuid import UUID, uuid4
 from msmq.decoding.message_json import body_json, message_json
 from msmq.decoding.values import text_or_base64
 from msmq.directory.memory import MemoryDirectory
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.objects import EnterpriseObject
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PublicFormatName
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.testing.contracts.signing import SID
 from msmq.wire.guid import format_guid
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import ScriptedTestCase, transactional
@@ -265,6 +268,31 @@ class PeerTests(TracingTestCase):
         self.assertEqual(self.reported(self.beta), [])
         [view] = self.take(self.beta, self.path)
         self.assertEqual((view.message_class, view.is_traced), (1, True))
+
+
+class ClosedQueueTests(TracingTestCase):
+    """The queues for reports are closed to the senders of traced messages."""
+
+    options = {  # noqa: RUF012
+        "report_messages": True,
+        "access": AccessPolicy(MemoryAccessControl(), SID),
+    }
+    reports = {"security": "D:(A;;GA;;;S-1-5-21-1-2-3-1001)"}  # noqa: RUF012
+
+    def test_peers(self) -> None:
+        """The message of a peer arrives, and puts nothing into a queue into which the peer may not write."""
+        self.dial().send(trace(transactional(b"1", (0, 1, 0), **EXPRESS)))
+        self.assertEqual(self.reported(self.beta), [])
+        self.assertEqual(self.bodies(self.beta, self.path), [b"1"])
+        self.assertEqual(self.counts(self.beta), (0, 1))
+        self.run_to_end(self.beta.service.access.allow(REPORTS, "anonymous", ["send"]))
+        self.dial().send(trace(transactional(b"2", (0, 1, 0), message_id=0x78, **EXPRESS)))
+        self.assertEqual(len(self.reported(self.beta)), 1)
+
+    def test_own_applications(self) -> None:
+        """Messages of ALPHA's applications are reported there, whichever accounts may write to the queue."""
+        self.send_traced(b"1")
+        self.assertEqual((len(self.reported(self.alpha)), self.reported(self.beta)), (1, []))
 
 
 class NoQueueTests(TracingTestCase):

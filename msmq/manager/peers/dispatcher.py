@@ -218,7 +218,7 @@ class Dispatcher:
             self._release(positions[start:], now)
         if sent and self._reports is not None:
             # It may send others meanwhile.
-            self._reports.departed(session, sent)
+            self._reports.departed(session, sent, is_transit=queue.is_transit)
         return bool(held)
 
     def _cannot_encrypt(

@@ -69,6 +69,7 @@ class MessageSecurity:
     @ivar certificates: the signing certificates; C{None} if messages cannot be signed.
     @ivar signer: adds sender identifiers to messages, and signs them.
     @ivar publisher: registers certificates in the directory; C{None} without certificates.
+    @ivar access_check: whether the sender of a message may write to a queue.
     @ivar user_cert_cache: the certificates that the directory has confirmed.
     """
 
@@ -115,9 +116,9 @@ class MessageSecurity:
                 read_directory,
             )
             steps.append(self._authentication)
-        admission = QueueAccessCheck(trusted_peers, descriptors)
-        replies = ReplyAccessCheck(model, admission, clock)
-        self.inspector = Inspector(reactor, [*steps, admission, replies], replies)
+        self.access_check = QueueAccessCheck(trusted_peers, descriptors)
+        replies = ReplyAccessCheck(model, self.access_check, clock)
+        self.inspector = Inspector(reactor, [*steps, self.access_check, replies], replies)
 
     def configure(self, policy: SigningPolicy) -> None:
         """Apply another policy to signatures that are created and verified from now on."""

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msmq.manager.membership import public_names
 from msmq.manager.membership.public_names import FRESH
+from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
@@ -14,6 +15,8 @@ from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.names.format_name import PublicFormatName, parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
+from msmq.testing.access_control import MemoryAccessControl
+from msmq.testing.contracts.signing import SID
 from tests.nodes.routes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 from tests.nodes.support import Node
 
@@ -205,6 +208,22 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.clock.advance(10)
         [report] = self.take(self.zeta, "ZETA\\orders")
         self.assertEqual(report.message_class, MessageClass.REPORT)
+
+    def test_report_queue_of_a_gate(self) -> None:
+        """A message in transit puts no reports into a queue of the gate that is closed to its sender."""
+        self.options = {"report_messages": True, "access": AccessPolicy(MemoryAccessControl(), SID)}
+        gate = self.nodes["BETA"] = self.restart("BETA")
+        reports = "BETA\\reports"
+        self.run_to_end(gate.service.create_queue(reports, security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)"))
+        name = parse_format_name(gate.service.inspection.queue(reports).format_name)
+        assert isinstance(name, PublicFormatName)
+        path = self.queue(self.nodes["GAMMA"])
+        for expected in (0, 2):
+            self.send(self.alpha, self.private_name(self.nodes["GAMMA"], path), b"x", trace=name.queue)
+            self.clock.advance(10)
+            self.assertEqual(len(self.take(gate, reports)), expected)
+            self.run_to_end(gate.service.access.allow(reports, "anonymous", ["send"]))
+        self.assertEqual(self.bodies(self.nodes["GAMMA"], path), [b"x", b"x"])
 
     def test_restart_while_the_directory_is_away(self) -> None:
         """Messages for a public queue wait until its location is known, and leave by themselves."""
