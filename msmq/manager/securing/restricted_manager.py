@@ -28,7 +28,7 @@ from msmq.queues.arriving.send_run import SendRun, templates_of
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted, shown
 from msmq.structures.identifiers import MessageIdentifier
-from msmq.structures.names.format_name import FormatName, PrivateFormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.names.path_name import PathName, parse_path_name
 from msmq.structures.packet.security_header import SenderIdType
@@ -115,20 +115,15 @@ class RestrictedQueueManager:
     ) -> Sequence[MessageIdentifier]:
         """See L{IMessaging.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
 
-        The same right is needed for a local queue for its dead letters or acknowledgements. A message is
-        signed with a certificate of the principal, and has no other sender.
+        The same right is needed for a local queue for its dead letters, acknowledgements or reports. A
+        message is signed with a certificate of the principal, and has no other sender.
         """
         self._parts.performer.check_running()
-        targets: list[SendTarget] = await self._parts.destinations.find(destination)
-        for target in targets:
-            if target.is_local:
-                await self._may(target.queue, _Q.MQSEC_WRITE_MESSAGE)
+        await self._may_send(destination)
         for name in {name for message in templates_of(messages) for name in _answers(message)}:
             await self._may_write(name)
-        for target in targets:
-            if target.is_local:
-                # The other checks may have waited.
-                _check_exists(target.queue)
+        # These checks may have waited, and a distribution list may have other members by now.
+        await self._may_send(destination)
         signed: Sequence[Message]
         if isinstance(messages, SendRun):
             signed = SendRun(self._signed(messages.template), messages.bodies)
@@ -238,12 +233,27 @@ class RestrictedQueueManager:
                     Status.MQ_ERROR_ACCESS_DENIED,
                     f"the certificate {quoted(shown)} is not one of {format_sid(self.sid)}",
                 )
-            return attrs.evolve(message, sender_certificate=certificates.facts(kept).fingerprint)
-        if message.sender_identifier_type is SenderIdType.SID or (
-            message.sender_identifier_type is None and securing.signer.sends_sender
-        ):
+            kind = message.sender_identifier_type
+            return attrs.evolve(
+                message,
+                sender_certificate=certificates.facts(kept).fingerprint,
+                sender_identifier_type=SenderIdType.SID if kind is SenderIdType.QUEUE_MANAGER else kind,
+            )
+        if message.sender_identifier_type is not None or securing.signer.sends_sender:
             return attrs.evolve(message, sender_identifier_type=SenderIdType.NONE)
         return message
+
+    async def _may_send(self, destination: str) -> None:
+        """Require the right to write to the local queues of a destination, as it is when this returns."""
+        checked: set[Queue] = set()
+        while True:
+            targets: list[SendTarget] = await self._parts.destinations.find(destination)
+            unchecked = [each.queue for each in targets if each.is_local and each.queue not in checked]
+            if not unchecked:
+                return
+            for queue in unchecked:
+                await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)
+                checked.add(queue)
 
     async def _may_write(self, name: FormatName | PathName) -> None:
         if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
@@ -297,8 +307,10 @@ def _check_exists(queue: Queue) -> None:
 
 
 def _answers(message: Message) -> Iterator[FormatName | PathName]:
-    """The queues for dead letters and acknowledgements of a message."""
+    """The queues for dead letters, acknowledgements and reports of a message."""
     if message.dead_letter and message.dead_letter_queue:
         yield parse_path_name(message.dead_letter_queue)
     if message.acknowledge and message.admin_queue is not None:
         yield message.admin_queue
+    if message.trace is not None:
+        yield PublicFormatName(message.trace)

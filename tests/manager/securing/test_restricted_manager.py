@@ -11,16 +11,19 @@ import attrs
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.security.access import Account
+from msmq.manager.membership.public_names import FRESH
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.queues.arriving.message import Acknowledge, Message
-from msmq.structures.names.format_name import PrivateFormatName, parse_format_name
+from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName, parse_format_name
 from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import parse_sid
-from tests.builders import BETA
+from tests.builders import BETA, GAMMA
+from tests.nodes.routes.test_public_queues import DirectoryTestCase
 from tests.nodes.support import Node, NodesTestCase
 
 OWNER, BOB = parse_sid("S-1-5-21-1-2-3-1001"), parse_sid("S-1-5-21-1-2-3-1002")
@@ -218,6 +221,13 @@ class ActingTests(NodesTestCase):
             self.clock.advance(5)
             self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
 
+    def test_no_other_sender(self) -> None:
+        """A message does not state the queue manager as its sender, whatever the application asks for."""
+        self.run_to_end(self.service.access.allow(QUEUE, "bob", ["send"]))
+        for kind in SenderIdType:
+            self.run_to_end(self.bob.send(QUEUE, [Message(body=b"1", sender_identifier_type=kind)]))
+        self.assertEqual([view.sender_id for view in self.take(self.beta, QUEUE)], [None] * len(SenderIdType))
+
     def test_sending_a_dead_letter_again(self) -> None:
         """It needs the right to send to the queue that it was for."""
         message = Message(body=b"1", dead_letter=True, time_to_be_received=1)
@@ -268,3 +278,52 @@ class ActingTests(NodesTestCase):
         self.assertEqual(status, Status.MQ_ERROR_COULD_NOT_GET_USER_SID)
         self.access.is_connected = False
         self.assertIn("the accounts in memory are away", self.denial(lambda bob: bob.queue(QUEUE)))
+
+
+class DirectoryActingTests(DirectoryTestCase):
+    """GAMMA, which has public queues, lets bob send to an open queue and not to a closed one."""
+
+    def setUp(self) -> None:
+        self.access = SlowAccounts()
+        for sid, name in ((OWNER, "alice"), (BOB, "bob")):
+            self.access.add(Account(sid, name))
+        super().setUp()
+        self.create(".\\open", security="D:(A;;0x4;;;WD)")
+        self.create(".\\closed", security=CLOSED)
+        self.bob = self.run_to_end(self.service.acting_as("bob"))
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        if identifier == GAMMA:
+            kwargs["options"] = {"access": AccessPolicy(self.access, OWNER)}
+        return super().node(name, identifier, **kwargs)
+
+    def name(self, path: str) -> PublicFormatName:
+        return PublicFormatName(self.service.inspection.queue(path).identifier)
+
+    def test_reports(self) -> None:
+        """Reports about a message get into no queue that its sender may not write to."""
+        nowhere = "DIRECT=TCP:127.0.0.9\\private$\\nowhere"
+        traced = Message(body=b"1", trace=self.name(".\\closed").queue)
+        sending = self.deferred(self.bob.send(nowhere, [traced]))
+        status = self.failureResultOf(sending, MQError).value.status
+        self.assertEqual(status, Status.MQ_ERROR_ACCESS_DENIED)
+        self.run_to_end(self.bob.send(nowhere, [attrs.evolve(traced, trace=self.name(".\\open").queue)]))
+
+    def test_list_that_changes_during_the_check(self) -> None:
+        """A member that a distribution list gets while the rights are checked is checked too."""
+        names = self.directory.add_distribution_list([self.name(".\\open")])
+        message = Message(
+            body=b"1", acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue=self.name(".\\open")
+        )
+        self.run_to_end(self.bob.send(str(names), [message]))
+        self.clock.advance(FRESH - 1)
+        self.access.is_slow = True
+        sending = self.deferred(self.bob.send(str(names), [message]))
+        self.access.is_slow = False
+        self.directory.add_distribution_list([self.name(".\\open"), self.name(".\\closed")], names.identifier)
+        self.clock.advance(2)
+        for waiting in self.access.waiting:
+            waiting.callback(None)
+        status = self.failureResultOf(sending, MQError).value.status
+        self.assertEqual(status, Status.MQ_ERROR_ACCESS_DENIED)
+        self.assertEqual(self.bodies(self.gamma, ".\\closed"), [])
