@@ -37,6 +37,11 @@ class QueueAccessCheck:
         self._descriptors = descriptors
         self._open: dict[tuple[str, bytes], tuple[Ruling | None, bool]] = {}
 
+    @property
+    def has_descriptors(self) -> bool:
+        """Whether there is access control, so that a queue may be closed to a sender."""
+        return self._descriptors is not None
+
     def guards(self, session: ISession, queue: Queue) -> bool:
         """Whether an unauthenticated message may be refused."""
         return self._trusted_peers.guards(session, queue) or not self.is_open(queue)

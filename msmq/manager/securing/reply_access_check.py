@@ -35,6 +35,8 @@ class ReplyAccessCheck:
     """Suppresses acknowledgements into a local queue into which the sender may not write.
 
     The message itself is accepted; a remote administration queue is protected by its own queue manager.
+    A local one that does not exist counts as closed: a queue of that name may be created, for other senders,
+    while the message waits to be received.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -47,8 +49,11 @@ class ReplyAccessCheck:
         self._lines = LineLimit.a_minute(LINES)
 
     def concern(self, message: UserMessageView) -> bool:
-        """Whether acknowledgements of it would go into a local queue with restricted write access."""
-        return self._closed(message) is not None
+        """Whether acknowledgements of it would go into a local queue with restricted write access, or into a
+        local queue that does not exist.
+        """
+        is_local, queue = self._local(message)
+        return is_local and (queue is None or not self._admission.is_open(queue))
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """False: this does not depend on the destination queue."""
@@ -56,9 +61,13 @@ class ReplyAccessCheck:
 
     def check(self, session: ISession, queue: Queue, message: Accepted) -> Answer:
         """See L{SecurityStep.check<msmq.manager.securing.inspection.SecurityStep.check>}."""
-        # A queue that is open to every account may still deny the one that is authenticated.
-        asked = self._closed(message.view) if message.sender is None else self._local(message.view)
+        is_local, asked = self._local(message.view)
+        if not is_local:
+            return message
         if asked is None:
+            return self._outcome(Refused(self.message_class, "there is no such queue"), message)
+        # A queue that is open to every account may still deny the one that is authenticated.
+        if message.sender is None and self._admission.is_open(asked):
             return message
         judged = self._admission.check_access(asked, message)
         if isinstance(judged, Deferred):
@@ -89,20 +98,20 @@ class ReplyAccessCheck:
                 others=others,
             )
 
-    def _closed(self, message: UserMessageView) -> Queue | None:
-        queue = self._local(message)
-        return None if queue is None or self._admission.is_open(queue) else queue
-
-    def _local(self, message: UserMessageView) -> Queue | None:
-        """The local queue into which acknowledgements of a message would go."""
-        if not message.acknowledge:
-            return None
+    def _local(self, message: UserMessageView) -> tuple[bool, Queue | None]:
+        """Whether acknowledgements of a message would go into a local queue that may be protected, and that
+        queue, if it exists.
+        """
+        if not message.acknowledge or not self._admission.has_descriptors:
+            return False, None
         try:
             name = message.admin_format_name()
         except MQError:
-            return None
+            return False, None
         if name is None:
-            return None
+            return False, None
         if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
             name = attrs.evolve(name, queue_manager=self._model.identifier)
-        return self._model.find(name)
+        if not self._model.is_local(name):
+            return False, None
+        return True, self._model.find(name)

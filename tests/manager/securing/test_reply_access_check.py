@@ -66,6 +66,14 @@ class ReplyTests(NodesTestCase):
             self.assertEqual(self.found(OPEN), [MessageClass.NORMAL])
             self.assertEqual(self.found(CLOSED), [])
 
+    def test_a_queue_that_is_created_later(self) -> None:
+        """No acknowledgement gets into a closed queue that did not exist when its message arrived."""
+        for name in ("DIRECT=TCP:127.0.0.3\\private$\\later", f"PRIVATE={BETA}\\00000099"):
+            self.ask(parse_format_name(name), time_to_be_received=60)
+        self.queue(self.beta, "later", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
+        self.clock.advance(120)
+        self.assertEqual(self.found(".\\private$\\later"), [])
+
     def test_what_is_refused(self) -> None:
         """A message that is not taken gets its body nowhere either."""
         name = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed")
