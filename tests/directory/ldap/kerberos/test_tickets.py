@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from pathlib import Path
 from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from twisted.internet import reactor
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
@@ -95,6 +98,27 @@ class LoadingTests(TestCase):
             self.assertIn("a keytab needs gssapi", str(refused.exception))
         self.assertEqual(len(loading), 2)
         self.assertNotIn(main_thread(), loading)
+
+
+class HangingKeytabTests(TestCase):
+    """A keytab whose file system does not answer."""
+
+    async def test_one_thread(self) -> None:
+        """Checks that are given up leave one thread behind, and a later one gets its result."""
+        keytab = Path(self.mktemp())
+        os.mkfifo(keytab)
+        account = KerberosAccount(keytab, "", reactor)
+        before = set(threading.enumerate())
+        asked = [Deferred.fromCoroutine(account.check()) for _ in range(5)]
+        for each in asked[:4]:
+            each.cancel()
+            self.failureResultOf(each, CancelledError)
+        [hanging] = set(threading.enumerate()) - before
+        self.assertEqual(hanging.name, "msmq-kerberos")
+        keytab.write_bytes(b"not one")
+        with self.assertRaises(KeytabError) as refused:
+            await asked[4]
+        self.assertIn("is not a keytab", str(refused.exception))
 
 
 class SaslWireTests(SynchronousTestCase):

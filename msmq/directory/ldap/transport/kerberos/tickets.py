@@ -99,6 +99,7 @@ class KerberosAccount:
         self._principal = principal
         self._reactor = reactor
         self._lock = DeferredLock()
+        self._checks: list[Deferred[str]] = []
         self._number = next(_NUMBERS)
         self._cache = 0
         self._next_cache = 0.0
@@ -112,16 +113,27 @@ class KerberosAccount:
         """Check the keytab and the library, and return the principal.
 
         Loading C{gssapi} takes 25 ms of processor time and reading the keytab may block, so both are done in
-        a thread; it does not wait for one that waits for a domain controller.
+        a thread; it does not wait for one that waits for a domain controller. A check that is under way
+        serves all callers, so that a keytab on a file system that hangs occupies one thread.
 
         @raise KeytabError: one of them cannot be used.
+        @raise KdcUnreachableError: no thread can be started.
         """
 
         def read() -> str:
             require_gssapi()
             return read_principal(self._keytab, self._principal)
 
-        return await self._start_thread(read)
+        waiting: Deferred[str] = Deferred()
+        if not self._checks:
+            self._start_thread(read).addBoth(self._checked)
+        self._checks.append(waiting)
+        return await waiting
+
+    def _checked(self, outcome: str | Failure) -> None:
+        checks, self._checks = self._checks, []
+        for each in checks:
+            each.callback(outcome)
 
     async def start(self, host: str, binding: bytes | None) -> tuple[ClientContext, bytes | None, bool]:
         """Begin a context with the LDAP server at a host.
