@@ -376,6 +376,9 @@ class LdapConnection:
                 raise
             except Exception as error:  # Endpoints, TLS and names have errors of their own.
                 self._hang_up()
+                if self._is_closed:
+                    # The error of Kerberos for a step that was cancelled is not that of the cancellation.
+                    raise
                 faults[server] = _explain(error)
                 self.is_refused |= _is_refusal(error)
             else:

@@ -6,10 +6,13 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import attrs
 from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import DatagramProtocol
 from twisted.trial.unittest import SkipTest, TestCase
 
 from msmq.directory.ldap.enrollment.enrollment import Enrollment
@@ -243,3 +246,24 @@ ca_file = "{self.tls.ca_file}"
         fault, is_refused = await self.fault_of(attrs.evolve(self.tls, connect_timeout=0.3))
         self.assertIn(f"no domain controller of the realm {samba.REALM} has answered", fault)
         self.assertFalse(is_refused)
+
+    async def test_closed_meanwhile(self) -> None:
+        """A connection that is closed while a domain controller is silent tries no other server."""
+        requested: Deferred[None] = Deferred()
+
+        class Silent(DatagramProtocol):
+            def datagramReceived(self, datagram: bytes, address: object) -> None:
+                if not requested.called:
+                    requested.callback(None)
+
+        net: Any = reactor
+        silent = net.listenUDP(0, Silent(), interface=samba.ADDRESS)
+        self.addCleanup(silent.stopListening)
+        self.kerberos(f"{samba.ADDRESS}:{silent.getHost().port}")
+        [server] = self.tls.servers
+        connection = self.connection(attrs.evolve(self.tls, servers=(server, LdapServer("localhost", 1))))
+        asked = Deferred.fromCoroutine(connection.root())
+        await requested
+        connection.close()
+        error = self.failureResultOf(asked, DirectoryError).value
+        self.assertIn("the directory was closed", error.detail)
