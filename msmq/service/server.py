@@ -61,7 +61,13 @@ from msmq.service.configuration import ConfigurationError
 from msmq.service.control_socket import listen_on_control_socket
 from msmq.service.data_directory.data_lock import DataLock
 from msmq.service.data_directory.host_fingerprint import check_clone
-from msmq.service.data_directory.identity import adopt_identity, has_identity, identity_path, load_identity
+from msmq.service.data_directory.identity import (
+    adopt_identity,
+    check_renewal,
+    has_identity,
+    identity_path,
+    load_identity,
+)
 from msmq.service.data_directory.store_conversion import convert_former_store
 from msmq.service.directory_servers import DirectorySearch, DirectoryServerProtocol
 from msmq.service.exposure import exposure
@@ -267,6 +273,7 @@ class Server(StagedService):
         configuration = self.configuration
         data = configuration.queue_manager.data
         listen = configuration.listen
+        check_renewal(data)
         lock = DataLock(data)
         lock.acquire()
         self._undo.append(lock.release)

@@ -21,7 +21,7 @@ from msmq.queues.arriving.message import Message
 from msmq.service.configuration import Overrides, load
 from msmq.service.control_socket import ControlSocketError
 from msmq.service.data_directory.data_lock import DataDirectoryInUse
-from msmq.service.data_directory.identity import IdentityError
+from msmq.service.data_directory.identity import IdentityError, load_identity
 from msmq.service.replacements import ServerPingProtocol
 from msmq.service.server import Server
 from msmq.service.server_ports import StartError
@@ -238,6 +238,17 @@ class ServerTests(TestCase):
         server.startService()
         await server.started
         self.assertEqual(server.parts.manager.inspection.status().identifier, first)
+
+    async def test_refuses_to_replace_a_renewed_queue_manager(self) -> None:
+        """No new queue manager starts under the name of one whose new identifier was interrupted."""
+        for name in (f"{self.data.name}.0123abcd", f".{self.data.name}.new-killed"):
+            other = self.data.with_name(name)
+            other.mkdir(parents=True)
+            self.addCleanup(shutil.rmtree, other)
+            load_identity(other)
+        refusal = await self.refused(self.server(), IdentityError)
+        self.assertIn(f"{self.data.name}.0123abcd; rename it back", refusal)
+        self.assertEqual([path.name for path in self.data.glob("*")], [])
 
     async def test_what_is_off_is_not_there(self) -> None:
         """A server may have no port and no socket at all."""

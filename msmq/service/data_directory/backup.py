@@ -21,7 +21,13 @@ from msmq.persistence.changes import AppendEvent, Change
 from msmq.persistence.migration_mark import CopyPosition
 from msmq.service.data_directory.data_lock import DataDirectoryInUse, DataLock
 from msmq.service.data_directory.host_fingerprint import HOST_NAME, machine_fingerprint
-from msmq.service.data_directory.identity import has_identity, load_identity
+from msmq.service.data_directory.identity import (
+    IdentityError,
+    check_renewal,
+    has_identity,
+    load_identity,
+    unfinished_name,
+)
 from msmq.service.data_directory.store_check import described
 from msmq.storage.backup.backup import BackupSummary, back_up, check_backup
 from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFile, NotFinished
@@ -204,6 +210,10 @@ async def renew_identity(
     @raise DataDirectoryError: a server uses the data directory.
     """
     data = Path(os.path.abspath(data))
+    try:
+        check_renewal(data)
+    except IdentityError as error:
+        raise StorageError(str(error)) from error
     if not has_identity(data):
         raise StorageError(f"{data}: not the data directory of a queue manager; {IDENTITY} is missing")
     chosen = described(data, description)
@@ -234,6 +244,7 @@ async def renew_identity(
                 _write_files(temporary, _kept_files(data), renewal.identifier)
                 _copy_others(data, temporary)
                 _give_to_owner(temporary, data.stat())
+                sync(temporary)
                 os.rename(data, kept)
                 try:
                     _publish(temporary, data)
@@ -290,7 +301,7 @@ def _new_directory(data: Path, *, is_inside: bool) -> Iterator[Path]:
     try:
         if not is_inside:
             make_directory(parent, 0o777)
-        prefix = _UNFINISHED if is_inside else f".{data.name}.new-"
+        prefix = _UNFINISHED if is_inside else unfinished_name(data)
         temporary = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     except OSError as error:
         raise StorageError(f"{data}: cannot be created in {parent}: {error.strerror}") from error
@@ -388,6 +399,11 @@ def _copy_others(data: Path, temporary: Path) -> None:
             shutil.copytree(path, target)
         elif path.is_file():
             shutil.copy2(path, target)
+        else:
+            continue
+        for copied in (target, *target.rglob("*")):
+            if not copied.is_symlink():
+                sync(copied)
 
 
 def _day(seconds: float) -> str:

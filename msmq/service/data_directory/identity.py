@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -29,6 +30,38 @@ def identity_path(data: Path) -> Path:
 def has_identity(data: Path) -> bool:
     """Whether a data directory already has an identifier."""
     return os.path.exists(identity_path(data))
+
+
+def check_renewal(data: Path) -> None:
+    """Check that no renewal of the identifier was interrupted when it had renamed the data directory.
+
+    A new directory, with a new queue manager, would otherwise take the name of the one that has the messages.
+
+    @raise IdentityError: the directory has no identifier, next to it are a former data directory and a new
+        one that did not get its name.
+    """
+    if has_identity(data):
+        return
+    data = Path(os.path.abspath(data))
+    former = re.compile(re.escape(data.name) + r"\.[0-9a-f]{8}")
+    try:
+        names = sorted(os.listdir(data.parent))
+        renamed = [data.with_name(name) for name in names if former.fullmatch(name)]
+        renamed = sorted(filter(has_identity, renamed), key=lambda path: path.stat().st_ctime)
+    except OSError:
+        return
+    unfinished = [name for name in names if name.startswith(unfinished_name(data))]
+    if renamed and unfinished:
+        raise IdentityError(
+            f"{data}: msmq identity renew was interrupted when this directory had the name {renamed[-1]};"
+            f" rename it back and run msmq identity renew again. To start a new queue manager instead, remove"
+            f" {data.with_name(unfinished[-1])}"
+        )
+
+
+def unfinished_name(data: Path) -> str:
+    """The beginning of the name of a directory that gets the name of a data directory when it is complete."""
+    return f".{data.name}.new-"
 
 
 def load_identity(data: Path, make: Callable[[], UUID] = uuid4) -> UUID:

@@ -31,7 +31,7 @@ from msmq.persistence.changes import (
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.service.data_directory.backup import backup, renew_identity, restore
 from msmq.service.data_directory.data_lock import DataDirectoryError, DataLock
-from msmq.service.data_directory.identity import load_identity
+from msmq.service.data_directory.identity import IdentityError, check_renewal, load_identity
 from msmq.storage.backup.backup import back_up, check_backup
 from msmq.storage.backup.backup_file import FILE_NAME, BackupFacts, BackupFile
 from msmq.storage.migration.digest import digest_of
@@ -492,3 +492,27 @@ class SqliteBackupTests(BackupTestCase):
         await self.restored(kind="log")
         before, after = self.digest(self.data), self.digest(self.target, "log")
         self.assertEqual({**after, "events": None}, {**before, "events": None})
+
+    async def test_interrupted_renewal(self) -> None:
+        """After a kill between the two renames no new queue manager takes the name of the former one."""
+        await self.stopped()
+        check_renewal(self.data)
+        summary = await renew_identity(self.data, None, report=lambda rows: None)
+        assert summary.former is not None
+        unfinished = self.base / ".data.new-killed"
+        self.data.rename(unfinished)
+        for is_created_again in (False, True):
+            if is_created_again:
+                self.data.mkdir()
+            refused = self.assertRaises(IdentityError, check_renewal, self.data)
+            self.assertIn(str(summary.former.name), str(refused))
+            renewing = self.deferred(renew_identity(self.data, None, report=lambda rows: None))
+            self.assert_fails("identity renew was interrupted", renewing)
+        self.data.rmdir()
+        summary.former.rename(self.data)
+        check_renewal(self.data)
+        self.assertEqual((await renew_identity(self.data, None, report=lambda rows: None)).moved, 2)
+        # A data directory that was removed on purpose is no interrupted renewal.
+        shutil.rmtree(unfinished)
+        shutil.rmtree(self.data)
+        check_renewal(self.data)
