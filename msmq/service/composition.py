@@ -262,9 +262,11 @@ def compose(
         ),
         security=ManagerSecurity(
             trusted_peers=(
-                live.trusted_peers if replacements.gate is None else GatedPeers(gate=replacements.gate)
+                live.trusted_peers
+                if replacements.gate is None
+                else GatedPeers(gate=replacements.gate, clock=clock)
             ),
-            access=access_policy(configuration.security, access, deciding),
+            access=access_policy(configuration.security, access, deciding, clock),
             ciphers=None if directory is None else ciphers(configuration),
             encryption=live.encryption,
             providers=security_providers(configuration),

@@ -95,12 +95,12 @@ def access_control(
 
 
 def access_policy(
-    security: SecuritySettings, documented: AccessControl, deciding: IAccessControl | None
+    security: SecuritySettings, documented: AccessControl, deciding: IAccessControl | None, clock: IClock
 ) -> AccessPolicy:
     """The access policy, with an access control of a plugin or an application if there is one."""
     owner = user_sid(os.getuid()) if security.owner is None else principal(security.owner, documented.rules)
     return AccessPolicy(
-        documented if deciding is None else GuardedAccessControl(deciding),
+        documented if deciding is None else GuardedAccessControl(deciding, clock),
         owner,
         DefaultDescriptor(security.default_descriptor),
     )

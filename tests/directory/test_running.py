@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.errors import LocalProtocolError
-from msmq.manager.membership.procedure_runner import DirectoryRunner
+from msmq.manager.membership.procedure_runner import LINES, DirectoryRunner
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.divergence import DirectoryChanges
 from msmq.membership.enumerations import DirectoryOperationResult
@@ -150,6 +150,9 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.assertIs(outcome.result, DirectoryOperationResult.GENERIC_ERROR)
         self.assertIn("oops", outcome.detail)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        for _ in range(100):
+            self.run_procedure(self.access.read_directory(SiteObject))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), LINES - 1)
 
     def test_procedure_that_refuses(self) -> None:
         """An error raised by a procedure is passed to its caller."""

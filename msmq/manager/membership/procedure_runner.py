@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 from twisted.internet.defer import CancelledError
@@ -16,6 +16,7 @@ from msmq.interfaces.directory import (
     IConditionalDirectory,
     IDirectory,
 )
+from msmq.line_limit import LineLimit
 from msmq.manager.membership.directory_health import DirectoryHealth
 from msmq.membership.access import DirectoryAccess
 from msmq.membership.requests import (
@@ -38,6 +39,9 @@ from msmq.membership.requests import (
 )
 
 R = TypeVar("R")
+
+LINES: Final = 2
+"""Errors of a directory that are logged in a minute: each message of a peer may cause one."""
 
 NO_DIRECTORY = Outcome(DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, detail="no directory is configured")
 
@@ -63,6 +67,7 @@ class DirectoryRunner:
         self._directory = directory
         self._clock = clock
         self._perform = perform
+        self._lines = LineLimit.a_minute(LINES)
 
     async def run(self, procedure: Procedure[R]) -> R:
         """Run a procedure, and return its result.
@@ -103,7 +108,10 @@ class DirectoryRunner:
             # A caller's time-out does not mark the directory as failed.
             return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail="it took too long")
         except Exception as error:
-            self.log.failure("The directory {name} failed.", name=self._directory.name)
+            if (others := self._lines.take(self._clock.now())) is not None:
+                self.log.failure(
+                    "the directory {name} failed{others}", name=self._directory.name, others=others
+                )
             return Outcome(DirectoryOperationResult.GENERIC_ERROR, detail=f"{type(error).__name__}: {error}")
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from msmq.interfaces.clock import IClock
 from msmq.interfaces.security.gate import IGate
+from msmq.line_limit import LineLimit
 from msmq.manager.securing.trusted_peers import TrustedPeers
 from msmq.quoting import quoted
+
+LINES: Final = 2
+"""Errors of a gate that are logged in a minute: each message of a peer may cause one."""
 
 
 @attrs.define(kw_only=True)
@@ -26,6 +31,8 @@ class GatedPeers(TrustedPeers):
     log: ClassVar[Logger] = Logger()
 
     gate: IGate
+    _clock: IClock
+    _lines: LineLimit = attrs.field(factory=lambda: LineLimit.a_minute(LINES), init=False)
 
     def admits(self, address: str) -> bool:
         """See L{IGate.admits}."""
@@ -51,5 +58,8 @@ class GatedPeers(TrustedPeers):
         try:
             return question(address) is True
         except Exception:
-            self.log.failure("the gate failed, and the peer is not trusted", Failure())
+            if (others := self._lines.take(self._clock.now())) is not None:
+                self.log.failure(
+                    "the gate failed, and the peer is not trusted{others}", Failure(), others=others
+                )
             return False

@@ -16,6 +16,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from msmq.interfaces.session import ISession
+from msmq.line_limit import LineLimit
+from msmq.moment import Moment
 from msmq.queues.queue import Queue
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.packet.message_class import MessageClass
@@ -29,6 +31,9 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 PATIENCE: Final = 30.0
 """Seconds for which a batch waits for the results of its checks."""
+
+LINES: Final = 2
+"""Errors of a step that are logged in a minute: each message of a peer may cause one."""
 
 _SECURITY_HEADER: Final = UserHeader.SH
 
@@ -159,6 +164,7 @@ class Inspector:
         self._reactor = reactor
         self._patience = patience
         self._waiting: set[Deferred[Any]] = set()
+        self._lines = LineLimit.a_minute(LINES)
 
     def concerns(
         self, session: ISession, different: Sequence[UserMessageView], queues: Sequence[Queue | None]
@@ -238,7 +244,7 @@ class Inspector:
         except (TimeoutError, CancelledError):
             return without_acknowledgements(message)
         except Exception:
-            self.log.failure("message {message} could not be checked", message=message.identifier)
+            self._log_failure(message)
             return without_acknowledgements(message)
         return outcome.view if isinstance(outcome, Accepted) else without_acknowledgements(message)
 
@@ -261,7 +267,7 @@ class Inspector:
                 )
             except Exception as error:
                 # A failure there must neither close the session nor accept the message.
-                self.log.failure("message {message} could not be checked", message=message.view.identifier)
+                self._log_failure(message.view)
                 return Refused(
                     step.message_class,
                     f"{_name(step)} failed: {type(error).__name__}",
@@ -279,6 +285,13 @@ class Inspector:
                 f"{queue.definition.path} accepts only authenticated messages, and this one is not",
             )
         return message
+
+    def _log_failure(self, message: UserMessageView) -> None:
+        now = Moment(monotonic=self._reactor.seconds(), wall=self._reactor.seconds())
+        if (others := self._lines.take(now)) is not None:
+            self.log.failure(
+                "message {message} could not be checked{others}", message=message.identifier, others=others
+            )
 
     async def _wait(self, answer: Deferred[Any], deadline: float) -> Outcome:
         if answer.called:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Final, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from msmq.interfaces.clock import IClock
 from msmq.interfaces.security.access import AccountUnknown, IAccessControl, Ruling
+from msmq.line_limit import LineLimit
 from msmq.windows.access_check import AccessDecision, Token
 from msmq.windows.access_masks import ObjectKind
 from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.windows.security_descriptor_aces import Acl
 from msmq.wire.sid import format_sid
+
+LINES: Final = 2
+"""Errors that are logged in a minute: each message of a peer may cause one."""
 
 D = TypeVar("D")
 T = TypeVar("T")
@@ -25,7 +30,8 @@ T = TypeVar("T")
 class GuardedAccessControl:
     """Passes each question to another access control; an error, or a result of another type, denies.
 
-    An L{AccountUnknown} is passed on, which denies too; any other error is logged with its traceback.
+    An L{AccountUnknown} is passed on, which denies too; any other error is logged with its traceback, within
+    a limit.
     The result of L{check} is always a Deferred, so that no decision is cached and a policy may depend on the
     time.
 
@@ -34,8 +40,10 @@ class GuardedAccessControl:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, guarded: IAccessControl) -> None:
+    def __init__(self, guarded: IAccessControl, clock: IClock) -> None:
         self._guarded = guarded
+        self._clock = clock
+        self._lines = LineLimit.a_minute(LINES)
 
     def known_token(self, sid: bytes) -> Token | None:
         """See L{IAccessControl.known_token}; after an error, C{None}."""
@@ -88,14 +96,16 @@ class GuardedAccessControl:
             if not isinstance(found, kind):
                 raise TypeError(f"access control returned a {type(found).__name__}")
             return found
-        except AccountUnknown:
+        except (AccountUnknown, CancelledError):
+            # The caller has ended its wait; it knows why.
             raise
         except Exception as error:
             self._failed()
             raise AccountUnknown(f"access control failed: {type(error).__name__}") from error
 
     def _failed(self) -> None:
-        self.log.failure("access control failed, and access is denied", Failure())
+        if (others := self._lines.take(self._clock.now())) is not None:
+            self.log.failure("access control failed, and access is denied{others}", Failure(), others=others)
 
 
 def _rule(found: object) -> Ruling | None:

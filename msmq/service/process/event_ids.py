@@ -96,7 +96,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "the directory is not used: {error}; it is checked again": 2032,
     "the stored value {name} is not used: {error}": 2033,
     "The check whether the directory is back failed.": 2034,
-    "The directory {name} failed.": 2035,
+    "the directory {name} failed{others}": 2035,
     "the owner of a public queue was not found: {error}{others}": 2036,
     "a public queue could not be looked up": 2037,
     "MessageIDs could not be reserved: {error}": 2038,
@@ -139,8 +139,8 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "a new route could not be applied": 2065,
     "acknowledgements could not be read": 2066,
     "an acknowledgement could not be read: {error}": 2067,
-    "message {message} could not be checked": 2068,
-    "the gate failed, and the peer is not trusted": 2076,
+    "message {message} could not be checked{others}": 2068,
+    "the gate failed, and the peer is not trusted{others}": 2076,
     "the drain of {queue} to {destination} waits: {reason}": 2077,
     "the drain of {queue} has failed": 2078,
     "the drain of a queue to {destination} has ended: {error}": 2079,
@@ -193,7 +193,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "a session policy failed, and the peer is refused": 3019,
     "a session policy returned {kind} instead of a text, and the peer is refused": 3020,
     "{path} could be read by others; it has mode 0600 now": 3601,
-    "access control failed, and access is denied": 3602,
+    "access control failed, and access is denied{others}": 3602,
     "service|{line}": 4001,
     (
         "the process may open {limit} files and connections only; LimitNOFILE of systemd, or "

@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred, fail
 
 from msmq.decoding.message_json import message_json
 from msmq.interfaces.session import ISession
-from msmq.manager.securing.inspection import PATIENCE, Accepted, Answer, Inspector, Refused
+from msmq.manager.securing.inspection import LINES, PATIENCE, Accepted, Answer, Inspector, Refused
 from msmq.queues.queue import Queue
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.packet.message_class import MessageClass
@@ -164,6 +164,14 @@ class ArrivalTests(ReceiverTestCase):
         )
         self.assertEqual(len(self.flushLoggedErrors(ValueError, KeyError)), 2)
         self.check_counts()
+
+    def test_many_errors(self) -> None:
+        """Each such message is refused, and the log has a few tracebacks a minute."""
+        self.step.everything = True
+        self.step.answers = dict.fromkeys((b"%d" % number for number in range(100)), ValueError("a secret"))
+        self.say(*map(express, self.step.answers), seconds=1)
+        self.assertEqual(len(self.reasons()), 100)
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), LINES)
 
     def test_stopped_meanwhile(self) -> None:
         """A message that waits when the queue manager stops is neither taken nor refused."""

@@ -366,7 +366,7 @@ class AccessTests(AdmissionTestCase):
 
         hours = Hours()
         parts = self.beta.service._parts
-        self.patch(parts.descriptors, "access", GuardedAccessControl(hours))
+        self.patch(parts.descriptors, "access", GuardedAccessControl(hours, self.clock))
         self.say(self.to("shop", "D:(A;;GA;;;WD)", b"1"))
         hours.is_closed = True
         self.say(self.to("shop", "", b"2"))

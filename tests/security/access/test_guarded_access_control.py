@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
+from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.security.access import AccountUnknown
-from msmq.security.access.guarded_access_control import GuardedAccessControl
+from msmq.security.access.guarded_access_control import LINES, GuardedAccessControl
 from msmq.testing.access_control import MemoryAccessControl
+from msmq.testing.clock import ManualClock
 from msmq.testing.contracts.access_control import ACCOUNTS, ALICE, RULES, SEND, AccessControlContract
 from msmq.windows.access_masks import QUEUE_KIND
 from msmq.windows.sddl import parse_sddl
@@ -25,7 +27,7 @@ class GuardedTests(AccessControlContract, SynchronousTestCase):
         self.memory = MemoryAccessControl(RULES)
         for account in ACCOUNTS:
             self.memory.add(account)
-        return GuardedAccessControl(self.memory)
+        return GuardedAccessControl(self.memory, ManualClock())
 
     def go_away(self) -> None:
         self.memory.is_connected = False
@@ -47,7 +49,8 @@ class FailingTests(SynchronousTestCase):
                 return call
 
         failing: Any = Failing()
-        return GuardedAccessControl(failing)
+        self.clock = ManualClock()
+        return GuardedAccessControl(failing, self.clock)
 
     def denied(self, answered: Deferred[Any]) -> str:
         return str(self.failureResultOf(answered, AccountUnknown).value)
@@ -67,13 +70,30 @@ class FailingTests(SynchronousTestCase):
             self.assertEqual(ruling.descriptor.dacl.aces, ())
         self.assertIsNone(access.known_token(ALICE))
         self.assertEqual(access.name_of(ANONYMOUS), "S-1-5-7")
-        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 8)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), LINES)
+
+    def test_errors_are_logged_within_a_limit(self) -> None:
+        """However many messages meet an error, the log has a few tracebacks a minute, with the count."""
+        access = self.failing(ZeroDivisionError("a mistake"))
+        with capturedLogs() as logged:
+            for _ in range(100):
+                access.known_token(ALICE)
+            self.clock.advance(60)
+            access.known_token(ALICE)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), LINES + 1)
+        self.assertIn(f"; {100 - LINES} more since the last such line", formatEvent(logged[-1]))
 
     def test_late_errors_deny(self) -> None:
         """So does an error after a while."""
         answer: Deferred[Any] = fail(ZeroDivisionError("a mistake"))
         self.denied(self.failing(answer).check(OPEN, ANONYMOUS, SEND, QUEUE_KIND))
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_given_up(self) -> None:
+        """A question whose caller gives up is no error of the access control."""
+        answered = self.failing(Deferred()).check(OPEN, ANONYMOUS, SEND, QUEUE_KIND)
+        answered.cancel()
+        self.failureResultOf(answered, CancelledError)
 
     def test_answers_of_another_type_deny(self) -> None:
         """C{True} is not an access decision, nor is C{None}: access is denied."""
