@@ -261,10 +261,10 @@ class DirectoryAccess:
         """[MS-MQDMPR] 3.1.7.1.25 second half of Check Directory Online: refresh the own public queues
         one by one, until the directory is offline again.
         """
-        for queue in list(self.local.public_queues.values()):
+        for identifier in list(self.local.public_queues):
             if self.local.directory_offline:
                 return
-            yield from self._refresh(queue)
+            yield from self._refresh(identifier)
 
     def take_over(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
         """Adopt and store the attributes of the own object that were read."""
@@ -297,26 +297,35 @@ class DirectoryAccess:
         )
         if own.succeeded and not local.directory_offline:
             yield from self.take_over(own.value)
-        for queue in list(local.public_queues.values()):
-            outcome = yield from self.read_directory(QueueObject, (equals("identifier", queue.identifier),))
+        for identifier in list(local.public_queues):
+            before = local.public_queues.get(identifier)
+            outcome = yield from self.read_directory(QueueObject, (equals("identifier", identifier),))
             if local.directory_offline:
                 return
-            yield from self.take_over_queue(queue.identifier, outcome)
+            yield from self.take_over_queue(before, outcome)
 
-    def take_over_queue(self, identifier: UUID, outcome: Outcome) -> Procedure[None]:
+    def take_over_queue(self, before: QueueObject | None, outcome: Outcome) -> Procedure[None]:
         """Adopt the set attributes of an own public queue's directory object, as far as the policy allows.
 
+        @param before: the queue as it was when the read began; after a change since then, which the read may
+            not have seen, nothing is adopted.
         @param outcome: the result of reading all of its attributes.
         """
-        yield from self._take_over_queue(identifier, outcome, only_set=True)
+        yield from self._take_over_queue(before, outcome, only_set=True)
 
-    def _refresh(self, queue: QueueObject) -> Procedure[None]:
-        outcome = yield from self.read_directory(QueueObject, (equals("identifier", queue.identifier),))
-        yield from self._take_over_queue(queue.identifier, outcome, only_set=False)
+    def _refresh(self, identifier: UUID) -> Procedure[None]:
+        before = self.local.public_queues.get(identifier)
+        outcome = yield from self.read_directory(QueueObject, (equals("identifier", identifier),))
+        yield from self._take_over_queue(before, outcome, only_set=False)
 
-    def _take_over_queue(self, identifier: UUID, outcome: Outcome, *, only_set: bool) -> Procedure[None]:
+    def _take_over_queue(
+        self, before: QueueObject | None, outcome: Outcome, *, only_set: bool
+    ) -> Procedure[None]:
+        if before is None:
+            return
+        identifier = before.identifier
         held = self.local.public_queues.get(identifier)
-        if held is None:
+        if held is not before:
             return
         if outcome.result is DirectoryOperationResult.OBJECT_NOT_FOUND:
             yield from self._report_divergence(held.pathname, (_GONE,), ())

@@ -196,6 +196,8 @@ class PublicQueues:
                 raise _refused(written, held)
             if former is not None and not written.value:
                 raise QueueObjectChanged(held.pathname)
+            # Other attributes may have been adopted from the directory meanwhile.
+            altered = attrs.evolve(self._held(held), modify_time=now.unix_seconds, **attributes)
             try:
                 yield UpdateLocally(altered, [queue_change(altered)])
             except Exception:

@@ -136,7 +136,8 @@ class ReportTests(SynchronousTestCase):
     """Reports about a queue whose object has changed."""
 
     def reports(self, machine: DirectoryAccess, outcome: Outcome) -> list[Any]:
-        _, played = play(machine.take_over_queue(QUEUE, outcome), lambda effect: DONE)
+        held = machine.local.public_queues.get(QUEUE)
+        _, played = play(machine.take_over_queue(held, outcome), lambda effect: DONE)
         return played.of(ReportDivergence)
 
     def test_kept(self) -> None:

@@ -278,6 +278,7 @@ class Integration:
         who blocks the directory could open a queue that it has closed. The same holds for an object that is
         deleted, or whose Security is not set or not readable.
         """
+        before = self.access.local.public_queues.get(identifier)
         outcome = await self.read(QueueObject, [equals("identifier", identifier)])
         held = self.access.local.public_queues.get(identifier)
         last: bytes = b"" if held is None else held.security
@@ -288,7 +289,7 @@ class Integration:
         else:
             return last
         if not self.access.local.directory_offline:
-            await self._run(self.access.take_over_queue(identifier, outcome))
+            await self._run(self.access.take_over_queue(before, outcome))
         return security
 
     async def read_for_change(self, queue: Queue) -> tuple[bytes, DirectoryEntry[QueueObject]]:

@@ -80,11 +80,22 @@ class SlowDirectory(MemoryDirectory):
     """A directory that creates and changes queues when a test says so.
 
     @ivar waiting: what is to be done.
+    @ivar answers: what was read, and is answered when a test says so; C{None} to answer at once.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.waiting: list[tuple[Deferred[Any], Callable[[], Deferred[Any]]]] = []
+        self.answers: list[tuple[Deferred[Any], Deferred[Any]]] | None = None
+
+    def read(self, of: Any, *args: Any) -> Deferred[Any]:
+        """See L{IDirectory.read}."""
+        answer = super().read(of, *args)
+        if self.answers is None or of is not QueueObject:
+            return answer
+        later: Deferred[Any] = Deferred()
+        self.answers.append((later, answer))
+        return later
 
     def create(self, *args: Any) -> Deferred[Any]:
         """See L{IDirectory.create}."""
@@ -144,6 +155,39 @@ class CreationMeanwhileTests(DirectoryTestCase):
         self.directory.finish()
         self.assertEqual(self.service.inspection.queue(ORDERS).label, "x")
         self.assertTrue(self.has_log())
+
+    def set_label(self, label: str) -> Deferred[QueueSummary]:
+        return self.deferred(self.service.set_queue(ORDERS, {"label": label}))
+
+    def test_a_change_during_a_read(self) -> None:
+        """An answer from before a change does not take the change back."""
+        creating = self.deferred(self.service.create_queue(ORDERS, label="former"))
+        self.directory.finish()
+        self.successResultOf(creating)
+        self.directory.answers = []
+        self.clock.advance(3600)
+        [(later, answer)] = self.directory.answers
+        self.directory.answers = None
+        setting = self.set_label("new")
+        self.directory.finish()
+        self.assertEqual(self.successResultOf(setting).label, "new")
+        answer.chainDeferred(later)
+        self.assertEqual(self.service.inspection.queue(ORDERS).label, "new")
+
+    def test_two_changes(self) -> None:
+        """A change of one property leaves another one that the directory has changed meanwhile."""
+        creating = self.deferred(self.service.create_queue(ORDERS, label="former"))
+        self.directory.finish()
+        self.successResultOf(creating)
+        theirs = self.published()
+        setting = self.deferred(self.service.set_queue(ORDERS, {"quota": 7}))
+        self.successResultOf(
+            MemoryDirectory.write(self.directory, attrs.evolve(theirs, label="theirs"), ("label",))
+        )
+        self.clock.advance(3600)
+        self.directory.finish()
+        found = self.successResultOf(setting)
+        self.assertEqual((found.label, found.quota), ("theirs", 7))
 
     def test_another_creation(self) -> None:
         """A second queue of the same path is refused, and its properties are not those of the first."""
