@@ -58,8 +58,8 @@ def read_tokens(path: Path) -> list[ApiToken]:
     which is named as a role has that role. A token without a name is named by its number. The length of names
     is limited, so that a token in the position of a name is refused instead of logged.
 
-    @raise TokenError: the file cannot be read, is readable by all users, has a line that is not a token, or
-        has a token twice.
+    @raise TokenError: the file cannot be read, is readable or writable by all users, has a line that is not a
+        token, or has a token twice.
     """
     try:
         with path.open("rb") as file:
@@ -67,8 +67,9 @@ def read_tokens(path: Path) -> list[ApiToken]:
             data = file.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         raise TokenError(f"token file {path}: {getattr(error, 'strerror', None) or error}") from None
-    if stat.S_ISREG(mode) and mode & stat.S_IROTH:
-        raise TokenError(f"token file {path}: it is readable by every user of this computer; run chmod 600")
+    if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
+        can = "readable" if mode & stat.S_IROTH else "writable"
+        raise TokenError(f"token file {path}: it is {can} by every user of this computer; run chmod 600")
     lines = [line.strip() for line in data.splitlines() if line.strip()]
     if len(data) > _LARGEST_FILE or not lines:
         raise TokenError(f"token file {path}: it holds no token, or more than {_LARGEST_FILE} bytes")

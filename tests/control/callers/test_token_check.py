@@ -58,7 +58,8 @@ class TokenFileTests(SynchronousTestCase):
         self.refused(token_file(self, TOKEN[:16] + " " + TOKEN[16:]), "visible")
         self.refused(token_file(self, TOKEN * 17), "32 to 512")
         self.refused(token_file(self, *[TOKEN * 10] * 100), "16384")
-        self.refused(token_file(self, TOKEN, mode=0o604), "chmod 600")
+        self.refused(token_file(self, TOKEN, mode=0o604), "is readable by every user", "chmod 600")
+        self.refused(token_file(self, TOKEN, mode=0o602), "is writable by every user", "chmod 600")
         self.refused(
             token_file(self, f"night operator {TOKEN}", f"desk reader {OTHER}", f"day admin {TOKEN}"),
             "token 3 (token day) is the same as token 1 (token night)",
