@@ -176,7 +176,11 @@ class KeyRing:
         if self._directory is not None:
             text = base64.b64encode(self.encryption_keys.to_bytes()) + b"\n"
             path = self._directory / PUBLIC_FILE
-            if not path.exists() or path.read_bytes() != text:
+            try:
+                is_current = path.exists() and path.read_bytes() == text
+            except OSError as error:
+                raise CipherError(f"{path}: {error.strerror}") from error
+            if not is_current:
                 _write(path, text, 0o644)
 
     def decrypt(self, provider_name: str, encrypted: bytes) -> bytes:

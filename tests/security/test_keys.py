@@ -139,9 +139,12 @@ class KeyRingTests(SynchronousTestCase):
         with self.assertRaises(CipherError) as caught:
             KeyRing(blocked / "keys").open()
         self.assertIn(str(blocked / "keys"), str(caught.exception))
-        os.makedirs(self.directory / "encryption-aes.pem")
-        with self.assertRaises(CipherError):
-            self.ring()
+        for name in ("encryption-aes.pem", PUBLIC_FILE):
+            os.makedirs(self.directory / name)
+            with self.assertRaises(CipherError) as caught:
+                self.ring()
+            self.assertIn(str(self.directory / name), str(caught.exception))
+            (self.directory / name).rmdir()
 
     def test_a_write_that_was_cut_off(self) -> None:
         """The remainder of an interrupted write is not used as a key."""
