@@ -18,6 +18,7 @@ from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.securing.protection import Protection
 from msmq.manager.securing.public_descriptors import (
     IN_THE_DIRECTORY,
+    MOST,
     PublicDescriptors,
     PublishedList,
     own_entries,
@@ -102,6 +103,7 @@ class PublicSecurity:
         self._lists = PublicDescriptors(directory.read_security, clock)
         self._changes = changes
         self._divergences = divergences
+        # Also of queues that are deleted by now.
         self._seen: dict[UUID, SecurityDescriptor] = {}
         self._mending: set[UUID] = set()
         self._changing: set[UUID] = set()
@@ -162,7 +164,7 @@ class PublicSecurity:
                 f" {ATTEMPTS} attempts; repeat the request",
             )
         if lists_rights(made):
-            self._seen[identifier] = made
+            self._see(identifier, made)
         else:
             self._seen.pop(identifier, None)
         self._lists.forget(identifier)
@@ -182,7 +184,7 @@ class PublicSecurity:
             self._divergences.report(path, LIST, ())
             return own
         before = self._seen.get(identifier)
-        self._seen[identifier] = published.found
+        self._see(identifier, published.found)
         if published.is_untranslated:
             return self._untranslated(published, queue, own)
         if self._changes is DirectoryChanges.FOLLOW:
@@ -216,6 +218,12 @@ class PublicSecurity:
             )
             mending.addBoth(lambda _: self._mending.discard(identifier))
         return attrs.evolve(own, is_published=True)
+
+    def _see(self, identifier: UUID, found: SecurityDescriptor) -> None:
+        self._seen.pop(identifier, None)
+        self._seen[identifier] = found
+        if len(self._seen) > MOST:
+            del self._seen[next(iter(self._seen))]
 
     async def _default(self) -> SecurityDescriptor:
         machine = await self.machine_sid()

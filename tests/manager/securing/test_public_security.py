@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.security.access import Account
+from msmq.manager.securing import public_security
 from msmq.manager.securing.public_descriptors import LIFETIME, PublicDescriptors, published_list
 from msmq.manager.securing.public_security import ATTEMPTS
 from msmq.manager.securing.security_descriptors import AccessPolicy
@@ -302,6 +303,17 @@ class BothTests(PublicListTestCase):
         answers[1].callback(after)
         self.assertEqual(self.successResultOf(again), published_list(after))
         self.assertEqual(public.get(identifier), published_list(after))
+
+    def test_lists_of_deleted_queues(self) -> None:
+        """They are remembered up to a limit, so that queues that come and go do not fill the memory."""
+        self.patch(public_security, "MOST", 2)
+        for _ in range(5):
+            self.create(security="D:(A;;0x4;;;BU)")
+            self.run_to_end(self.service.access.acl(ORDERS))
+            self.run_to_end(self.service.delete_queue(ORDERS))
+        descriptors = self.service._parts.descriptors
+        assert descriptors is not None and descriptors._public is not None
+        self.assertLessEqual(len(descriptors._public._seen), 2)
 
     def test_its_computer_may_look_at_it(self) -> None:
         """MQDMPR-3.1.7.1.3.1-06: the directory knows the SID of the computer."""
