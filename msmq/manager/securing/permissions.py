@@ -269,6 +269,8 @@ class Permissions:
         return await self._describe(target, protection)
 
     async def _altered(self, target: _Target, change: _Change, about: bytes | None) -> Protection:
+        if target.queue is not None:
+            self.descriptors.forget(target.queue)
         protection = await self._protection(target)
         before, after = _changed(target, protection, change)
         if after == before and not protection.is_published:

@@ -115,6 +115,10 @@ class PublicSecurity:
             return published.addCallback(self._protected, queue, own)
         return self._protected(published, queue, own)
 
+    def forget(self, queue: Queue) -> None:
+        """Drop what was read of the list of a queue, so that the next use reads it again."""
+        self._lists.forget(queue.definition.identifier)
+
     async def machine_sid(self) -> bytes:
         """The SID of this computer; empty if the directory does not have it."""
         return await self._directory.machine_sid()

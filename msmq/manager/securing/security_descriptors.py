@@ -89,6 +89,11 @@ class SecurityDescriptors:
             return own
         return self._public.protect(protected_queue(queue), own)
 
+    def forget(self, queue: Queue) -> None:
+        """Read the list of a public queue from the directory again, for a change that begins with it."""
+        if self._public is not None:
+            self._public.forget(protected_queue(queue))
+
     def has_to_ask(self, queue: Queue) -> bool:
         """Whether others than this queue manager can change the descriptor of a queue."""
         return self._public is not None and protected_queue(queue).definition.type is QueueType.PUBLIC

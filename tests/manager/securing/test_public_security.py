@@ -464,6 +464,18 @@ class FollowTests(PublicListTestCase):
         self.assertEqual(found.source, "its descriptor in the directory")
         self.assertEqual(found.sddl, "D:(A;;0xf003f;;;SY)(A;;0x20020;;;AU)(A;;0x4;;;AN)")
 
+    def test_a_replacement_begins_with_the_present_list(self) -> None:
+        """An entry that was removed in the directory a moment ago is there again if the new list has it."""
+        self.create()
+        self.write(f"D:{CLASS}{may(SEND, 'BU')}{may(SEND, 'BG')}")
+        self.run_to_end(self.service.access.acl(ORDERS))
+        removed = attrs.evolve(
+            self.published(), security=parse_sddl(f"D:{CLASS}{may(SEND, 'BG')}").to_bytes()
+        )
+        self.successResultOf(self.directory.write(removed, ("security",)))
+        self.run_to_end(self.service.access.replace(ORDERS, "D:(A;;0x4;;;BU)(A;;0x4;;;BG)"))
+        self.assertIn(may(SEND, "BU"), self.there())
+
     def test_a_change_begins_with_its_list(self) -> None:
         """An operator changes what the directory has, and nothing else there."""
         self.create()
