@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,10 +32,11 @@ from typing import Any
 
 import attrs
 import pyarrow
+from demo_edited_records import Edited, edit, export
 from demo_meddler import Meddler, Mischief, identifier
 from demo_servers import QueueManager, ServerFailed, queue_manager
 from py4j.protocol import Py4JError
-from pyarrow import compute, parquet
+from pyarrow import parquet
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
@@ -337,60 +337,6 @@ def judge_stores(found: Findings, verdict: Verdict, sent: Estate, mischief: Misc
 
 
 @attrs.frozen
-class Edited:
-    """Changes that were made to exported records."""
-
-    removed: Sequence[str]
-    repeated: Sequence[str]
-    swapped: Sequence[str]
-    gaps: int
-
-
-def edit(records: Path, edited: Path) -> Edited:
-    """Remove some records of the transactional messages, repeat some, and swap some with their successors."""
-    rows = parquet.read_table(records, partitioning=None)
-    rows = rows.take(compute.sort_indices(rows, sort_keys=[("offset", "ascending")]))
-    names = rows.column("id").to_pylist()
-    removed = [place for place in range(101, len(names) - 1, 397)]
-    repeated = [place for place in range(211, len(names) - 1, 499)]
-    swapped = [place for place in range(307, len(names) - 1, 601)]
-    taken: set[int] = set()
-    for chosen in (removed, repeated, swapped):
-        chosen[:] = [place for place in chosen if not taken & {place - 1, place, place + 1}]
-        taken.update(near for place in chosen for near in (place - 1, place, place + 1))
-    order: list[int] = []
-    for place in range(len(names)):
-        if place in removed:
-            continue
-        if place - 1 in swapped:
-            order += [place, place - 1]
-        elif place not in swapped:
-            order += [place, place] if place in repeated else [place]
-    changed = rows.take(pyarrow.array(order))
-    offsets = pyarrow.array(range(1, len(order) + 1), pyarrow.int64())
-    changed = changed.set_column(changed.schema.get_field_index("offset"), "offset", offsets)
-    parquet.write_table(changed, edited)
-    return Edited(
-        [names[place] for place in removed],
-        [names[place] for place in repeated],
-        [names[place] for place in swapped],
-        len(removed),
-    )
-
-
-def export(store: Path, records: Path) -> None:
-    """The message log of the transactional queue as records.
-
-    @raise ServerFailed: it cannot be exported.
-    """
-    command = [sys.executable, "-m", "msmq.cli", "--data", str(store), "export", PAYMENTS, "--log"]
-    print(f"\n$ msmq --data {store} export '{PAYMENTS}' --log --output {records}", flush=True)
-    done = subprocess.run([*command, "--output", str(records)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ServerFailed(f"msmq export failed: {done.stderr.strip()}")
-
-
-@attrs.frozen
 class EditedFindings:
     """Changes of exported records, and directories with what the jobs find in them, once they are done."""
 
@@ -402,7 +348,7 @@ class EditedFindings:
 def examine_edited(jobs: Jobs, stores: Mapping[str, Path], place: Path) -> EditedFindings:
     """Export the transactional messages, edit them, and start the jobs on the result."""
     records, edited = place / "records", place / "BETA.parquet"
-    export(stores["BETA"], records)
+    export(stores["BETA"], PAYMENTS, records)
     done = edit(records, edited)
     return EditedFindings(
         done,

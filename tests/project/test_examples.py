@@ -33,7 +33,8 @@ from tests.project.example_files import EXAMPLES, example
 EXERCISED = {
     *("demo.py", "demo_crash.py", "demo_messages.py", "demo_servers.py", "demo_witness.py"),
     *("custom_broker.py", "recorder.py", "policy.py", "embedding.py", "plain_client.py", "msmq.toml"),
-    *("demo_pipeline.py", "demo_meddler.py", "lost_messages.py", "orders_in_spark.py"),
+    *("demo_pipeline.py", "demo_edited_records.py", "demo_meddler.py", "lost_messages.py"),
+    "orders_in_spark.py",
     *(
         "worker.py",
         "browse.py",
