@@ -151,10 +151,17 @@ class LogProgress:
             }
             return LogOffset(store.identifier(), min(firsts.values(), default=end), firsts).record()
 
-    def latest(self, start: Mapping[str, Any], rows: int | None, size: int | None = None) -> dict[str, Any]:
+    def latest(
+        self,
+        start: Mapping[str, Any],
+        rows: int | None,
+        size: int | None = None,
+        until: int | None = None,
+    ) -> dict[str, Any]:
         """The latest offset, limited to this number of rows after the previous one.
 
         @param size: the maximum number of bytes of the packets of these rows, if there is more than one.
+        @param until: the number of the first entry that no batch is to have, of the store as it is now.
         @raise DataLost: unread entries were removed.
         """
         with self._store.opened() as store:
@@ -170,7 +177,9 @@ class LogProgress:
             self._look_for_removed(begin, queues)
             if (rows is not None or size is not None) and queues:
                 after = self._after(store, list(queues), _first_unread(begin, queues), rows, size)
-                end = max(begin.next, end if after is None else min(end, after))
+                end = end if after is None else min(end, after)
+            # What the store had when the query began: the offset before may be of one that it has replaced.
+            end = max(begin.next, end if until is None else min(end, until))
             if end == begin.next and queues.keys() == begin.queues.keys():
                 # Return the identical offset, or Spark would see a new one.
                 return begin.record()

@@ -124,10 +124,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_delayed = is_limited and self._target is None and options.at_least is not None
         # Counted before the end is looked up: the batch has these rows at least, whatever is written now.
         has_enough = is_delayed and self._progress.has_unread(begin, options.at_least or 0)
-        found = self._progress.latest(begin, rows, size)
-        if self._target is not None and found["next"] > self._target:
-            found["next"] = max(self._target, begin["next"])
-        elif is_delayed and self._delay.holds(
+        found = self._progress.latest(begin, rows, size, self._target)
+        if is_delayed and self._delay.holds(
             time.monotonic(), has_rows=bool(found["next"] > begin["next"]), has_enough=has_enough
         ):
             found = begin
