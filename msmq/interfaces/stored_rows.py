@@ -32,6 +32,7 @@ STORE_CALLS: Final[Mapping[str, Mapping[str, str]]] = {
     "identifier": {},
     "queues": {},
     "messages": _PAGE,
+    "message_rows": {"queue": UUID_ARGUMENT, "begin": NUMBER_ARGUMENT},
     "log": _PAGE,
     "events": {"begin": NUMBER_ARGUMENT, "end": NUMBER_ARGUMENT},
     "message_cuts": {**_RANGE, "rows": COUNT_ARGUMENT},
@@ -69,7 +70,7 @@ class IStoredRows(Interface):
     def ask(call: str, arguments: Mapping[str, Any]) -> Awaitable[StoredRowsAnswer]:
         """Answer a call of L{STORE_CALLS}, whose arguments have been checked.
 
-        @raise MQError: the store cannot be read, or too many calls wait.
+        @raise MQError: the store cannot be read, a row of the page is damaged, or too many calls wait.
         """
 
 

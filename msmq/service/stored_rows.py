@@ -14,11 +14,11 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
-from msmq.control.protocol.refusals import too_many
+from msmq.control.protocol.refusals import StoredRowUnreadable, too_many
 from msmq.interfaces.storage import StorageError
 from msmq.interfaces.stored_rows import IStoredRows, StoredRowsAnswer
 from msmq.persistence.definition import QueueDefinition
-from msmq.storage.readers import LOG_DIRECTORY, STORE_FILE, StoreReader, open_reader
+from msmq.storage.readers import LOG_DIRECTORY, STORE_FILE, RowDamaged, StoreReader, open_reader
 from msmq.structures.status import MQError, Status
 
 WAITING: Final = 16
@@ -99,6 +99,8 @@ class StoredRows:
 
     def _answered(self, outcome: StoredRowsAnswer | Failure) -> StoredRowsAnswer | Failure:
         self._waiting -= 1
+        if isinstance(outcome, Failure) and isinstance(outcome.value, RowDamaged):
+            return Failure(StoredRowUnreadable(str(outcome.value), outcome.value.number))
         if isinstance(outcome, Failure) and outcome.check(StorageError):
             return Failure(MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(outcome.value)))
         return outcome
@@ -172,6 +174,7 @@ def _definition(one: QueueDefinition) -> dict[str, Any]:
 
 _ENCODERS: Final[Mapping[str, Callable[[Any], StoredRowsAnswer]]] = {
     "messages": _page("messages"),
+    "message_rows": _page("message_rows"),
     "log": _page("log"),
     "events": _events,
     "queues": _queues,

@@ -14,9 +14,9 @@ from msmq.pipeline.reading.row_selection import wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
-from msmq.storage.readers import open_reader
+from msmq.storage.readers import RowDamaged, open_reader
 from tests.estates.processes import TIMERS, Member, home, started
-from tests.pipeline.stores import estate, write_log, write_sqlite
+from tests.pipeline.stores import ORDERS, estate, packet, spoil_log, write_log, write_sqlite
 from tests.servers.certificates import make_credentials
 from tests.servers.own_address import own_address
 
@@ -31,10 +31,11 @@ MANY = 1 << 62
 class RemoteServer:
     """A server on a store that was written before, with a control endpoint for other machines.
 
+    @param damaged: the content that is damaged in each row of the record log that has it.
     @ivar location: how a reader reaches it.
     """
 
-    def __init__(self, running: ExitStack, backend: str, number: int) -> None:
+    def __init__(self, running: ExitStack, backend: str, number: int, damaged: bytes = b"") -> None:
         directory = home(running)
         self.address = own_address(number)
         credentials = make_credentials(address=self.address)
@@ -56,6 +57,8 @@ class RemoteServer:
         self.member = Member(directory, "ALPHA", self.address, settings=settings)
         write = write_log if backend == "log" else write_sqlite
         write(self.member.data, estate()[1:])
+        if damaged:
+            spoil_log(self.member.data, damaged)
         [_] = started(running, [self.member])
         self.location = f"ssl:{self.address}:{PORT}:tokenFile={self.token}:caFile={authority}"
 
@@ -155,3 +158,33 @@ class SqliteTests(RemoteReaderContract, SynchronousTestCase):
 
     backend = "sqlite"
     number = 62
+
+
+class DamageTests(SynchronousTestCase):
+    """A store with a damaged entry of a message log."""
+
+    def setUp(self) -> None:
+        running = ExitStack()
+        self.addCleanup(running.close)
+        self.server = RemoteServer(running, "log", 64, packet(5, priority=5))
+
+    def offsets(self, **options: str) -> list[int]:
+        """The offsets of the log that the data source reads."""
+        found = read_options({"path": self.server.location, "stream": "log", **options})
+        scan = StoreScan(found, wanted_columns(("offset", "value"), found), "log")
+        return [row.offset for part in scan.slices() for page in scan.pages(part) for row in page]
+
+    def test_damaged_row(self) -> None:
+        """It is named, or left out if the loss of data is accepted, as on the machine of the store."""
+        error = self.assertRaises(RowDamaged, self.offsets)
+        self.assertEqual(5, error.number)
+        self.assertIn(f"ssl:{self.server.address}:{PORT}: ", str(error))
+        self.assertIn("bytes are damaged", str(error))
+        self.assertEqual([*range(1, 5), *range(6, 21)], self.offsets(failOnDataLoss="false"))
+
+    def test_sizes_without_packets(self) -> None:
+        """What needs no packet of a queue is answered although one is damaged."""
+        near, far = open_reader(str(self.server.member.data)), open_store(self.server.location)
+        self.addCleanup(near.close)
+        expected = near.message_rows(ORDERS.identifier, 0)
+        self.assertEqual(expected, far.message_rows(ORDERS.identifier, 0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from uuid import UUID
 
@@ -9,10 +10,11 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.trial.unittest import TestCase
 
+from msmq.control.protocol.refusals import StoredRowUnreadable, read_refusal, refusal
 from msmq.interfaces.stored_rows import StoredRowsAnswer
 from msmq.service.stored_rows import WAITING, StoredRows, location_of_store
 from msmq.structures.status import MQError
-from tests.pipeline.stores import ORDERS, estate, write_log
+from tests.pipeline.stores import ORDERS, estate, packet, spoil_log, write_log
 
 READING = {"begin": 0, "end": 1 << 64, "since": None, "until": None, "bodies": True}
 
@@ -56,6 +58,20 @@ class StoredRowsTests(TestCase):
         self.assertIn("there is no such store", await self.refused(self.rows(missing).ask("queues", {})))
         said = await self.refused(self.rows(None).ask("queues", {}))
         self.assertIn("the store of this server has no files: connect to its database", said)
+
+    async def test_damaged_row(self) -> None:
+        """A page with a damaged row is refused with the number of the row, so that others can be asked for."""
+        data = write_log(Path(self.mktemp()).absolute(), estate())
+        spoil_log(data, packet(5, priority=5))
+        rows = self.rows(data / "msmq.log")
+        with self.assertRaises(StoredRowUnreadable) as caught:
+            await rows.ask("log", {"queue": ORDERS.identifier, **READING})
+        self.assertEqual(5, caught.exception.number)
+        again = read_refusal(json.dumps(refusal(caught.exception)).encode("ascii"), "")
+        assert isinstance(again, StoredRowUnreadable)
+        self.assertEqual((5, str(caught.exception)), (again.number, str(again)))
+        page = await rows.ask("log", {"queue": ORDERS.identifier, **READING, "end": 5})
+        self.assertIsNotNone(page.rows)
 
     async def test_unknown_queue(self) -> None:
         """A queue that does not exist has no rows."""

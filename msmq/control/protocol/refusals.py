@@ -5,7 +5,7 @@ from __future__ import annotations
 import http
 import json
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from msmq.structures.status import MQError, Status
 
@@ -47,6 +47,17 @@ class ControlError(MQError):
     def __init__(self, status: Status, detail: str, http_status: http.HTTPStatus) -> None:
         super().__init__(status, detail)
         self.http_status = http_status
+
+
+class StoredRowUnreadable(MQError):
+    """A row of the store is damaged; all others can be read.
+
+    @ivar number: the LookupIdentifier of the message, or the sequence of the entry or event.
+    """
+
+    def __init__(self, detail: str, number: int) -> None:
+        super().__init__(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, detail)
+        self.number = number
 
 
 class MethodNotAllowed(ControlError):
@@ -149,10 +160,13 @@ def http_status(error: MQError) -> int:
     return _HTTP.get(error.status, http.HTTPStatus.BAD_REQUEST)
 
 
-def refusal(error: MQError) -> dict[str, str]:
-    """The JSON object of a refusal."""
+def refusal(error: MQError) -> dict[str, Any]:
+    """The JSON object of a refusal; that of a L{StoredRowUnreadable} has its C{number}."""
     detail = error.detail if len(error.detail) <= _LONGEST else f"{error.detail[:_LONGEST]}..."
-    return {"error": error.status.name, "detail": detail}
+    found: dict[str, Any] = {"error": error.status.name, "detail": detail}
+    if isinstance(error, StoredRowUnreadable):
+        found["number"] = error.number
+    return found
 
 
 def read_refusal(body: bytes, otherwise: str) -> MQError:
@@ -162,6 +176,10 @@ def read_refusal(body: bytes, otherwise: str) -> MQError:
     """
     try:
         answer = json.loads(body)
-        return MQError(Status[answer["error"]], str(answer["detail"]))
-    except (ValueError, KeyError, TypeError):
+        status, detail = Status[answer["error"]], str(answer["detail"])
+        number = answer.get("number")
+    except (ValueError, KeyError, TypeError, AttributeError):
         return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, otherwise)
+    if status is Status.MQ_ERROR_MESSAGE_STORAGE_FAILED and type(number) is int:
+        return StoredRowUnreadable(detail, number)
+    return MQError(status, detail)

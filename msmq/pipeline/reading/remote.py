@@ -7,9 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from msmq.control.client.client import ControlClient
+from msmq.control.protocol.refusals import StoredRowUnreadable
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition, QueueType
-from msmq.storage.readers import RowPage
+from msmq.storage.readers import RowDamaged, RowPage
 from msmq.storage.readers.pages_in_arrow import events_of_stream, page_of
 from msmq.structures.status import MQError
 
@@ -58,8 +59,8 @@ class RemoteStoreReader:
 
     def message_rows(self, queue: UUID, begin: int) -> RowPage:
         """See L{StoreReader.message_rows<msmq.storage.readers.shape.StoreReader.message_rows>}."""
-        page = self.messages(queue, begin, 1 << 64, since=None, until=None, bodies=False)
-        return RowPage([(*row[:5], len(row[5])) for row in page.rows], page.next)
+        data = self._rows("message_rows", {"queue": str(queue), "begin": begin})
+        return page_of("message_rows", data, self.text)
 
     def log(
         self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
@@ -69,7 +70,8 @@ class RemoteStoreReader:
 
     def events(self, begin: int, end: int) -> tuple[Sequence[StoredEvent], int | None]:
         """See L{StoreReader.events<msmq.storage.readers.shape.StoreReader.events>}."""
-        return events_of_stream(self._rows("events", {"begin": begin, "end": end}), self.text)
+        data = self._page_rows("events", {"begin": begin, "end": end}, begin, end)
+        return events_of_stream(data, self.text)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         """See L{StoreReader.message_cuts<msmq.storage.readers.shape.StoreReader.message_cuts>}."""
@@ -140,12 +142,23 @@ class RemoteStoreReader:
         self.bytes_read += len(found)
         return found
 
+    def _page_rows(self, call: str, arguments: Mapping[str, object], begin: int, end: int) -> bytes:
+        try:
+            return self._rows(call, arguments)
+        except RowDamaged as error:
+            if begin <= error.number < end:
+                raise
+            # The rows after this one are read next: the answer must not lead back.
+            raise StorageError(f"{error}, which is row {error.number} of {begin} to {end - 1}") from None
+
     def _failure(self, error: MQError) -> StorageError:
+        if isinstance(error, StoredRowUnreadable):
+            return RowDamaged(f"{self.text}: {error.detail}", error.number)
         return StorageError(f"{self.text}: cannot read: {error}")
 
     def _page(self, call: str, queue: UUID, begin: int, end: int, **how: object) -> RowPage:
         arguments = {"queue": str(queue), "begin": begin, "end": end, **how}
-        return page_of(call, self._rows(call, arguments), self.text)
+        return page_of(call, self._page_rows(call, arguments, begin, end), self.text)
 
     def _cuts(self, call: str, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:
         cuts, rest = self._value(call, queue=str(queue), begin=begin, end=end, rows=rows)

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 _NEXT: Final = b"next"
 _COLUMNS: Final = {
     "messages": ("lookup_id", "arrived", "aborts", "moves", "due", "packet"),
+    "message_rows": ("lookup_id", "arrived", "aborts", "moves", "due", "size"),
     "log": ("sequence", "lookup_id", "arrived", "packet"),
     "events": ("sequence", "time", "identity", "event", "reason", "class", "queue"),
 }
 _UNSIGNED: Final = frozenset({"lookup_id"})
-_SIGNED: Final = frozenset({"sequence", "aborts", "moves", "class"})
+_SIGNED: Final = frozenset({"sequence", "aborts", "moves", "class", "size"})
 _TIMES: Final = frozenset({"arrived", "due", "time"})
 _TEXTS: Final = frozenset({"event", "reason", "queue"})
 
@@ -39,7 +40,7 @@ def _schema(kind: str) -> pyarrow.Schema:
 def encoded_page(kind: str, rows: Sequence[Sequence[Any]], following: int | None) -> bytes:
     """Encode the rows of a page.
 
-    @param kind: C{messages}, C{log} or C{events}.
+    @param kind: C{messages}, C{message_rows}, C{log} or C{events}.
     @param following: the first number of the next page; C{None} after the last.
     """
     import pyarrow
