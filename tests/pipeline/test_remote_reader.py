@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler
+from itertools import count
+from pathlib import Path
+from socketserver import UnixStreamServer
+from threading import Thread
+from typing import Any
 from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.control.client.client import ControlClient
+from msmq.control.protocol.refusals import refusal, too_many
 from msmq.interfaces.storage import StorageError
+from msmq.pipeline.reading import remote
 from msmq.pipeline.reading.opening import open_store, shown_location
 from msmq.pipeline.reading.options import read_options
+from msmq.pipeline.reading.remote import RemoteStoreReader
 from msmq.pipeline.reading.row_selection import wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.rows import message_batch
@@ -188,3 +200,71 @@ class DamageTests(SynchronousTestCase):
         self.addCleanup(near.close)
         expected = near.message_rows(ORDERS.identifier, 0)
         self.assertEqual(expected, far.message_rows(ORDERS.identifier, 0))
+
+
+class BusyServer:
+    """A control socket that refuses some calls, as a server does while others wait, and answers the rest.
+
+    @param refusals: how many.
+    """
+
+    def __init__(self, running: ExitStack, refusals: int) -> None:
+        left = [refusals]
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["content-length"]))
+                left[0] -= 1
+                is_busy = left[0] >= 0
+                answer: Any = refusal(too_many("calls of remote readers", 16)) if is_busy else {"value": 21}
+                body = json.dumps(answer).encode()
+                self.send_response(503 if is_busy else 200)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *arguments: object) -> None:
+                """Nothing is logged."""
+
+        self.path = Path(home(running)) / "control.sock"
+        server = running.enter_context(UnixStreamServer(str(self.path), Handler))
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        running.callback(thread.join)
+        running.callback(server.shutdown)
+
+
+class UnansweredTests(SynchronousTestCase):
+    """Servers that have too many calls, or do not answer."""
+
+    def setUp(self) -> None:
+        self.running = ExitStack()
+        self.addCleanup(self.running.close)
+
+    def test_busy_server(self) -> None:
+        """A call beyond those that may wait is repeated until it is answered."""
+        pauses: list[float] = []
+        client = ControlClient(BusyServer(self.running, 7).path)
+        store = RemoteStoreReader(client, "there", sleep=pauses.append)
+        self.assertEqual(21, store.log_end())
+        self.assertEqual([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0], pauses)
+
+    def test_server_that_stays_busy(self) -> None:
+        """It is an error after a time, with the reason."""
+        client = ControlClient(BusyServer(self.running, 100).path)
+        ticks = count(0.0, 250.0)
+        store = RemoteStoreReader(client, "there", monotonic=lambda: next(ticks), sleep=lambda _: None)
+        self.assertIn(
+            "there: cannot read: MQ_ERROR_INSUFFICIENT_RESOURCES: the limit of 16 concurrent calls",
+            str(self.assertRaises(StorageError, store.log_end)),
+        )
+
+    def test_server_that_hangs(self) -> None:
+        """A server that accepts a connection and says nothing is an error after a time."""
+        self.patch(remote, "PATIENCE", 0.01)
+        path = Path(home(self.running)) / "control.sock"
+        listening = self.running.enter_context(socket.socket(socket.AF_UNIX))
+        listening.bind(str(path))
+        listening.listen()
+        store = open_store(f"unix:{path}")
+        self.assertIn("timed out", str(self.assertRaises(StorageError, store.log_end)))

@@ -24,12 +24,15 @@ def open_store(location: str) -> StoreReader:
     # Readers of local stores start often, and need no client.
     from msmq.control.client.client import ControlClient
     from msmq.control.client.locations import LocationError, parse_location
-    from msmq.pipeline.reading.remote import RemoteStoreReader
+    from msmq.pipeline.reading import remote
 
     try:
-        return RemoteStoreReader(ControlClient(parse_location(location)), shown_location(location))
+        client = ControlClient(parse_location(location))
     except LocationError as error:
         raise StorageError(str(error)) from None
+    # A task that waits for a server that hangs would wait for ever.
+    client.patience = remote.PATIENCE
+    return remote.RemoteStoreReader(client, shown_location(location))
 
 
 def shown_location(location: str) -> str:

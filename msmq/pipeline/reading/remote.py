@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from msmq.control.client.client import ControlClient
@@ -12,19 +13,40 @@ from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.storage.readers import RowDamaged, RowPage
 from msmq.storage.readers.pages_in_arrow import events_of_stream, page_of
-from msmq.structures.status import MQError
+from msmq.structures.status import MQError, Status
+
+PATIENCE: Final = 600.0
+"""Seconds for which a server may be silent, or have too many calls: the index of a large log takes a while."""
+
+_PAUSES: Final = (0.05, 1.0)
+"""The first and the longest pause before a call is repeated, in seconds."""
+
+_Answer = TypeVar("_Answer")
 
 
 class RemoteStoreReader:
     """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
 
+    A server that lets no further call wait is asked again, since a cluster may have more tasks than that.
+
     @param text: the location, for people.
+    @param monotonic: the time of a clock that is never set, in seconds.
+    @param sleep: waits for this number of seconds.
     """
 
-    def __init__(self, client: ControlClient, text: str) -> None:
+    def __init__(
+        self,
+        client: ControlClient,
+        text: str,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.text = text
         self.bytes_read = 0
         self._client = client
+        self._monotonic = monotonic
+        self._sleep = sleep
 
     def hold(self) -> None:
         """Refuse: each call reads the present state."""
@@ -129,16 +151,10 @@ class RemoteStoreReader:
         """No operation: each call has a connection of its own."""
 
     def _value(self, call: str, **arguments: object) -> Any:
-        try:
-            return self._client.store_value(call, arguments)
-        except MQError as error:
-            raise self._failure(error) from None
+        return self._answered(lambda: self._client.store_value(call, arguments))
 
     def _rows(self, call: str, arguments: Mapping[str, object]) -> bytes:
-        try:
-            found = self._client.store_rows(call, arguments)
-        except MQError as error:
-            raise self._failure(error) from None
+        found = self._answered(lambda: self._client.store_rows(call, arguments))
         self.bytes_read += len(found)
         return found
 
@@ -150,6 +166,18 @@ class RemoteStoreReader:
                 raise
             # The rows after this one are read next: the answer must not lead back.
             raise StorageError(f"{error}, which is row {error.number} of {begin} to {end - 1}") from None
+
+    def _answered(self, ask: Callable[[], _Answer]) -> _Answer:
+        deadline, (pause, longest) = self._monotonic() + PATIENCE, _PAUSES
+        while True:
+            try:
+                return ask()
+            except MQError as error:
+                is_busy = error.status is Status.MQ_ERROR_INSUFFICIENT_RESOURCES
+                if not is_busy or self._monotonic() >= deadline:
+                    raise self._failure(error) from None
+            self._sleep(pause)
+            pause = min(2 * pause, longest)
 
     def _failure(self, error: MQError) -> StorageError:
         if isinstance(error, StoredRowUnreadable):
