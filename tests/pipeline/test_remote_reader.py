@@ -7,7 +7,6 @@ import socket
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from itertools import count
-from pathlib import Path
 from socketserver import UnixStreamServer
 from threading import Thread
 from typing import Any
@@ -226,7 +225,7 @@ class BusyServer:
             def log_message(self, *arguments: object) -> None:
                 """Nothing is logged."""
 
-        self.path = Path(home(running)) / "control.sock"
+        self.path = home(running) / "control.sock"
         server = running.enter_context(UnixStreamServer(str(self.path), Handler))
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -262,7 +261,7 @@ class UnansweredTests(SynchronousTestCase):
     def test_server_that_hangs(self) -> None:
         """A server that accepts a connection and says nothing is an error after a time."""
         self.patch(remote, "PATIENCE", 0.01)
-        path = Path(home(self.running)) / "control.sock"
+        path = home(self.running) / "control.sock"
         listening = self.running.enter_context(socket.socket(socket.AF_UNIX))
         listening.bind(str(path))
         listening.listen()

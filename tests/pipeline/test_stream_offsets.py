@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import attrs
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import Change, PutQueue, PutState
+from msmq.pipeline.reading.errors import DataLost
 from msmq.pipeline.reading.options import read_options
+from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.spark.partitions import SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
+from msmq.storage.checking.log_repair import rebuild_log
+from msmq.storage.checking.sqlite_repair import rebuild
 from tests.builders import ALPHA
-from tests.pipeline.stores import ORDERS, log, write_log
+from tests.pipeline.stores import (
+    ARRIVED,
+    BILLS,
+    ORDERS,
+    event,
+    log,
+    packet,
+    spoil_log,
+    write_log,
+    write_sqlite,
+)
 
-OWNER = PutState("queue_manager", ALPHA.bytes)
+OWNER: Final = PutState("queue_manager", ALPHA.bytes)
+LOGGED_BILLS: Final = attrs.evolve(BILLS, log=True)
 
 
 def ranges(partitions: Sequence[InputPartition]) -> list[tuple[int, int]]:
@@ -47,13 +64,13 @@ class OffsetCase(SynchronousTestCase):
     def reader(self, **options: str) -> MsmqStreamReader:
         """That of a query."""
         given = {"path": str(self.store), "startingOffsets": "earliest", **options}
-        reader = MsmqStreamReader(read_options(given), StructType().add("label", "string"))
+        reader = MsmqStreamReader(read_options(given), StructType().add("id", "string"))
         self.addCleanup(reader.stop)
         return reader
 
-    def read_all(self) -> dict[str, Any]:
+    def read_all(self, stream: str = "queue") -> dict[str, Any]:
         """The offset of a query that has read what there is."""
-        reader = self.reader()
+        reader = self.reader(stream=stream)
         return reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
 
 
@@ -87,3 +104,63 @@ class AvailableNowTests(OffsetCase):
         self.assertEqual([(1, 3)], ranges(reader.partitions(former, found)))
         self.write(log(4))
         self.assertEqual(found, reader.latestOffset(found, ReadAllAvailable()))
+
+
+class ReplacedStoreTests(OffsetCase):
+    """Stores that were restored from a backup, and stores that only look like it."""
+
+    def test_the_newest_entry_is_of_another_queue(self) -> None:
+        """It is noticed also if the number of the newest entry was given to a queue that the query did not
+        read it from.
+        """
+        self.write(PutQueue(LOGGED_BILLS), log(1), log(2))
+        backup = self.directory / "backup"
+        shutil.copytree(self.store, backup)
+        self.write(log(3))
+        former = self.read_all()
+        shutil.rmtree(self.store)
+        shutil.copytree(backup, self.store)
+        self.write(log(3, BILLS), log(4, BILLS))
+        error = self.assertRaises(DataLost, self.reader().latestOffset, former, ReadAllAvailable())
+        self.assertIn("was read up to offset 4, and its entry 3 is another one now, or none", str(error))
+
+    def test_a_repaired_log(self) -> None:
+        """An entry that a repair has removed is no sign of a backup."""
+        self.write(log(1), log(2))
+        offset = self.read_all()
+        spoil_log(self.store, packet(2))
+        rebuild_log(self.store / "msmq.log", self.directory / "mark", lambda: ARRIVED)
+        self.write(log(3))
+        self.assertEqual(4, self.reader().latestOffset(offset, ReadAllAvailable())["next"])
+
+    def test_a_repaired_event(self) -> None:
+        """Nor is an event that a repair has replaced."""
+        lost = attrs.evolve(event(2), reason="the only one like it")
+        self.store = self.directory / "sqlite"
+        write_sqlite(self.store, [OWNER, event(1), lost])
+        offset = self.read_all("events")
+        path = self.store / "msmq.sqlite"
+        path.write_bytes(path.read_bytes().replace(b"the only one", b"not the same"))
+        rebuild(path, self.directory / "mark", lambda: ARRIVED)
+        later = self.reader(stream="events").latestOffset(offset, ReadAllAvailable())
+        self.assertGreater(later["next"], offset["next"])
+
+
+class LagTests(OffsetCase):
+    """How far a query is behind."""
+
+    def test_damaged_entries(self) -> None:
+        """The oldest message that is not read counts, though one before it, or one of another queue, is
+        damaged.
+        """
+        first = attrs.evolve(event(1), reason="the only one like it")
+        self.write(PutQueue(LOGGED_BILLS), log(1), log(2), log(3, BILLS), first, event(2))
+        before = {stream: self.reader(stream=stream).initialOffset() for stream in ("queue", "events")}
+        spoil_log(self.store, packet(1))
+        spoil_log(self.store, b"the only one like it")
+        for stream, begin in before.items():
+            with self.subTest(stream=stream):
+                options = {"path": str(self.store), "startingOffsets": "earliest", "stream": stream}
+                progress = LogProgress(read_options(options), stream)
+                self.addCleanup(progress.close)
+                self.assertEqual(ARRIVED + 2, progress.state(begin).oldest)

@@ -27,6 +27,8 @@ from msmq.storage.readers import RowDamaged, StoreReader
 from msmq.wire.guid import NULL_GUID
 
 VERSION: Final = 1
+MOST_DAMAGED: Final = 20
+"""Limit on damaged entries in a row that are passed over to find the time of one."""
 EVENTS: Final = Topic(NULL_GUID, EVENTS_TOPIC, is_logged=True)
 
 
@@ -241,18 +243,32 @@ class LogProgress:
 
     def _oldest(self, store: StoreReader, begin: LogOffset) -> float | None:
         """The time of the first entry after an offset, in seconds since 1970-01-01 UTC."""
-        times = []
-        # The time of a damaged entry is unknown.
-        with suppress(RowDamaged):
+        times = (
+            self._first_time(store, queue, max(begin.next, first)) for queue, first in begin.queues.items()
+        )
+        return min((time for time in times if time is not None), default=None)
+
+    def _first_time(self, store: StoreReader, queue: UUID, begin: int) -> float | None:
+        """The time of the first entry of a queue from a number on.
+
+        That of a damaged entry is unknown, so the next one counts.
+        """
+        for _ in range(MOST_DAMAGED):
             if self.stream == "events":
-                events, _ = store.events(begin.next, begin.next + 1)
-                return events[0].event.time if events else None
-            for queue, first in begin.queues.items():
-                number = store.log_after([queue], max(begin.next, first), 0)
-                if number is not None:
-                    page = store.log(queue, number, number + 1, since=None, until=None, bodies=False)
-                    times += [row[2] for row in page.rows]
-        return min(times, default=None)
+                found: int | None = max(begin, store.event_bounds()[0])
+            else:
+                found = store.log_after([queue], begin, 0)
+            if found is None:
+                return None
+            try:
+                if self.stream == "events":
+                    events, _ = store.events(found, found + 1)
+                    return events[0].event.time if events else None
+                page = store.log(queue, found, found + 1, since=None, until=None, bodies=False)
+                return float(page.rows[0][2]) if page.rows else None
+            except RowDamaged:
+                begin = found + 1
+        return None
 
     def slices(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadSlice]:
         """The slices between two offsets.
@@ -368,17 +384,28 @@ class LogProgress:
         return (queue, number, crc32(repr(facts).encode())) if facts else None
 
     def _is_replaced(self, store: StoreReader, offset: LogOffset) -> bool:
-        """Whether the entry that an offset has marked is another one now; if it is gone, it was trimmed."""
+        """Whether the entry that an offset has marked is another one now, or the store never had it.
+
+        One that was trimmed, damaged or repaired, or deleted with its queue, says nothing.
+        """
         if offset.mark is None:
             return False
-        found = self._mark(store, *offset.mark[:2])
-        return found is not None and found != offset.mark
+        queue, number, _ = offset.mark
+        if self._mark(store, queue, number) == offset.mark:
+            return False
+        topic = next((each for each in self._every_topic(store) if each.queue == queue), None)
+        if topic is None:
+            return False
+        # Spark's processes start often, and need this rarely.
+        from msmq.pipeline.files.earlier_entries import earlier_entry
+
+        return earlier_entry(store, topic, number, is_events=self.stream == "events") is not None
 
     def _lost_store(self, store: StoreReader, offset: LogOffset) -> None:
         assert offset.mark is not None
         self._lost(
             f"{store.text} was read up to offset {offset.next}, and its entry {offset.mark[1]} is another one"
-            " now: it was restored from a backup"
+            " now, or none: it was restored from a backup"
         )
 
     def _check_store(self, store: StoreReader, offset: LogOffset) -> None:
