@@ -66,7 +66,9 @@ class EditingTests(SynchronousTestCase):
         names = [f"{number:05}" for number in range(5000)]
         table = pyarrow.table({"id": names[::-1], "offset": list(range(5000, 0, -1))})
         parquet.write_table(table, directory / "records.parquet")
-        done = example("demo_edited_records").edit(directory / "records.parquet", directory / "edited.parquet")
+        done = example("demo_edited_records").edit(
+            directory / "records.parquet", directory / "edited.parquet"
+        )
         edited = parquet.read_table(directory / "edited.parquet").to_pydict()
         came = edited["id"]
         self.assertEqual(edited["offset"], list(range(1, len(came) + 1)))

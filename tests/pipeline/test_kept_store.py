@@ -100,7 +100,9 @@ class KeptStoreTests(SynchronousTestCase):
         self.go_on()
         self.replace(copy)
         write_log(self.data, [log(number) for number in range(100, 110)])
-        expected = "was read up to offset 1[13], and its entry 10 is another one now, or none: it was restored"
+        expected = (
+            "was read up to offset 1[13], and its entry 10 is another one now, or none: it was restored"
+        )
         for question in (
             lambda: self.progress.latest(self.offset, 3),
             lambda: self.begin().has_unread(self.offset, 1),

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.persistence.changes import Change, PutQueue, PutState
+from msmq.persistence.changes import Change, PutQueue, PutState, RemoveQueue
 from msmq.pipeline.reading.errors import DataLost
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
@@ -164,3 +164,38 @@ class LagTests(OffsetCase):
                 progress = LogProgress(read_options(options), stream)
                 self.addCleanup(progress.close)
                 self.assertEqual(ARRIVED + 2, progress.state(begin).oldest)
+
+
+class OlderSparkTests(OffsetCase):
+    """Versions of Spark that ask for the newest offset without the one before it."""
+
+    def batch(self, start: dict[str, Any], **options: str) -> list[tuple[int, int]]:
+        """What the next batch reads."""
+        given = {"path": str(self.store), "startingOffsets": "earliest", **options}
+        progress = LogProgress(read_options(given), "queue")
+        self.addCleanup(progress.close)
+        slices = progress.slices(start, progress.newest())
+        return [(span.begin, span.end) for part in slices for span in part.spans]
+
+    def test_losses(self) -> None:
+        """A store that was replaced, and a queue that was deleted, are losses; they were passed over."""
+        self.write(PutQueue(LOGGED_BILLS), log(1), log(2), log(3, BILLS))
+        reader = LogProgress(read_options({"path": str(self.store)}), "queue")
+        self.addCleanup(reader.close)
+        former = reader.newest()
+        backup = self.directory / "backup"
+        shutil.copytree(self.store, backup)
+        self.write(log(4))
+        self.assertEqual([(4, 5)], self.batch(former))
+        self.write(RemoveQueue(BILLS.identifier))
+        self.assertIn("is no longer read", str(self.assertRaises(DataLost, self.batch, former)))
+        self.assertEqual([(4, 5)], self.batch(former, failOnDataLoss="false"))
+        later = reader.newest()
+        shutil.rmtree(self.store)
+        shutil.copytree(backup, self.store)
+        error = self.assertRaises(DataLost, self.batch, later)
+        self.assertIn("was read up to offset 5, and now ends before 4", str(error))
+        self.write(log(5), log(6))
+        error = self.assertRaises(DataLost, self.batch, later)
+        self.assertIn("its entry 4 is another one now, or none", str(error))
+        self.assertEqual([(1, 6), (1, 6)], self.batch(later, failOnDataLoss="false"))

@@ -201,10 +201,13 @@ class LogProgress:
         Queues that are read already go on from there, others begin with their first entry.
         """
         with self._store.opened() as store:
-            topics = self._topics(store)
-            return LogOffset(
-                store.identifier(), self._end(store), dict.fromkeys((topic.queue for topic in topics), 0)
-            ).record()
+            queues = [topic.queue for topic in self._topics(store)]
+            end = self._end(store)
+            last, newest = max(
+                ((self._bounds(store, each)[1], each) for each in queues), default=(0, NULL_GUID)
+            )
+            mark = self._mark(store, newest, last - 1)
+            return LogOffset(store.identifier(), end, dict.fromkeys(queues, 0), mark).record()
 
     def end(self) -> int:
         """The first number that is not assigned yet."""
@@ -281,6 +284,7 @@ class LogProgress:
             if self._is_replaced(store, last):
                 self._lost_store(store, last)
             is_replaced = self._is_replaced(store, begin)
+            self._look_for_losses(store, begin, last, is_replaced=is_replaced)
             names = {topic.queue: topic.name for topic in self._every_topic(store)}
             spans = []
             for queue in last.queues:
@@ -366,7 +370,7 @@ class LogProgress:
                 return offset
             self._lost_store(store, offset)
             return LogOffset(offset.store, 1)
-        self._lost(f"{store.text} was read up to offset {offset.next}, and now ends before {end}")
+        self._lost_end(store, offset, end)
         return LogOffset(offset.store, 1)
 
     def _mark(self, store: StoreReader, queue: UUID, number: int) -> tuple[UUID, int, int] | None:
@@ -415,6 +419,19 @@ class LogProgress:
                 f"the checkpoint is of the queue manager {offset.store or '(none)'},"
                 f" and {store.text} is that of {identifier or '(none)'}"
             )
+
+    def _look_for_losses(
+        self, store: StoreReader, begin: LogOffset, last: LogOffset, *, is_replaced: bool
+    ) -> None:
+        """Report what is lost between two offsets, which older versions of Spark name only together."""
+        if begin.next > (end := self._end(store)):
+            self._lost_end(store, begin, end)
+        elif is_replaced:
+            self._lost_store(store, begin)
+        self._look_for_removed(begin, last.queues)
+
+    def _lost_end(self, store: StoreReader, offset: LogOffset, end: int) -> None:
+        self._lost(f"{store.text} was read up to offset {offset.next}, and now ends before {end}")
 
     def _look_for_removed(self, begin: LogOffset, queues: Mapping[UUID, int]) -> None:
         for queue in begin.queues:
