@@ -60,7 +60,7 @@ class StoredRowsTests(TestCase):
         self.assertIn("the store of this server has no files: connect to its database", said)
 
     async def test_damaged_row(self) -> None:
-        """A page with a damaged row is refused with the number of the row, so that others can be asked for."""
+        """A page with a damaged row is refused with the number of the row, so that others can be read."""
         data = write_log(Path(self.mktemp()).absolute(), estate())
         spoil_log(data, packet(5, priority=5))
         rows = self.rows(data / "msmq.log")

@@ -32,10 +32,7 @@ def placed_pages(store: StoreReader, kind: str, span: RowSpan, wanted: RowSelect
     @raise MomentGone: the server has reused the space of a packet of the next page.
     """
     is_log = kind == "log"
-    rows = numpy.frombuffer(span.places, _LOG if is_log else _MESSAGES)
-    for bound, is_since in ((wanted.since, True), (wanted.until, False)):
-        if bound is not None:
-            rows = rows[rows["arrived"] >= bound if is_since else rows["arrived"] < bound]
+    rows = _selected(_rows(kind, span), wanted)
     sizes = rows["size"].astype(numpy.int64)
     if not wanted.bodies:
         sizes = numpy.where(sizes >= LARGE, HEAD, sizes)
@@ -51,7 +48,23 @@ def placed_pages(store: StoreReader, kind: str, span: RowSpan, wanted: RowSelect
         begin = end
 
 
+def selected_rows(kind: str, span: RowSpan, wanted: RowSelection) -> tuple[int, int]:
+    """How many rows a span has the places of, and how many of them arrived in the selected time."""
+    rows = _rows(kind, span)
+    return len(rows), len(_selected(rows, wanted))
+
+
 def numbers_of(kind: str, span: RowSpan) -> NDArray[Any]:
     """The numbers of the rows whose places a span has."""
-    found = numpy.frombuffer(span.places, _LOG if kind == "log" else _MESSAGES)
-    return found["offset" if kind == "log" else "lookup_id"]
+    return _rows(kind, span)["offset" if kind == "log" else "lookup_id"]
+
+
+def _rows(kind: str, span: RowSpan) -> NDArray[Any]:
+    return numpy.frombuffer(span.places, _LOG if kind == "log" else _MESSAGES)
+
+
+def _selected(rows: NDArray[Any], wanted: RowSelection) -> NDArray[Any]:
+    for bound, is_since in ((wanted.since, True), (wanted.until, False)):
+        if bound is not None:
+            rows = rows[rows["arrived"] >= bound if is_since else rows["arrived"] < bound]
+    return rows

@@ -16,7 +16,7 @@ from msmq.storage.readers.pages_in_arrow import events_of_stream, page_of
 from msmq.structures.status import MQError, Status
 
 PATIENCE: Final = 600.0
-"""Seconds for which a server may be silent, or have too many calls: the index of a large log takes a while."""
+"""Seconds that a server may be silent, or busy with other calls; the index of a large log takes a while."""
 
 _PAUSES: Final = (0.05, 1.0)
 """The first and the longest pause before a call is repeated, in seconds."""

@@ -69,7 +69,10 @@ class StoreScan:
                     begin, end = starting.get(topic.name, EARLIEST), ending.get(topic.name, LATEST)
                     spans += self._spans(store, topic, begin, end)
         parts = cut(kind, spans, lambda span, rows: cuts_of(store, kind, span, rows), self.options.partitions)
-        return with_places(parts, lambda queue, begin, end: store.places(kind, queue, begin, end))
+        parts = with_places(parts, lambda queue, begin, end: store.places(kind, queue, begin, end))
+        # Messages leave a queue when they are received; a log loses entries.
+        is_strict = kind != "messages" and self.options.fail_on_data_loss
+        return [attrs.evolve(part, is_strict=is_strict) for part in parts]
 
     def _spans(self, store: StoreReader, topic: Topic, begin: int | str, end: int | str) -> list[RowSpan]:
         if self.stream != "log":
@@ -129,11 +132,7 @@ class StoreScan:
         store, skips = open_store(self.options.location), not self.options.fail_on_data_loss
         try:
             for span in part.spans:
-                pages = _counted(
-                    part,
-                    span,
-                    message_pages(store, part.kind, span, self.wanted, skips),
-                )
+                pages = _complete(store, part, span, self.wanted, skips)
                 yield from map(_reports, pages) if self.stream == "report" else pages
         finally:
             store.close()
@@ -143,7 +142,8 @@ class StoreScan:
         store, skips = open_store(self.options.location), not self.options.fail_on_data_loss
         try:
             for span in part.spans:
-                yield from _counted(part, span, event_pages(store, span, skips))
+                expected = span.rows if part.is_strict else 0
+                yield from _counted(span, event_pages(store, span, skips), expected)
         finally:
             store.close()
 
@@ -151,15 +151,49 @@ class StoreScan:
 _Page = TypeVar("_Page", bound=Sequence[Any])
 
 
-def _counted(part: ReadSlice, span: RowSpan, pages: Iterator[_Page]) -> Iterator[_Page]:
-    """The pages, and an error at the end if there are fewer rows than at the time of planning."""
+def _complete(
+    store: StoreReader, part: ReadSlice, span: RowSpan, wanted: RowSelection, skips: bool
+) -> Iterator[Sequence[StoredPacket]]:
+    """The pages of a span; of a strict slice with an error if rows were removed before they were read."""
+    if not part.is_strict:
+        return message_pages(store, part.kind, span, wanted, skips)
+    if wanted.since is None and wanted.until is None:
+        return _counted(span, message_pages(store, part.kind, span, wanted, skips), span.rows)
+    if not span.places:
+        # How many of the planned rows are of these times is not known.
+        return message_pages(store, part.kind, span, wanted, skips, partial(_check_removed, store, span))
+    # It needs numpy, which a single row does without.
+    from msmq.pipeline.reading.placed_pages import selected_rows
+
+    every, selected = selected_rows(part.kind, span, wanted)
+    return _counted(
+        span, message_pages(store, part.kind, span, wanted, skips), selected + max(0, span.rows - every)
+    )
+
+
+def _check_removed(store: StoreReader, span: RowSpan, begin: int) -> None:
+    """Check, after a page of a log was read from a number on, that none of its rows was removed before.
+
+    @raise DataLost: one may have been.
+    """
+    assert span.queue is not None
+    first, last = store.log_bounds(span.queue)
+    if first > begin or last <= begin:
+        raise DataLost(
+            f"rows of {span.topic} between the offsets {begin} and {span.end} were trimmed while they were"
+            " read (failOnDataLoss is true)"
+        )
+
+
+def _counted(span: RowSpan, pages: Iterator[_Page], expected: int) -> Iterator[_Page]:
+    """The pages, and an error at the end if they have fewer rows than were planned."""
     count = 0
     for page in pages:
         count += len(page)
         yield page
-    if part.is_strict and count < span.rows:
+    if count < expected:
         raise DataLost(
-            f"{span.rows - count} rows of {span.topic} between the offsets {span.begin} and {span.end} were"
+            f"{expected - count} rows of {span.topic} between the offsets {span.begin} and {span.end} were"
             " trimmed before they were read (failOnDataLoss is true)"
         )
 
@@ -210,11 +244,17 @@ def check_ends(starting: Mapping[str, int | str], ending: Mapping[str, int | str
 
 
 def message_pages(
-    store: StoreReader, kind: str, span: RowSpan, wanted: RowSelection, skips_damage: bool = False
+    store: StoreReader,
+    kind: str,
+    span: RowSpan,
+    wanted: RowSelection,
+    skips_damage: bool = False,
+    on_page: Callable[[int], object] = lambda begin: None,
 ) -> Iterator[Sequence[StoredPacket]]:
     """The packets of a span, page by page.
 
     @param skips_damage: whether rows that are damaged in the store are left out.
+    @param on_page: called after each page with the number from which it was read; not for a span with places.
     @raise StorageError: the store cannot be read.
     """
     assert span.queue is not None
@@ -226,6 +266,7 @@ def message_pages(
     while begin is not None:
         read = _page_read(store, kind, span.queue, begin, wanted)
         page, damage = until_damage(read, span.end) if skips_damage else (read(span.end), None)
+        on_page(begin)
         if kind == "log":
             yield [
                 StoredPacket(packet, span.topic, sequence, arrived, lookup_id)

@@ -1,0 +1,1 @@
+"""Offsets, slices and losses of reads, without a session of Spark."""
