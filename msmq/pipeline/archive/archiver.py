@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from functools import cached_property, partial
 from itertools import groupby, islice
 from pathlib import Path
@@ -23,6 +23,7 @@ from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
+from msmq.pipeline.archive.unowned_numbers import UnownedNumbers
 from msmq.pipeline.files.directory import date_of
 from msmq.pipeline.files.earlier_entries import earlier_entry
 from msmq.pipeline.files.format import EVENTS, read_file
@@ -329,14 +330,17 @@ class Archiver:
         """Compact and expire, and return the number of entries that the archive is behind."""
         now, behind = self._clock(), 0
         oldest = date_of(now - self._keep_days * 86_400) if self._keep_days else ""
-        for name in [manifest.name for manifest in self._archive.streams()]:
+        manifests = self._archive.streams()
+        deletions = self._deletions(manifests, definitions)
+        for name in [manifest.name for manifest in manifests]:
+            self._on_step(0)
             with self._archive.locked():
                 manifest = self._archive.load(name)
                 if manifest is None:
                     continue
                 changes = StreamChanges(self._archive, manifest, now)
                 kept = self._kept.get(name)
-                self._watch_deletion(changes, definitions)
+                self._watch_deletion(changes, deletions)
                 is_own = kept is not None and (kept.serial, kept.erased) == (manifest.serial, manifest.erased)
                 if oldest and any(file.date < oldest for file in manifest.files):
                     expire(self._archive, changes, oldest)
@@ -356,31 +360,56 @@ class Archiver:
                     behind += self._store.log_cuts(queue, manifest.next, end, end)[1]
         return behind
 
-    def _watch_deletion(self, changes: StreamChanges, definitions: Sequence[QueueDefinition]) -> None:
-        """Note once of a queue that was deleted that it may have had entries that are not archived.
-
-        All logs of a store share their numbers; those that no other queue has may have been of this one.
+    def _deletions(
+        self, manifests: Sequence[StreamManifest], definitions: Sequence[QueueDefinition]
+    ) -> _Deletions:
+        """The queues that were deleted, with the numbers that they may have had.
 
         @param definitions: the queues that there were when this pass began.
         """
+        there = {each.identifier.hex for each in definitions}
+        gone = [each for each in manifests if self._is_watched(each) and each.queue not in there]
+        firsts = [self._unarchived(each) for each in gone]
+        numbers = UnownedNumbers(self._store, firsts, lambda: self._on_step(0)) if gone else None
+        return _Deletions(there, numbers)
+
+    def _is_watched(self, manifest: StreamManifest) -> bool:
+        is_log = manifest.stream == "log" and self._selection.has("log", manifest.topic)
+        return is_log and not manifest.missing.deleted
+
+    def _unarchived(self, manifest: StreamManifest) -> int:
+        """The first number of an entry of a queue that may not be archived."""
+        return max(manifest.next, self._archived.get(UUID(manifest.queue), 0))
+
+    def _watch_deletion(self, changes: StreamChanges, deletions: _Deletions) -> None:
+        """Note once of a queue that was deleted that it may have had entries that are not archived.
+
+        All logs of a store share their numbers; those that no other queue has may have been of this one.
+        """
         manifest = changes.manifest
-        queue = UUID(manifest.queue)
-        is_watched = manifest.stream == "log" and self._selection.has("log", manifest.topic)
-        if (
-            not is_watched
-            or manifest.missing.deleted
-            or any(each.identifier == queue for each in definitions)
-        ):
+        if not self._is_watched(manifest) or manifest.queue in deletions.there:
             return
-        store, first = self._store, max(manifest.next, self._archived.get(queue, 0))
-        end = max(first, store.log_end())
-        # Entries that are made now are at the end of the range or after it, and so are those of new queues.
-        others = [each.identifier for each in store.queues() if each.log]
-        most = end - first - sum(store.log_cuts(other, first, end, end)[1] for other in others)
-        line = manifest.missing.delete(first, end - 1, max(0, most))
+        first, numbers = self._unarchived(manifest), deletions.numbers
+        if numbers is None or not numbers.has(first):
+            # Another process has archived meanwhile.
+            numbers = UnownedNumbers(self._store, [first])
+        most = numbers.most(first)
+        line = manifest.missing.delete(first, max(first, numbers.end) - 1, most)
         changes.commit()
         if most > 0:
             self._missing(manifest.topic, line)
+
+
+@attrs.frozen
+class _Deletions:
+    """Queues that were deleted.
+
+    @ivar there: the identifiers, without dashes, of those that were not.
+    @ivar numbers: those that deleted queues may have had; C{None} without any.
+    """
+
+    there: Set[str]
+    numbers: UnownedNumbers | None
 
 
 def _path_of(store: StoreReader) -> str:

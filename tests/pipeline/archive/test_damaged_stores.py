@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -121,6 +124,37 @@ class DeletionTests(ArchiveTestCase):
         self.assertEqual([line], list(problems(self.archive)))
         [shown] = [each for each in summaries(self.archive) if (each.stream, each.topic) == ("log", LOGGED)]
         self.assertEqual(((22, 23, 1), 0), (shown.deleted, shown.missing))
+
+    def test_many_queues_are_deleted_at_once(self) -> None:
+        """The logs that are left are counted once for all of them, not once for each."""
+        queues = [
+            attrs.evolve(ORDERS, identifier=UUID(int=0x1000 + number), path=f"private$\\q{number:02}")
+            for number in range(60)
+        ]
+        gone, left = queues[:30], queues[30:]
+        self.write(*map(PutQueue, queues), *(stores.log(40, each) for each in queues))
+        self.update()
+        self.write(*(stores.log(41, each) for pair in zip(gone, left, strict=True) for each in pair))
+        self.write(*(RemoveQueue(each.identifier) for each in gone))
+        calls = 0
+        with store_at(str(self.data)) as store:
+            log_cuts = store.log_cuts
+
+            def counted(*arguments: Any) -> tuple[list[int], int]:
+                nonlocal calls
+                calls += 1
+                return log_cuts(*arguments)
+
+            self.patch(store, "log_cuts", counted)
+            gaps = Archiver(store, self.archive, clock=lambda: self.now).run().gaps
+        self.assertLess(calls, 10 * len(queues))
+        ranges = [
+            re.findall(r"at most (\d+) of its entries, between the numbers (\d+) and (\d+)", each)
+            for each in gaps
+        ]
+        # After the archived entry of each, the numbers of the others that are gone are not known either.
+        expected = [[(str(59 - number), str(22 + number), "140")] for number in range(30)]
+        self.assertEqual(expected, ranges)
 
     def test_nothing_can_be_missing(self) -> None:
         """No entry was made since the archive was complete, or only in the queue that was made again."""
