@@ -90,6 +90,8 @@ class StoreScan:
     def _event_spans(self, store: StoreReader) -> list[RowSpan]:
         topic = Topic(NULL_GUID, EVENTS_TOPIC)
         [only] = subscribed(attrs.evolve(self.options, pattern=""), "events", [topic], store.text)
+        if not self.wanted.has_topic(EVENTS_TOPIC):
+            return []
         starting = offsets_of(self.options.starting, [only], "startingOffsets", store.text)
         ending = offsets_of(self.options.ending, [only], "endingOffsets", store.text)
         check_ends(starting, ending)

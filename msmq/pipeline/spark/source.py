@@ -174,7 +174,9 @@ class MsmqReader(DataSourceReader):
         )
 
     def _file_scan(self) -> FileScan:
-        wanted = attrs.evolve(self._wanted, since=self._wanted.since or self._options.since)
+        # Files have no index by which a scan begins at the option.
+        bounds = [each for each in (self._wanted.since, self._options.since) if each is not None]
+        wanted = attrs.evolve(self._wanted, since=max(bounds, default=None))
         return FileScan(self._options, wanted, self._options.stream)
 
     def _scan(self) -> StoreScan:

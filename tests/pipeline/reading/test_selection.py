@@ -1,0 +1,81 @@
+"""What readers of Spark select by themselves: filters that are pushed down, and damaged files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow.parquet
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual
+from pyspark.sql.types import StructType
+from twisted.trial.unittest import SynchronousTestCase
+
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.options import read_options
+from msmq.pipeline.rows import message_batch
+from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.spark.source import MsmqReader
+from msmq.pipeline.stored_packets import StoredPacket
+from tests.pipeline.stores import ARRIVED, estate, lookup_id, packet, write_log
+
+ORDERS = r".\private$\orders"
+
+
+class SelectionTests(SynchronousTestCase):
+    """Readers as Spark has them, without a session."""
+
+    def setUp(self) -> None:
+        self.directory = Path(self.mktemp()).absolute()
+        self.directory.mkdir()
+
+    def offsets(self, filters: Sequence[Filter] = (), **options: str) -> list[int]:
+        """The offsets that a reader returns which has applied all of these filters that it takes."""
+        reader = MsmqReader(read_options(options), StructType().add("offset", "long"))
+        list(reader.push(filters))
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+        return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+    def export(self) -> Path:
+        """Rows of a message log, in a file."""
+        rows = [
+            StoredPacket(packet(number), ORDERS, number, ARRIVED + number, lookup_id(number))
+            for number in range(1, 11)
+        ]
+        path = self.directory / "rows.parquet"
+        table = pyarrow.Table.from_batches([message_batch(rows, names_of(EXPORTED_COLUMNS))])
+        pyarrow.parquet.write_table(table, path)
+        return path
+
+    def test_topic_of_events(self) -> None:
+        """Events have one topic; a filter for another one, which Spark leaves to the source, takes none."""
+        data = str(write_log(self.directory / "data", estate()))
+        for topic, expected in (("events", [1, 2, 3, 4, 5]), (ORDERS, [])):
+            with self.subTest(topic=topic):
+                wanted = [EqualTo(("topic",), topic)]
+                self.assertEqual(expected, self.offsets(wanted, path=data, stream="events"))
+
+    def test_times_of_files(self) -> None:
+        """A filter for a time does not widen what the option has narrowed."""
+        since = round((ARRIVED + 6) * 1000)
+        earlier = datetime.fromtimestamp(ARRIVED + 3, UTC)
+        found = self.offsets(
+            [GreaterThanOrEqual(("timestamp",), earlier)],
+            path=str(self.export()),
+            stream="log",
+            startingTimestamp=str(since),
+        )
+        self.assertEqual([6, 7, 8, 9, 10], found)
+
+    def test_damaged_file(self) -> None:
+        """A file whose rows cannot be read is named in one line."""
+        path = self.export()
+        content = path.read_bytes()
+        for damage in (slice(4, 1000), slice(-200, -100)):
+            with self.subTest(damage=damage):
+                damaged = bytearray(content)
+                damaged[damage] = bytes(len(content[damage]))
+                path.write_bytes(damaged)
+                error = self.assertRaises(ReadingError, self.offsets, path=str(path))
+                self.assertIn(f"{path}: cannot be read: ", str(error))
+                self.assertNotIn("\n", str(error))
