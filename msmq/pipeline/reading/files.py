@@ -170,7 +170,7 @@ class FileScan:
         from msmq.decoding.captured_messages import captured_messages
 
         page: list[StoredPacket] = []
-        for index, found in enumerate(captured_messages(Path(part.path).read_bytes())):
+        for index, found in enumerate(captured_messages(_content_of(Path(part.path)))):
             packet = StoredPacket(found.packet, WIRE_TOPIC, index, found.time, timestamp_type=0)
             if self.wanted.takes(packet):
                 page.append(packet)
@@ -188,8 +188,7 @@ class FileScan:
 
     def _batches(self, part: FileSlice, names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
         needed = dict.fromkeys((*names, *_MASKED, *self._needed()))
-        file = _parquet(Path(part.path))
-        for batch in file.iter_batches(PAGE, list(part.groups), list(needed)):
+        for batch in _parquet_batches(Path(part.path), part.groups, list(needed)):
             left = batch.filter(self._mask(batch))
             if left.num_rows:
                 yield left.select(list(names))
@@ -291,6 +290,26 @@ def _beginning(path: Path) -> bytes:
         raise ReadingError(f"{path}: {error.strerror}") from None
 
 
+def _content_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ReadingError(f"{path}: {error.strerror}") from None
+
+
+def _parquet_batches(path: Path, groups: Sequence[int], names: list[str]) -> Iterator[pyarrow.RecordBatch]:
+    """The rows of some row groups.
+
+    @raise ReadingError: they cannot be read.
+    """
+    from pyarrow.lib import ArrowException
+
+    try:
+        yield from _parquet(path).iter_batches(PAGE, list(groups), names)
+    except (ArrowException, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
 def _parquet(path: Path) -> Any:
     from pyarrow.lib import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -298,4 +317,8 @@ def _parquet(path: Path) -> Any:
     try:
         return ParquetFile(path)
     except (ArrowException, OSError) as error:
-        raise ReadingError(f"{path}: {error}") from None
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> ReadingError:
+    return ReadingError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}")
