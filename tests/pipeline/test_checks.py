@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from argparse import Namespace
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from pathlib import Path
 
 import attrs
 import duckdb
@@ -16,9 +19,12 @@ from msmq.persistence.changes import AppendLog
 from msmq.pipeline.archive.upkeep import erase, rows
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.checks import CHECKS, DUCKDB, SPARK, statements_of, views
+from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
-from msmq.pipeline.spark.command import main
+from msmq.pipeline.spark.command import main, parser, run
+from msmq.pipeline.spark.running.checks import JOB
+from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.transaction_header import TransactionHeader
@@ -220,6 +226,38 @@ class ChecksTests(ArchiveTestCase):
         )
         self.assertEqual(status, 1)
         self.assertIn("--lineage /nowhere/events.jsonl: there is no directory /nowhere", err)
+
+    def test_lineage_that_fails(self) -> None:
+        """The reason why a job failed is shown, also if the failure cannot be reported."""
+        shared_session()
+        place = self.directory.parent / "gone"
+        place.mkdir()
+
+        def fail(_: JobContext) -> JobOutcome:
+            shutil.rmtree(place)
+            raise ReadingError("the reason")
+
+        error = self.assertRaises(ReadingError, run, *self.job_that(fail, place / "lineage.jsonl"))
+        self.assertEqual("the reason", str(error))
+
+    def test_interrupted(self) -> None:
+        """A run that is interrupted has an end in OpenLineage."""
+        shared_session()
+        lineage = self.directory.parent / "interrupted.jsonl"
+
+        def interrupt(_: JobContext) -> JobOutcome:
+            raise KeyboardInterrupt
+
+        with self.assertRaises(KeyboardInterrupt):
+            run(*self.job_that(interrupt, lineage))
+        events = [json.loads(line)["eventType"] for line in lineage.read_text().splitlines()]
+        self.assertEqual(["START", "ABORT"], events)
+
+    def job_that(self, do: Callable[[JobContext], JobOutcome], lineage: Path) -> tuple[Job, Namespace]:
+        """A job, and options for it."""
+        output = str(self.directory.parent / "none")
+        given = ["checks", "--input", str(self.data), "--output", output, "--lineage", str(lineage)]
+        return attrs.evolve(JOB, run=do), parser().parse_args(given)
 
 
 class ViewTests(SynchronousTestCase):

@@ -6,6 +6,7 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -163,7 +164,14 @@ def run(job: Job, options: Namespace) -> JobOutcome:
         outcome = _run(job, options)
     except (MsmqError, PySparkException, Py4JError, OSError) as error:
         if reported is not None:
-            reported.failed(plain(" ".join(_reason(error).split())))
+            # What is wrong with the job comes first.
+            with suppress(ReadingError):
+                reported.failed(plain(" ".join(_reason(error).split())))
+        raise
+    except KeyboardInterrupt:
+        if reported is not None:
+            with suppress(ReadingError):
+                reported.aborted()
         raise
     if reported is not None:
         reported.completed(outcome)

@@ -14,6 +14,7 @@ from uuid import uuid4
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.opening import is_remote
 from msmq.pipeline.spark.inputs import Input
 from msmq.pipeline.spark.running.job import JobOutcome
 from msmq.version import __version__
@@ -61,6 +62,10 @@ class LineageRun:
         facet = error_message_run.ErrorMessageRunFacet(message=reason, programmingLanguage="python")
         self._emit("FAIL", [], {"errorMessage": facet})
 
+    def aborted(self) -> None:
+        """Report that the run was interrupted."""
+        self._emit("ABORT", [])
+
     def _emit(self, state: str, outputs: Sequence[Any], facets: Mapping[str, Any] | None = None) -> None:
         from openlineage.client.event_v2 import InputDataset, Job, Run, RunEvent, RunState
         from openlineage.client.facet_v2 import job_type_job, processing_engine_run
@@ -107,7 +112,13 @@ class LineageRun:
 
 
 def _datasets(one: Input, streams: Sequence[str]) -> list[tuple[str, str]]:
-    """The namespaces and names of the data of an input, as OpenLineage names files and databases."""
+    """The namespaces and names of the data of an input, as OpenLineage names files and databases.
+
+    A store behind a control endpoint is C{msmq://HOST:PORT}.
+    """
+    if is_remote(one.location):
+        namespace = f"msmq://{one.shown.partition(':')[2]}"
+        return [(namespace, stream) for stream in streams] or [(namespace, "msmq")]
     if one.path is None:
         address = one.shown.partition("://")[2].partition("?")[0].rpartition("@")[2]
         host, _, database = address.partition("/")
