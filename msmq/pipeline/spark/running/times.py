@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from datetime import UTC, datetime
+
+from msmq.quoting import quoted
 
 
 def add_times(parser: ArgumentParser, what: str) -> None:
@@ -18,7 +20,12 @@ def add_times(parser: ArgumentParser, what: str) -> None:
 def time_of(text: str) -> int:
     """Parse a time in ISO 8601, UTC unless it has an offset, as microseconds since 1970-01-01 UTC.
 
-    @raise ValueError: the text is not a time.
+    @raise ArgumentTypeError: the text is not a time.
     """
-    time = datetime.fromisoformat(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"{quoted(text[:100])} is not a time in ISO 8601, such as 2026-01-31T12:00"
+        ) from None
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000)
