@@ -21,6 +21,7 @@ from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
 from msmq.pipeline.spark.inputs import LITTLE_DATA, are_small, parse_input
+from msmq.pipeline.spark.lineage import LineageRun
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
@@ -70,9 +71,39 @@ class InputTests(SynchronousTestCase):
 
     def test_password(self) -> None:
         """No report shows a password."""
-        for text in ("postgresql://me:secret@host/db", "postgresql://host/db?user=me&password=secret&a=b"):
-            self.assertNotIn("secret", parse_input(text).shown)
-        self.assertEqual(parse_input("/data/alpha").shown, "/data/alpha")
+        for text in (
+            "postgresql://me:secret@host/db",
+            "postgresql://me:its&secret@host/db",
+            "postgresql://host/db?user=me&password=secret&a=b",
+            "postgresql://host/db?oauth_client_secret=secret",
+        ):
+            self.assertNotIn("secret", parse_input(text).shown.replace("_secret=", ""))
+        for text in ("/data/alpha", "postgresql://host:5432/db?a=b"):
+            self.assertEqual(parse_input(text).shown, text)
+
+    def test_endpoints(self) -> None:
+        """A control endpoint is called by its computer, and shown without the files that it needs."""
+        files = "tokenFile=/t:caFile=/c"
+        for text, name, shown in (
+            (f"ssl:alpha.example.com:1843:{files}", "alpha.example.com", "ssl:alpha.example.com:1843"),
+            (rf"ssl:fd00\:\:1:1843:{files}", "fd00::1", r"ssl:fd00\:\:1:1843"),
+        ):
+            found = parse_input(text)
+            self.assertEqual((found.name, found.shown, found.path), (name, shown, None))
+
+    def test_directory_called_postgres(self) -> None:
+        """It is a directory."""
+        self.assertEqual(parse_input("postgres-export").path, Path("postgres-export"))
+
+    def test_lineage(self) -> None:
+        """OpenLineage has the computer and the streams of a store behind a control endpoint."""
+        file = Path(self.mktemp()).absolute()
+        inputs = [parse_input("ssl:alpha:1843:tokenFile=/t"), parse_input("postgresql://host:5433/shop")]
+        LineageRun(str(file), "loss", inputs, ("log", "events"), Path("out")).started()
+        found = [(each["namespace"], each["name"]) for each in json.loads(file.read_text())["inputs"]]
+        expected = [("msmq://alpha:1843", "log"), ("msmq://alpha:1843", "events")]
+        expected += [("postgres://host:5433", "shop.log"), ("postgres://host:5433", "shop.events")]
+        self.assertEqual(expected, found)
 
 
 class CommandTests(SynchronousTestCase):
@@ -301,7 +332,8 @@ class CommandTests(SynchronousTestCase):
         output = ("--output", str(self.directory / "out"))
         self.refuse("unrecognized arguments: --nonsense", "loss", *inputs, *output, "--nonsense", status=2)
         self.refuse("invalid choice: 'gain'", "gain", status=2)
-        self.refuse("argument --since: invalid", "loss", *inputs, *output, "--since", "noon", status=2)
+        said = "argument --since: 'noon' is not a time in ISO 8601, such as 2026-01-31T12:00"
+        self.refuse(said, "loss", *inputs, *output, "--since", "noon", status=2)
         self.refuse("'x' is not PATH=KB", "quota", *inputs, *output, "--quota", "x", status=2)
         self.refuse("nowhere is not there", "loss", "--input", "nowhere", *output)
         self.refuse("is given twice", "loss", *inputs, *inputs, *output)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from msmq.interfaces.storage import StorageError
 from msmq.storage.readers import StoreReader, open_reader
 
@@ -37,4 +39,9 @@ def open_store(location: str) -> StoreReader:
 
 def shown_location(location: str) -> str:
     """A control endpoint for people, without the files that belong to it."""
-    return ":".join(location.split(":")[:3]) if not location.startswith("unix:") else location
+    return ":".join(parts_of(location)[:3]) if not location.startswith("unix:") else location
+
+
+def parts_of(location: str) -> list[str]:
+    """The parts of a control endpoint; a colon after a backslash, as in an IPv6 address, ends none."""
+    return re.split(r"(?<!\\):", location)

@@ -21,7 +21,7 @@ from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS
 from msmq.pipeline.archive.plan import NO_STORE
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
-from msmq.pipeline.reading.opening import is_remote, shown_location
+from msmq.pipeline.reading.opening import is_remote, parts_of, shown_location
 from msmq.pipeline.schema import (
     EVENT_COLUMNS,
     MESSAGE_COLUMNS,
@@ -49,7 +49,10 @@ _OF_EVENTS: Final = tuple(
 )
 
 _NAMED: Final = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
-_PASSWORD: Final = re.compile(r"(://[^:@/]*:|password=)[^@&]+", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"(://[^:@/?]*:)[^@/?]*(?=@)|((?:password|oauth_client_secret|scram_client_key|scram_server_key)=)[^&]*",
+    re.IGNORECASE,
+)
 _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
 
 
@@ -70,15 +73,15 @@ class Input:
     @property
     def path(self) -> Path | None:
         """The path of a local file or directory, or C{None}."""
-        is_elsewhere = "://" in self.location or self.location.startswith("postgres")
+        is_elsewhere = "://" in self.location or self.location.startswith(("postgresql:", "postgres:"))
         return None if is_elsewhere or is_remote(self.location) else Path(self.location)
 
     @property
     def shown(self) -> str:
-        """Its location for display, without a password."""
+        """Its location for display, without secrets."""
         if is_remote(self.location):
             return shown_location(self.location)
-        return _PASSWORD.sub(r"\1...", self.location)
+        return _SECRET.sub(r"\1\2...", self.location)
 
     @property
     def is_capture(self) -> bool:
@@ -126,7 +129,7 @@ def parse_input(text: str) -> Input:
         return Input(named[1], named[2])
     if is_remote(text):
         # The computer.
-        return Input(text.split(":")[1], text)
+        return Input(parts_of(text)[1].replace("\\:", ":"), text)
     bare = text.partition("?")[0].rstrip("/")
     name = bare.rpartition("/")[2] or text
     return Input(re.sub(r"\.(parquet|pcapng|pcap|cap|sqlite)$", "", name), text)
