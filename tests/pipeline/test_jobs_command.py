@@ -310,6 +310,11 @@ class CommandTests(SynchronousTestCase):
         self.assertEqual((status, err), (0, ""))
         self.assertIn("3 messages failed", out)
         self.assertIn("Shop.Gone", out)
+        output = self.directory / "drift"
+        status, out, err = self.run_job("drift", f"--input={archive}", "--output", str(output))
+        self.assertEqual((status, err), (0, ""))
+        # Bodies are not archived in decoded form either.
+        self.assertIn("22 messages, of which 22 could be decoded", out)
 
     def test_program(self) -> None:
         """The example prints what is lost, and says so by its status."""

@@ -190,8 +190,9 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
                     happened.append(events(_read_parquet(spark, one, files, _OF_EVENTS), one.name))
                     continue
                 rows = _read_parquet(spark, one, files, ALWAYS)
-                if wanted.headers and PACKET_COLUMN.name in rows.columns:
-                    # Headers are not exported; they are read from the exported packets.
+                needs_packets = wanted.headers or wanted.decode != "none"
+                if needs_packets and PACKET_COLUMN.name in rows.columns:
+                    # Headers are not exported, and bodies only if they were decoded then.
                     found += [messages(each, one.name) for each in _from_packets(spark, one, wanted)]
                 else:
                     found.append(messages(rows, one.name))
