@@ -9,14 +9,16 @@ from typing import Any, Final
 import attrs
 
 from msmq.errors import RemoteProtocolError
+from msmq.pipeline.archive.plan import is_archive, plan_archive
 from msmq.pipeline.bodies import reading
 from msmq.pipeline.body_shapes import NULL, BodyShape
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.files import FileScan, are_files
 from msmq.pipeline.reading.options import INFER, ReadOptions
-from msmq.pipeline.reading.row_selection import wanted_columns
+from msmq.pipeline.reading.row_selection import RowSelection, wanted_columns
 from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.reading.streams import is_called
+from msmq.pipeline.rows import PLAIN
 from msmq.pipeline.schema import PACKET_COLUMN
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -64,6 +66,9 @@ def _sample(options: ReadOptions) -> Iterator[Any]:
 
 def _pages(options: ReadOptions) -> Iterator[Sequence[StoredPacket]]:
     wanted = attrs.evolve(wanted_columns(("decoded",), options), since=options.since, until=options.until)
+    if not options.dsn and is_archive(options.path):
+        yield from _archived(options, wanted)
+        return
     if are_files(options.location):
         files = FileScan(options, attrs.evolve(wanted, names=(PACKET_COLUMN.name,)), options.stream)
         for file in files.slices():
@@ -76,6 +81,19 @@ def _pages(options: ReadOptions) -> Iterator[Sequence[StoredPacket]]:
         for part in scan.slices():
             pages = scan.pages(part)
             yield from pages if not options.topics else _subscribed(pages, options.topics)
+
+
+def _archived(options: ReadOptions, wanted: RowSelection) -> Iterator[Sequence[StoredPacket]]:
+    # What reads Parquet is needed here alone.
+    from msmq.pipeline.archive.scan import ArchiveScan
+
+    stream, columns = options.stream or "log", (PACKET_COLUMN.name, "topic")
+    options = attrs.evolve(options, starting=None, ending=None)
+    scan = ArchiveScan(options, attrs.evolve(wanted, names=columns), stream, PLAIN, False)
+    for part in plan_archive(options, scan.wanted, stream):
+        for batch in scan.batches(part):
+            packets, topics = (batch.column(name).to_pylist() for name in columns)
+            yield [StoredPacket(packet, topic, 0) for packet, topic in zip(packets, topics, strict=True)]
 
 
 def _subscribed(

@@ -18,6 +18,7 @@ from msmq.pipeline.archive.plan import plan_archive
 from msmq.pipeline.archive.scan import ArchiveScan
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.reading.body_schema import decoded_type
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.row_selection import RowSelection, wanted_columns
@@ -72,6 +73,26 @@ class ReadingTestCase(ArchiveTestCase):
 
 class RelationTests(ReadingTestCase):
     """What is read, while nothing else happens."""
+
+    def test_inferred_schema(self) -> None:
+        """Bodies of an archive and of the rest of its store show a schema, also before a file is finished."""
+        bodies = {60: b'{"id": 1, "town": "Oslo"}', 61: b'{"id": 2}', 62: b'{"total": 1.5}'}
+        entries = [
+            attrs.evolve(stores.log(number), packet=stores.packet(number, body))
+            for number, body in bodies.items()
+        ]
+        given = {"path": str(self.directory), "decode": "json", "decodeSchema": "infer"}
+        self.write(*entries[:2])
+        self.update()
+        self.write(entries[2])
+        for _ in range(2):
+            expected = "STRUCT<`id`: BIGINT, `town`: STRING, `total`: DOUBLE>"
+            self.assertEqual(expected, decoded_type(read_options(given)))
+            self.compact()
+        self.assertIn(
+            "no body in",
+            str(self.assertRaises(ReadingError, decoded_type, read_options({**given, "stream": "journal"}))),
+        )
 
     def test_each_stream_is_read_whole(self) -> None:
         """With all columns as the data source has them."""
