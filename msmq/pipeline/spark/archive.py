@@ -110,6 +110,8 @@ def _newest(
     spark: SparkSession, options: ReadOptions, wanted: RowSelection, parts: Sequence[ArchiveSlice]
 ) -> DataFrame:
     """The rows that are not in Parquet."""
+    from datetime import UTC, datetime
+
     import pyarrow
     from pyspark.sql.types import StructType
 
@@ -125,7 +127,8 @@ def _newest(
         source = source.option("failOnDataLoss", "false")
     for name, moment in (("startingTimestamp", options.since), ("endingTimestamp", options.until)):
         if moment is not None:
-            source = source.option(name, str(round(moment * 1000)))
+            # Milliseconds would not be the time that the rows in Parquet are compared with.
+            source = source.option(name, datetime.fromtimestamp(moment, UTC).isoformat())
     schema = StructType.fromDDL(_schema(options.stream, wanted.names))
     assert isinstance(schema, StructType)
     if sum(part.rows for part in parts) <= EAGER_ROWS:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import attrs
 from pyspark.errors import AnalysisException
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark import archive as archive_in_spark
 from msmq.pipeline.spark import read_archive, reason
+from tests.pipeline import stores
 from tests.pipeline.archive.test_archive_reading import ReadingTestCase
 from tests.pipeline.spark_support import shared_session
 from tests.pipeline.stores import ARRIVED
@@ -42,6 +45,14 @@ class SparkTests(ReadingTestCase):
         since = str(round((ARRIVED + 18) * 1000))
         self.patch(archive_in_spark, "EAGER_ROWS", 0)
         self.assertEqual([*range(18, 29)], self.both(startingTimestamp=since))
+
+    def test_microseconds(self) -> None:
+        """The rest of the store is selected by the same time as the archive, to the microsecond."""
+        moments = [ARRIVED + 60.0004, ARRIVED + 60.0008]
+        self.write(*(attrs.evolve(stores.log(60), arrived=moment) for moment in moments))
+        self.patch(archive_in_spark, "EAGER_ROWS", 0)
+        since = datetime.fromtimestamp(ARRIVED + 60.0006, UTC).isoformat()
+        self.assertEqual([30], self.both(startingTimestamp=since))
 
     def test_filters_skip_files(self) -> None:
         """Of offsets, classes and topics; the rows are those of Spark's filter."""
