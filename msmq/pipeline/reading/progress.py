@@ -21,7 +21,7 @@ from msmq.pipeline.reading.kept_store import KeptStore
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import cuts_of
-from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
+from msmq.pipeline.reading.streams import Topic, find_topic, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.storage.readers import RowDamaged, StoreReader
 from msmq.wire.guid import NULL_GUID
@@ -123,6 +123,7 @@ class LogProgress:
     options: ReadOptions
     stream: str
     _store: KeptStore = attrs.field(init=False, eq=False, repr=False)
+    _absent: set[str] = attrs.field(factory=set, init=False, eq=False, repr=False)
 
     @_store.default
     def _kept(self) -> KeptStore:
@@ -168,7 +169,7 @@ class LogProgress:
         """
         with self._store.opened() as store:
             begin = self._checked(store, LogOffset.read(start))
-            topics = self._topics(store)
+            topics = self._topics(store, is_begun=True)
             queues: dict[UUID, int] = {}
             end, newest = begin.next, (0, NULL_GUID)
             for topic in topics:
@@ -220,7 +221,7 @@ class LogProgress:
             begin = self._checked(store, LogOffset.read(start))
             queues = {
                 topic.queue: begin.queues.get(topic.queue, self._bounds(store, topic.queue)[0])
-                for topic in self._topics(store)
+                for topic in self._topics(store, is_begun=True)
             }
             if not queues:
                 return False
@@ -309,11 +310,22 @@ class LogProgress:
             found = with_places(found, lambda queue, begin, end: store.places(kind, queue, begin, end))
             return [attrs.evolve(part, is_strict=self.options.fail_on_data_loss) for part in found]
 
-    def _topics(self, store: StoreReader) -> list[Topic]:
-        """The queues to read; those of C{subscribe} must have a message log."""
+    def _topics(self, store: StoreReader, *, is_begun: bool = False) -> list[Topic]:
+        """The queues to read; those of C{subscribe} must have a message log.
+
+        @param is_begun: whether there was a batch before: then one of these may have been deleted since.
+        """
         if self.stream == "events":
             return [EVENTS]
-        found = subscribed(self.options, self.stream, topics_of("queue", store.queues()), store.text)
+        every, options = topics_of("queue", store.queues()), self.options
+        if is_begun and options.topics and not options.fail_on_data_loss:
+            every = [topic for topic in every if topic.is_logged]
+            names = tuple(name for name in options.topics if find_topic(every, name) is not None)
+            self._name_absent(store, set(options.topics).difference(names))
+            if not names:
+                return []
+            options = attrs.evolve(options, topics=names)
+        found = subscribed(options, self.stream, every, store.text)
         for topic in found:
             if self.options.topics and not topic.is_logged:
                 raise ReadingError(
@@ -321,6 +333,12 @@ class LogProgress:
                     f"--log"
                 )
         return [topic for topic in found if topic.is_logged]
+
+    def _name_absent(self, store: StoreReader, names: set[str]) -> None:
+        """Name queues of C{subscribe} that are not there, each once."""
+        for name in sorted(names - self._absent):
+            self._lost(f"{store.text} has no queue {name} with a message log: nothing is read of it")
+        self._absent.update(names)
 
     def _every_topic(self, store: StoreReader) -> list[Topic]:
         return [EVENTS] if self.stream == "events" else topics_of("queue", store.queues())

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import Change, PutQueue, PutState, RemoveQueue
-from msmq.pipeline.reading.errors import DataLost
+from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
 from msmq.pipeline.spark.partitions import SlicePartition
@@ -199,3 +199,34 @@ class OlderSparkTests(OffsetCase):
         error = self.assertRaises(DataLost, self.batch, later)
         self.assertIn("its entry 4 is another one now, or none", str(error))
         self.assertEqual([(1, 6), (1, 6)], self.batch(later, failOnDataLoss="false"))
+
+
+class DeletedQueueTests(OffsetCase):
+    """Queues of C{subscribe} that are deleted, or lose their log, while a query follows them."""
+
+    def test_deleted_queue(self) -> None:
+        """With C{failOnDataLoss} off the others are read on, and so is none; otherwise it is an error."""
+        self.write(PutQueue(LOGGED_BILLS), log(1), log(2, BILLS))
+        former = self.read_all()
+        lenient = {"subscribe": "orders,bills", "failOnDataLoss": "false"}
+        for change, expected in (
+            (PutQueue(BILLS), [(3, 4)]),
+            (RemoveQueue(BILLS.identifier), [(4, 5)]),
+            (RemoveQueue(ORDERS.identifier), []),
+        ):
+            self.write(log(3), change)
+            with self.subTest(change=change):
+                error = self.assertRaises(
+                    ReadingError,
+                    self.reader(subscribe="orders,bills").latestOffset,
+                    former,
+                    ReadAllAvailable(),
+                )
+                self.assertRegex(str(error), "has no queue|has no message log")
+                reader = self.reader(**lenient)
+                later = reader.latestOffset(former, ReadAllAvailable())
+                self.assertEqual(expected, ranges(reader.partitions(former, later)))
+                self.assertEqual(later, reader.latestOffset(later, ReadAllAvailable()))
+                former = later
+        missing = self.reader(subscribe="ordres", failOnDataLoss="false")
+        self.assertIn("has no queue ordres", str(self.assertRaises(ReadingError, missing.initialOffset)))
