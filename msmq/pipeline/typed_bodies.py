@@ -10,9 +10,11 @@ import base64
 import binascii
 import json
 import math
+import re
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -22,6 +24,10 @@ from msmq.quoting import quoted
 
 _LONGEST_SHOWN: Final = 60
 _LONGEST_NUMBER: Final = 100
+_EXACT: Final = Context(prec=2 * _LONGEST_NUMBER)
+"""No number of this length is rounded, except to the scale of its type."""
+_LARGEST_FLOAT: Final = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
+_ZONE: Final = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}")
 
 Report: TypeAlias = Callable[[str], None]
 Convert: TypeAlias = Callable[[Any, str, Report], Any]
@@ -132,13 +138,18 @@ def _boolean(value: Any) -> bool:
     raise ValueError
 
 
+def _numeral(value: str) -> str:
+    """The text of a number, without what only Python takes for a part of one."""
+    if len(value) > _LONGEST_NUMBER or "_" in value or not value.isascii():
+        raise ValueError
+    return value
+
+
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
     if isinstance(value, str):
-        if len(value) > _LONGEST_NUMBER:
-            raise ValueError
-        return int(value)
+        return int(_numeral(value))
     if value != int(value):
         raise ValueError
     return int(value)
@@ -147,8 +158,13 @@ def _whole(value: Any) -> int:
 def _double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
-    found = float(value)
-    if isinstance(value, int) and math.isinf(found):
+    return float(_numeral(value) if isinstance(value, str) else value)
+
+
+def _float(value: Any) -> float:
+    """A number of 32 bits, in which a larger one would be infinite."""
+    found = _double(value)
+    if math.isfinite(found) and abs(found) > _LARGEST_FLOAT:
         raise ValueError
     return found
 
@@ -169,13 +185,9 @@ def _decimal(precision: int, scale: int) -> Convert:
     unit = Decimal(1).scaleb(-scale)
 
     def parse(value: Any) -> Decimal:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float | str)
-            or len(str(value)) > _LONGEST_NUMBER
-        ):
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError
-        found = Decimal(str(value)).quantize(unit)
+        found = Decimal(_numeral(str(value))).quantize(unit, context=_EXACT)
         if not found.is_finite() or len(found.as_tuple().digits) > precision:
             raise ValueError
         return found
@@ -194,6 +206,13 @@ def _time(value: Any) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
+def _date(value: Any) -> date:
+    text = _stripped(value)
+    if len(text) > 10 and _ZONE.fullmatch(text[10:]) is None:
+        return datetime.fromisoformat(text).date()
+    return date.fromisoformat(text[:10])
+
+
 def _unsupported(type_: str) -> Convert:
     def convert(value: Any, path: str, report: Report) -> Any:
         report(f"{path} cannot be read as {type_}")
@@ -205,9 +224,10 @@ def _unsupported(type_: str) -> Convert:
 _SCALARS: Final[tuple[tuple[Callable[[Any], bool], Callable[[Any], Any], Any], ...]] = (
     (lambda one: bool(pyarrow.types.is_string(one) or pyarrow.types.is_large_string(one)), _text, "a text"),
     (pyarrow.types.is_boolean, _boolean, "true or false"),
+    (pyarrow.types.is_float32, _float, "a number of 32 bits"),
     (pyarrow.types.is_floating, _double, "a number"),
     (pyarrow.types.is_timestamp, _time, "a time in ISO 8601"),
-    (pyarrow.types.is_date, lambda value: date.fromisoformat(_stripped(value)[:10]), "a date in ISO 8601"),
+    (pyarrow.types.is_date, _date, "a date in ISO 8601"),
     (
         lambda one: bool(pyarrow.types.is_binary(one) or pyarrow.types.is_large_binary(one)),
         lambda value: base64.b64decode(_stripped(value), validate=True),

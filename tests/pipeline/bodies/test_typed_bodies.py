@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import struct
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import pyarrow
@@ -59,6 +63,34 @@ class TypedColumnTests(SynchronousTestCase):
         self.assertEqual((found["id"], found["paid"], found["weight"]), (7, False, 1000.0))
         self.assertEqual(found["lines"], [{"sku": "A", "count": 2}])
         self.assertEqual(found["placed"].isoformat(), "2026-01-31T10:00:00+00:00")
+
+    def test_limits_of_types(self) -> None:
+        """Each value that a type can hold is read, and none that it cannot."""
+        digits = "123456789012345678901234567890.12"
+        for value, type_, expected in (
+            (digits, pyarrow.decimal128(38, 2), Decimal(digits)),
+            (-(10**37), pyarrow.decimal128(38, 0), Decimal(-(10**37))),
+            ("0.1234567890123456789012345678901234567", pyarrow.decimal128(38, 2), Decimal("0.12")),
+            (10**38, pyarrow.decimal128(38, 0), None),
+            ("1e999999", pyarrow.decimal128(38, 2), None),
+            (3.4e38, pyarrow.float32(), struct.unpack("f", struct.pack("f", 3.4e38))[0]),
+            (1e300, pyarrow.float32(), None),
+            ("-1e39", pyarrow.float32(), None),
+            ("INF", pyarrow.float32(), math.inf),
+            (1e300, pyarrow.float64(), 1e300),
+            ("1_000", pyarrow.int64(), None),
+            ("1_0.5", pyarrow.float64(), None),
+            ("1_000", pyarrow.decimal128(10, 2), None),
+            ("\u0661", pyarrow.int64(), None),
+            ("2026-01-31", pyarrow.date32(), date(2026, 1, 31)),
+            ("2026-01-31Z", pyarrow.date32(), date(2026, 1, 31)),
+            ("2026-01-31T12:00:00+02:00", pyarrow.date32(), date(2026, 1, 31)),
+            ("20260131T1200", pyarrow.date32(), date(2026, 1, 31)),
+            ("2026-01-31 or so", pyarrow.date32(), None),
+        ):
+            with self.subTest(value=value, type=type_):
+                found, error = self.typed(value, type_)
+                self.assertEqual((expected, expected is None), (found, error is not None))
 
     def test_wrong_values(self) -> None:
         """A value that its type cannot hold is null, and the reason names its path and the value."""
