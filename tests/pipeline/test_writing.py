@@ -365,5 +365,11 @@ class RecordTests(SynchronousTestCase):
     def test_columns(self) -> None:
         """Columns that cannot be a message are refused before anything is sent."""
         check_columns(["value", "topic"], "")
-        for names, expected in ((["label"], "no body to send"), (["value"], "no destination")):
+        # What is ignored may be there twice.
+        check_columns(["value", "topic", "offset", "offset"], "")
+        for names, expected in (
+            (["label"], "no body to send"),
+            (["value"], "no destination"),
+            (["value", "topic", "label", "label"], "the column 'label' is there twice"),
+        ):
             self.assertIn(expected, str(self.assertRaises(ReadingError, check_columns, names, "")))

@@ -37,11 +37,14 @@ def check_columns(names: Iterable[str], destination: str) -> None:
     @raise ReadingError: a required column is missing, or a column is unknown.
     """
     names = list(names)
+    used = columns_of(names)
     for name in names:
         if name not in _KNOWN:
             raise ReadingError(
                 f"a message has no column {quoted(name)}; it has {', '.join((*_BODIES, *OWN, *PROPERTIES))}"
             )
+        if names.count(name) > 1 and name in used:
+            raise ReadingError(f"the column {quoted(name)} is there twice: drop one of them")
     if not any(name in names for name in _BODIES):
         raise ReadingError(f"no body to send: none of the columns {', '.join(_BODIES)} is there")
     if not destination and not any(name in names for name in _TARGETS):
