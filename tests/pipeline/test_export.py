@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 import attrs
+import numpy
 import pyarrow.parquet
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -26,7 +27,7 @@ from msmq.persistence.changes import (
     RemoveQueue,
     TrimLog,
 )
-from msmq.pipeline.files.directory import date_of, writing_into
+from msmq.pipeline.files.directory import TopicFiles, date_of, writing_into
 from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.exporter import Exported, Exporter, ExportRequest, export_request, store_at
 from msmq.pipeline.reading.errors import ReadingError
@@ -216,6 +217,18 @@ class AgainTests(ExportTestCase):
         )
         [told] = self.export("orders")
         self.assertEqual((told.rows, sorted(self.rows())), (3, [1, 2, 3, 4, 5, 6]))
+
+    def test_messages_of_years(self) -> None:
+        """An export remembers of its files only the messages that the queue still has."""
+        self.write([put(number) for number in range(1, 6)])
+        self.export("orders")
+        with store_at(str(self.data)) as store:
+            whose = (store.identifier(), str(ORDERS.identifier), "queue")
+        files = TopicFiles(self.directory, ".\\private$\\orders", whose)
+        self.assertEqual(5, sum(each.last - each.first + 1 for each in files.files()))
+        left = put(4).lookup_id
+        self.assertEqual([left], list(files.moments(numpy.array([left, left + 100]))))
+        self.assertEqual({}, files.moments(numpy.empty(0, numpy.int64)))
 
     def test_trimmed(self) -> None:
         """Messages that were trimmed before the export are reported; exported ones are not."""

@@ -92,14 +92,23 @@ class TopicFiles:
                 found.append(DataFile(path, int(match[1]), int(match[2])))
         return sorted(found, key=lambda each: each.first)
 
-    def moments(self) -> dict[int, int]:
-        """The times of arrival of the messages in all files, in microseconds, by their C{lookup_id}.
+    def moments(self, wanted: Any) -> dict[int, int]:
+        """The times of arrival of messages in the files, in microseconds, by their C{lookup_id}.
 
+        @param wanted: the numbers to look for, as an array of numpy; files may have those of years.
         @raise FilesError: a file cannot be read.
         """
+        import numpy
+
         found: dict[int, int] = {}
+        if not len(wanted):
+            return found
+        least, greatest = int(wanted.min()), int(wanted.max())
         for each in self.files():
+            if each.last < least or each.first > greatest:
+                continue
             table = _columns(each.path, "lookup_id", "timestamp")
+            table = table.filter(numpy.isin(table.column("lookup_id").to_numpy(), wanted))
             found.update(zip(table.column("lookup_id").to_pylist(), _microseconds(table), strict=True))
         return found
 
