@@ -118,13 +118,14 @@ def _asked(options: Namespace) -> Iterator[Quota]:
 
 def merged_quotas(known: Iterable[Quota], asked: Iterable[Quota]) -> list[Quota]:
     """One quota for each place; a later one replaces an earlier one, including one for every store."""
-    found: dict[tuple[str | None, str, str], Quota] = {}
+    found: dict[tuple[str, str], dict[str | None, Quota]] = {}
     for quota in (*known, *asked):
         store, queue, place = quota[0], quota[1].lower(), quota[2]
+        stores = found.setdefault((queue, place), {})
         if store is None:
-            found = {key: one for key, one in found.items() if key[1:] != (queue, place)}
-        found[store, queue, place] = quota
-    return list(found.values())
+            stores.clear()
+        stores[store] = quota
+    return [quota for stores in found.values() for quota in stores.values()]
 
 
 def _check_paths(setting: JobContext, known: Iterable[Quota]) -> None:
