@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any, Final
 
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
+from msmq.wire.addresses import read_address
 
 _COLUMNS: Final = (
     "identifier",
@@ -55,7 +57,8 @@ def session_close(settings: Settings, session: str) -> None:
     client = settings.client
     sessions = client.sessions()
     wanted = session.strip("{}").casefold()
-    found = [each for each in sessions if each["remote_address"].casefold() == wanted]
+    address = read_address(session.strip("[]"))
+    found = [each for each in sessions if _is_at(each["remote_address"], wanted, address)]
     if not found:
         found = [each for each in sessions if wanted and each["identifier"].casefold().startswith(wanted)]
         if len(found) > 1:
@@ -64,5 +67,25 @@ def session_close(settings: Settings, session: str) -> None:
         raise MQError(
             Status.MQ_ERROR_INVALID_HANDLE, f"no session has the identifier or address {quoted(session)}"
         )
-    settings.output.many([client.close_session(each["identifier"]) for each in found], _COLUMNS)
-    settings.output.flush()
+    closed: list[dict[str, Any]] = []
+    ended: MQError | None = None
+    try:
+        for each in found:
+            try:
+                closed.append(client.close_session(each["identifier"]))
+            except MQError as error:
+                if error.status is not Status.MQ_ERROR_INVALID_HANDLE:
+                    raise
+                # It has ended since it was listed; the others are closed all the same.
+                ended = error
+    finally:
+        if closed:
+            settings.output.many(closed, _COLUMNS)
+            settings.output.flush()
+    if ended is not None and not closed:
+        raise ended
+
+
+def _is_at(remote: str, wanted: str, address: IPv4Address | IPv6Address | None) -> bool:
+    """Whether a peer has an address, however that is written."""
+    return remote.casefold() == wanted or (address is not None and read_address(remote) == address)
