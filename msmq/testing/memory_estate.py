@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from typing import Final, TypeVar, Unpack
 from uuid import UUID
 
@@ -60,6 +61,7 @@ class MemoryEstate:
         @param name: ComputerName.
         @param options: see L{ManagerOptions}.
         @raise LocalProtocolError: an argument cannot be used; the error names it.
+        @raise Exception: it cannot start, as of L{MemoryQueueManager.start}; the name stays free.
         """
         unknown = sorted(set(options) - set(ManagerOptions.__annotations__))
         if unknown:
@@ -72,8 +74,8 @@ class MemoryEstate:
         manager = MemoryQueueManager(
             name, self.host(name), self.clock, self._address_of, self._new_identifier, options
         )
-        self._managers.append(manager)
         manager.start()
+        self._managers.append(manager)
         return manager
 
     def host(self, name: str) -> MemoryHost:
@@ -119,9 +121,13 @@ class MemoryEstate:
             raise TimeoutError(f"the condition was not true within {within:g} simulated seconds")
 
     def close(self) -> None:
-        """Stop the queue managers that run."""
-        for manager in self._managers:
-            manager.stop()
+        """Stop the queue managers that run.
+
+        @raise Exception: one could not be stopped; all others are.
+        """
+        with ExitStack() as steps:
+            for manager in reversed(self._managers):
+                steps.callback(manager.stop)
 
     def _address_of(self, name: str) -> str | None:
         if read_address(name) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from typing import Final, TypedDict, cast
 from uuid import UUID
 
@@ -117,6 +118,7 @@ class MemoryQueueManager:
         self._queues = check_queues("MemoryEstate", options.get("queues")) or []
         self._settings = options.get("session") or SessionSettings()
         self._ports: list[IListeningPort] = []
+        self._is_running = False
         self._program: BrokerProgram | None = None
         self._pinger: Pinger | None = None
         self.manager = self._create()
@@ -124,18 +126,27 @@ class MemoryQueueManager:
     @property
     def is_running(self) -> bool:
         """Whether it is started."""
-        return bool(self._ports)
+        return self._is_running
 
     def start(self) -> None:
-        """Start it, with what its store has.
+        """Start it, with what its store has; what a start that fails has begun is undone.
 
         @raise LocalProtocolError: it is running.
-        @raise Exception: its store cannot be opened, or its broker refuses.
+        @raise Exception: its store cannot be opened, its port is in use, or its broker refuses.
         """
-        if self._ports:
+        if self._is_running:
             raise LocalProtocolError(f"{self.name} is running")
         if self._pinger is None:
             self.manager = self._create()
+        self._is_running = True
+        try:
+            self._start()
+        except BaseException:
+            with suppress(Exception):
+                self.stop()
+            raise
+
+    def _start(self) -> None:
         self._clock.run(self.manager.open())
         known = {queue.path.lower() for queue in self.manager.inspection.queues()}
         for queue in self._queues:
@@ -144,26 +155,33 @@ class MemoryQueueManager:
         if self._program is not None:
             self._clock.run(self._program.prepare(self.manager))
         self.manager.startService()
-        ports = self._settings
-        self._ports = [
-            self._clock.run(self.host.server_endpoint(ports.session_port).listen(self._sessions)),
-            self.host.listenUDP(ports.ping_port, self._pings),
-        ]
+        settings, listening = self._settings, self.host.server_endpoint(self._settings.session_port)
+        self._ports.append(self._clock.run(listening.listen(self._sessions)))
+        self._ports.append(self.host.listenUDP(settings.ping_port, self._pings))
         if self._program is not None:
             self._program.begin()
 
     def stop(self) -> None:
-        """Stop it: sessions end, and recoverable messages are kept for the next start."""
-        if not self._ports or self._pinger is None:
+        """Stop it: sessions end, and recoverable messages are kept for the next start.
+
+        @raise Exception: a part could not be stopped; all others are.
+        """
+        if not self._is_running or self._pinger is None:
             return
+        self._is_running = False
         ports, self._ports = self._ports, []
-        for port in ports:
-            self._clock.run(maybeDeferred(port.stopListening))
-        if self._program is not None:
-            self._clock.run(self._program.end())
         pinger, self._pinger = self._pinger, None
-        self._clock.run(pinger.stop())
-        self._clock.run(self.manager.stopService())
+        with ExitStack() as steps:
+            # In reverse order, each whatever the others do.
+            steps.callback(lambda: self._clock.run(self.manager.stopService()))
+            steps.callback(lambda: self._clock.run(pinger.stop()))
+            if (program := self._program) is not None:
+                steps.callback(lambda: self._clock.run(program.end()))
+            for port in reversed(ports):
+                steps.callback(self._end_port, port)
+
+    def _end_port(self, port: IListeningPort) -> None:
+        self._clock.run(maybeDeferred(port.stopListening))
 
     def send(self, destination: str, *messages: Message | bytes) -> list[MessageIdentifier]:
         """Send messages; bytes are the body of an express message.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import DatagramProtocol
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq import (
@@ -16,7 +18,9 @@ from msmq import (
     SessionSettings,
     accept,
 )
-from msmq.testing import Conditions, MemoryEstate
+from msmq.broker.program import BrokerStartError
+from msmq.interfaces import StorageError
+from msmq.testing import Conditions, ManagerOptions, MemoryEstate, MemoryMessageStore
 
 ORDERS = r"DIRECT=OS:BETA\private$\orders"
 
@@ -32,6 +36,14 @@ class OrdersBroker(Broker):
         """Accept."""
         self.bodies.append(bytes(message.view.body))
         return accept()
+
+
+class UnwillingStore(MemoryMessageStore):
+    """Does not close without an error."""
+
+    def close(self) -> Deferred[None]:
+        """Close, and fail."""
+        return super().close().addCallback(lambda _: fail(StorageError("it cannot be closed")))
 
 
 class MemoryEstateTests(SynchronousTestCase):
@@ -143,6 +155,39 @@ class MemoryEstateTests(SynchronousTestCase):
             return seen
 
         self.assertEqual(history(), history())
+
+    def test_a_start_that_fails(self) -> None:
+        """Its ports are closed, its store too, and it can be started again; its name stays free."""
+        host, other = self.estate.host("BETA"), DatagramProtocol()
+        port = host.listenUDP(SessionSettings().ping_port, other)
+        store = MemoryMessageStore(durable=True)
+        self.assertRaises(CannotListenError, lambda: self.estate.add("BETA", store=store))
+        port.stopListening()
+        beta = self.estate.add("BETA", queues=["orders"])
+        beta.stop()
+        port = host.listenUDP(SessionSettings().ping_port, other)
+        self.assertRaises(CannotListenError, beta.start)
+        self.assertFalse(beta.is_running)
+        port.stopListening()
+        beta.start()
+        beta.send(r".\private$\orders", b"one")
+        self.assertEqual(len(beta.take("orders")), 1)
+
+    def test_a_broker_that_refuses(self) -> None:
+        """What it has opened is closed, and another queue manager can have its name."""
+        options: ManagerOptions = {"queues": {"orders": {"transactional": True}}, "broker": OrdersBroker()}
+        self.assertRaises(BrokerStartError, lambda: self.estate.add("BETA", **options))
+        self.assertTrue(self.estate.add("BETA", queues=["orders"]).is_running)
+
+    def test_a_stop_that_fails(self) -> None:
+        """The others are stopped all the same, and it can be started again."""
+        estate = MemoryEstate()
+        beta = estate.add("BETA", store=UnwillingStore(durable=True), queues=["orders"])
+        alpha = estate.add("ALPHA")
+        self.assertRaises(StorageError, estate.close)
+        self.assertEqual((alpha.is_running, beta.is_running), (False, False))
+        beta.start()
+        self.assertRaises(StorageError, beta.stop)
 
     def test_two_of_a_name(self) -> None:
         """A name is given once."""
