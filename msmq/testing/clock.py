@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -23,6 +24,37 @@ START = Moment(monotonic=1000.0, wall=1_700_000_000.0)
 LONGEST_RUN: Final = 60.0
 """Simulated seconds that something may take by default."""
 
+MOST_AT_ONCE: Final = 1_000_000
+"""Limit on the calls that are scheduled without a delay at one moment."""
+
+
+class SimulatedReactor(Clock):
+    """Twisted's clock, on which calls that schedule themselves without a delay do not go on without end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._moment = -1.0
+        self._at_once = 0
+
+    def callLater(
+        self, delay: float, callable: Callable[..., object], *args: object, **kw: object
+    ) -> IDelayedCall:
+        """See L{IReactorTime.callLater<twisted.internet.interfaces.IReactorTime.callLater>}.
+
+        @raise LocalProtocolError: there were L{MOST_AT_ONCE} calls without a delay, and no time has passed.
+        """
+        now = self.seconds()
+        if now + delay <= now:
+            if now != self._moment:
+                self._moment, self._at_once = now, 0
+            self._at_once += 1
+            if self._at_once > MOST_AT_ONCE:
+                raise LocalProtocolError(
+                    f"ManualClock: {MOST_AT_ONCE} calls were scheduled without a delay while no time has"
+                    " passed; a call that schedules itself again needs a delay"
+                )
+        return super().callLater(delay, callable, *args, **kw)
+
 
 @implementer(IClock)
 class ManualClock:
@@ -32,7 +64,7 @@ class ManualClock:
     """
 
     def __init__(self, start: Moment = START) -> None:
-        self.reactor = Clock()
+        self.reactor: Clock = SimulatedReactor()
         self._start = start
 
     def now(self) -> Moment:
@@ -86,7 +118,12 @@ class ManualClock:
         running: Deferred[T] = Deferred.fromCoroutine(_awaited(awaitable))
         outcome: list[T | Failure] = []
         running.addBoth(outcome.append)
-        if not self.advance_until(lambda: bool(outcome), within):
+        try:
+            has_ended = self.advance_until(lambda: bool(outcome), within)
+        except BaseException:
+            running.cancel()
+            raise
+        if not has_ended:
             running.cancel()
             raise TimeoutError(f"it did not end within {within:g} simulated seconds")
         [result] = outcome

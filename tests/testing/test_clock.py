@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
+from msmq.errors import LocalProtocolError
 from msmq.interfaces import IClock
 from msmq.moment import Moment
+from msmq.testing import clock as clock_module
 from msmq.testing.clock import START, ManualClock
 
 
@@ -49,3 +52,29 @@ class ManualClockTests(SynchronousTestCase):
         self.assertEqual(clock.now(), Moment(15.0, 900.0))
         clock.advance(1.0)
         self.assertEqual(clock.now(), Moment(16.0, 901.0))
+
+    def test_calls_without_end(self) -> None:
+        """What schedules itself without a delay fails, and does not hang; what waits is cancelled."""
+        self.patch(clock_module, "MOST_AT_ONCE", 1000)
+        clock = ManualClock()
+
+        def again() -> None:
+            clock.reactor.callLater(0, again)
+
+        clock.reactor.callLater(1, again)
+        cancelled: list[object] = []
+        waiting: Deferred[None] = Deferred(cancelled.append)
+        error = self.assertRaises(LocalProtocolError, lambda: clock.run(waiting))
+        self.assertIn("1000 calls were scheduled without a delay", str(error))
+        self.assertEqual(cancelled, [waiting])
+
+    def test_many_calls_at_different_moments(self) -> None:
+        """The limit holds for each moment."""
+        self.patch(clock_module, "MOST_AT_ONCE", 10)
+        clock = ManualClock()
+        calls: list[int] = []
+        for number in range(30):
+            clock.reactor.callLater(0, calls.append, number)
+            if number % 10 == 9:
+                clock.advance(0.5)
+        self.assertEqual(calls, list(range(30)))
