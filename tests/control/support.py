@@ -17,9 +17,10 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.server import Site
 
 from msmq.control.protocol.records import CONTENT_TYPE, RecordDecoder, StreamRecord
-from msmq.control.server.factory import ControlSite, make_site
+from msmq.control.server.factory import make_site
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
@@ -103,7 +104,7 @@ class Caller:
 
     def __init__(
         self,
-        site: ControlSite,
+        site: Site,
         clock: ManualClock,
         peer: IAddress | None = None,
         transport: StringTransport | None = None,

@@ -38,7 +38,7 @@ class RevokedTokenTests(ControlTestCase):
         self.file.write_text(f"morning operator {OTHER}\n")
 
     def remote(self, method: str, path: str, headers: dict[str, str], **parameters: Any) -> Caller:
-        caller = Caller(self.guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))  # type: ignore[arg-type]
+        caller = Caller(self.guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))
         caller.ask(method, path, headers=headers, **parameters)
         return caller
 
@@ -116,7 +116,7 @@ class RevokedTokenTests(ControlTestCase):
 
     def begun(self, method: str, path: str, body: bytes = b"") -> Caller:
         """A request of which only the first part is performed before the token is removed."""
-        caller = Caller(self.guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))  # type: ignore[arg-type]
+        caller = Caller(self.guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))
         head = f"{method} {path} HTTP/1.1\r\nContent-Length: {len(body)}\r\nAuthorization: Bearer {TOKEN}"
         caller.protocol.dataReceived(head.encode() + b"\r\n\r\n" + body)
         self.revoke()

@@ -225,7 +225,7 @@ class GuardTests(ControlTestCase):
         self.addCleanup(globalLogPublisher.removeObserver, observer)
 
     def stranger(self, host: str = "192.0.2.1") -> Caller:
-        return Caller(self.guarded, self.clock, IPv4Address("TCP", host, 50000))  # type: ignore[arg-type]
+        return Caller(self.guarded, self.clock, IPv4Address("TCP", host, 50000))
 
     def asking(self, authorization: str | None, method: str = "GET", path: str = "/v1/status") -> Caller:
         caller = self.stranger()
