@@ -45,6 +45,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _missing_verb(error.ctx)
     except click.ClickException as error:
         wrong = getattr(error, "ctx", None)
+        if _lacks_verb(error, wrong):
+            return _missing_verb(wrong)
         return _failed(WRONG_USAGE, usage_error(error), wrong.command_path if wrong else "msmq")
     except MQError as error:
         return _failed(TIMED_OUT if error.status is Status.MQ_ERROR_IO_TIMEOUT else REFUSED, str(error))
@@ -58,6 +60,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _failed(REFUSED, _of_system(error))
     except Exception as error:
         return _failed(REFUSED, f"internal error in this command: {type(error).__name__}: {error}")
+
+
+def _lacks_verb(error: click.ClickException, context: click.Context | None) -> bool:
+    """Whether there are options and no verb, which click reports without the verbs."""
+    if context is None or not isinstance(context.command, click.Group):
+        return False
+    return type(error) is click.UsageError and context.invoked_subcommand is None
 
 
 def _missing_verb(context: click.Context | None) -> int:

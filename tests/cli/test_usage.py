@@ -103,6 +103,8 @@ class UsageTests(CommandTestCase):
             (["config", "check"], ["FILE"]),
             ([], ["verb", "status"]),
             (["queue"], ["msmq queue", "verb", "create"]),
+            (["--data", "x"], ["msmq: ", "verb", "status"]),
+            (["--json", "queue", "--data", "x"], ["msmq queue: ", "verb", "create"]),
         ):
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, 2, *words)
