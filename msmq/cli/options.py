@@ -30,6 +30,7 @@ class Settings:
     @ivar token_file: the file with the token for a remote server.
     @ivar utc: print times in UTC.
     @ivar on: the member of the estate on which the verb runs, by its control endpoint.
+    @ivar patience: seconds without a byte of a response after which a server counts as lost.
     """
 
     control: str | None = None
@@ -37,6 +38,7 @@ class Settings:
     as_json: bool = False
     utc: bool = False
     on: str | None = None
+    patience: float | None = None
     _member: ControlClient | None = attrs.field(default=None, init=False)
 
     @property
@@ -90,10 +92,12 @@ class Settings:
         if token_file is None and (context := self._context) is not None and context[0] == endpoint:
             token_file = context[1]
         try:
-            return ControlClient(parse_location(endpoint, token_file=token_file))
+            client = ControlClient(parse_location(endpoint, token_file=token_file))
         except LocationError as error:
             hint = "; --token-file or MSMQ_TOKEN_FILE does" if "requires a token" in str(error) else ""
             raise click.UsageError(f"{option}: {error}{hint}") from error
+        client.patience = self.patience
+        return client
 
     def refuse_on(self) -> None:
         """Refuse --on for a command that works without a server.

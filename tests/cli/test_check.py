@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import socket
 import tempfile
+from collections.abc import Mapping
 
+import attrs
+
+from msmq.control.client import locations
 from tests.cli.served import ServedCommandTestCase
 from tests.cli.support import CommandTestCase
 from tests.control.support import ORDERS
@@ -35,16 +40,28 @@ class PerformanceDataTests(ServedCommandTestCase):
 class AbsentServerTests(CommandTestCase):
     """A server that accepts a connection and never answers."""
 
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = f"{tempfile.mkdtemp(prefix='msmq-test-')}/control.sock"
+        self.addCleanup(shutil.rmtree, os.path.dirname(self.path))
+
     def test_no_answer(self) -> None:
         """It is critical after the time-out, and the check ends."""
-        path = f"{tempfile.mkdtemp(prefix='msmq-test-')}/control.sock"
-        self.addCleanup(shutil.rmtree, os.path.dirname(path))
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hung:
-            hung.bind(path)
+            hung.bind(self.path)
             hung.listen()
-            ended = self.msmq("--control", path, "check", "--timeout", "0.01")
+            ended = self.msmq("--control", self.path, "check", "--timeout", "0.01")
         self.assertEqual(ended.status, 2)
         self.assertIn("MSMQ CRITICAL - MQ_ERROR_SERVICE_NOT_AVAILABLE: ", ended.output)
+        self.assertIn("timed out", ended.output)
+
+    def test_no_answer_about_a_member(self) -> None:
+        """A server that does not know the endpoint of a member either is critical too."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as hung:
+            hung.bind(self.path)
+            hung.listen()
+            ended = self.msmq("--control", self.path, "--on", "HQ", "check", "--timeout", "0.01")
+        self.assertEqual(ended.status, 2)
         self.assertIn("timed out", ended.output)
 
 
@@ -67,3 +84,37 @@ class QuotaThresholdTests(ServedCommandTestCase):
                 self.run_to_end(self.service.set_queue(ORDERS, {"quota": quota}))
                 ended = self.msmq("check", "--queue", ORDERS, "--quota", chosen)
                 self.assertEqual(ended.status, status, ended.output)
+
+
+class LateConnection(http.client.HTTPConnection):
+    """A connection to a computer that drops all packets."""
+
+    def connect(self) -> None:
+        """Wait in vain."""
+        raise TimeoutError(f"no answer within {self.timeout:g} s")
+
+
+@attrs.frozen
+class LateLocation:
+    """Where no computer answers."""
+
+    def __str__(self) -> str:
+        return "far"
+
+    def connection(self) -> http.client.HTTPConnection:
+        return LateConnection("far", timeout=15)
+
+    def headers(self) -> Mapping[str, str]:
+        return {}
+
+
+class AbsentComputerTests(CommandTestCase):
+    """A computer that does not answer."""
+
+    def test_no_connection(self) -> None:
+        """The time-out holds for the connection too, and never makes that wait longer."""
+        self.patch(locations, "parse_location", lambda text, token_file: LateLocation())
+        for chosen, seconds in ((2, 2), (60, 15)):
+            ended = self.msmq("check", "--timeout", str(chosen))
+            self.assertEqual(ended.status, 2)
+            self.assertIn(f"no answer within {seconds} s", ended.output)

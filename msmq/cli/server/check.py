@@ -146,9 +146,10 @@ def check(
     """
     found = _Findings()
     quota = _of_quota(quota)
+    # With --on a server is asked for the endpoint of another one.
+    settings.patience = timeout
     try:
         client = settings.client
-        client.patience = timeout
         status = client.status()
         _check_server(found, status, client.quotas(), dead_letters)
         queues = [client.queue(path) for path in paths] if paths else client.queues()

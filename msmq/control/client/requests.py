@@ -27,7 +27,9 @@ class ControlRequests:
     """
 
     patience: float | None = None
-    """Seconds without a byte of a response after which the server counts as lost; C{None} for no limit."""
+    """Seconds without a connection, or without a byte of a response, after which the server counts as lost;
+    C{None} for no limit of a response.
+    """
 
     def __init__(self, where: Path | Location) -> None:
         """Create a client of a server.
@@ -113,6 +115,8 @@ class ControlRequests:
 
         @raise MQError: no response arrives, or the token cannot be read.
         """
+        if self.patience is not None and connection.timeout is not None:
+            connection.timeout = min(connection.timeout, self.patience)
         try:
             shown = self._where.headers()
             self.connect(connection)
