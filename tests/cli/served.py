@@ -33,8 +33,9 @@ class MemoryConnection(http.client.HTTPConnection):
     def sendall(self, data: bytes) -> None:
         self._caller.feed(bytes(data))
 
-    def makefile(self, mode: str) -> io.BytesIO:
-        return io.BytesIO(self._caller.transport.value())
+    def makefile(self, mode: str) -> io.BufferedReader:
+        # Its user peeks, for an answer in chunks.
+        return io.BufferedReader(io.BytesIO(self._caller.transport.value()))
 
     def close(self) -> None:
         self.sock = cast(Any, None)

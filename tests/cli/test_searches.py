@@ -1,4 +1,4 @@
-"""The order of C{msmq queue browse --sort}."""
+"""The order of C{msmq queue browse --sort}, and what a search leaves out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import click
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.cli.messages.browsing import sorted_messages
+from msmq.queues.arriving.message import Delivery
+from tests.cli.served import ServedCommandTestCase
+
+ELSEWHERE = "DIRECT=OS:BETA\\private$\\q"
 
 
 class SortTests(SynchronousTestCase):
@@ -43,3 +47,48 @@ class SortTests(SynchronousTestCase):
         self.assertIn("--sort prio: a message has no such key; it has id, priority", wrong.message)
         self.found = ({"id": "a", "transaction": {}}, {"id": "b", "transaction": {}})
         self.assertRaises(click.UsageError, self.order, "transaction")
+
+
+class LeftOutTests(ServedCommandTestCase):
+    """What an expression cannot be applied to, and what cannot be read."""
+
+    packet_memory = 0
+
+    def setUp(self) -> None:
+        super().setUp()
+        for label in ("first", "second"):
+            self.put(
+                label.encode(),
+                queue=ELSEWHERE,
+                label=label,
+                delivery=Delivery.RECOVERABLE,
+                dead_letter=True,
+                time_to_reach_queue=1,
+            )
+        self.clock.advance(2)
+
+    def test_dead_letters(self) -> None:
+        """Dead letters to which C{--where} could not be applied are reported, as those of any queue."""
+        for verb in (["list"], ["list", "--group-by", "label"]):
+            ended = self.msmq("deadletter", *verb, "--where", "priority > '3'", "--json")
+            self.assertEqual((ended.status, ended.objects), (0, []), ended.errors)
+            self.assertIn("2 message(s) could not be compared: ", ended.errors)
+        found = self.msmq("deadletter", "list", "--where", "label == 'first'", "--json")
+        self.assertEqual((len(found.objects), found.errors), (1, ""))
+
+    def test_damaged_dead_letters(self) -> None:
+        """Dead letters that the store cannot read are named, or counted."""
+        [first, _] = self.msmq("deadletter", "list", "--json").objects
+        self.disk.damaged.add(first["lookup_id"])
+        ended = self.msmq("deadletter", "list", "--where", "priority >= `0`", "--json")
+        self.assertEqual([each["label"] for each in ended.objects], ["second"], ended.errors)
+        self.assertIn(f"message {first['lookup_id']} of .\\system$;deadletter cannot be read", ended.errors)
+        ended = self.msmq("deadletter", "list", "--group-by", "label", "--json")
+        self.assertEqual([each["label"] for each in ended.objects], ["second"], ended.errors)
+        self.assertIn("1 dead letter(s) cannot be read, and are not counted", ended.errors)
+
+    def test_events(self) -> None:
+        """So are events."""
+        ended = self.msmq("events", "--after", "0", "--where", "starts_with(sequence, '1')", "--json")
+        self.assertEqual((ended.status, ended.objects), (0, []))
+        self.assertIn("event(s) could not be compared: ", ended.errors)

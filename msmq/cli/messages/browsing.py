@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from msmq.cli.messages.selection import complain_of_failures
 from msmq.cli.options import Settings, common_options
 from msmq.cli.output import complain
 
@@ -73,8 +74,7 @@ def browse(settings: Settings, path: str, **wanted: Any) -> None:
     output.many(sorted_messages(found, sort) if sort else found, _COLUMNS)
     if last["end"] == "limit":
         output.text(f"there may be more: --after {last['after']}")
-    if "not_compared" in last:
-        complain(f"{last['not_compared']} message(s) could not be compared: {last['reason']}")
+    complain_of_failures([last])
     output.flush()
 
 

@@ -10,8 +10,16 @@ import click
 
 from msmq.cli.confirmation import yes_option
 from msmq.cli.messages.message import print_message
-from msmq.cli.messages.selection import ChangeReport, change, literal, locate_message, read_document
+from msmq.cli.messages.selection import (
+    ChangeReport,
+    change,
+    complain_of_failures,
+    literal,
+    locate_message,
+    read_document,
+)
 from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.output import complain
 from msmq.quoting import quoted
 from msmq.spelling import closest
 from msmq.structures.status import MQError, Status
@@ -182,28 +190,39 @@ def deadletter_list(
     elif where is None:
         output.many(settings.client.dead_letters(limit), _COLUMNS)
     else:
-        found = []
+        found, ends = [], []
         for queue in _QUEUES:
             for value in settings.client.browse(queue, where=where, limit=limit or _LISTED, bodies=False):
-                if "looked_at" in value:
+                if "unreadable" in value:
+                    complain(f"message {value['lookup_id']} of {queue} cannot be read: {value['unreadable']}")
+                elif "end" in value:
+                    ends.append(value)
+                elif "looked_at" in value:
                     output.progress(f"{value['looked_at']} examined, {value['found']} found")
-                elif "unreadable" not in value:
+                else:
                     found.append({"queue": queue, "state": "available", **value})
         output.progress("")
         output.many(found, _COLUMNS)
+        complain_of_failures(ends)
     output.flush()
 
 
 def _count(settings: Settings, by: list[str], where: str | None) -> None:
     output = settings.output
-    groups = []
+    groups, ends = [], []
     for value in settings.client.dead_letter_groups(by, where):
         if "messages" in value:
             groups.append(value)
-        elif "end" not in value:
+        elif "end" in value:
+            ends.append(value)
+        else:
             output.progress(f"{value['looked_at']} examined, {value['groups']} groups")
     output.progress("")
     output.many(groups, ("messages", *(_KEYS[key] for key in by), "bytes", "oldest", "newest"))
+    for end in ends:
+        if "unreadable" in end:
+            complain(f"{end['unreadable']} dead letter(s) cannot be read, and are not counted")
+    complain_of_failures(ends)
 
 
 @deadletter.command("show")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -164,7 +164,7 @@ class ChangeReport:
                     output.progress(f"{value['looked_at']} examined, {count}")
                 elif "not_compared" in value:
                     output.progress("")
-                    complain(f"{value['not_compared']} message(s) could not be compared: {value['reason']}")
+                    complain_of_failures([value])
             elif "error" in value:
                 output.progress("")
                 self.refused += 1
@@ -242,6 +242,17 @@ def _counted(
             count += sum("lookup_id" in value for value in lines)
     messages = "1 message" if count == 1 else f"{count} messages"
     return f"{messages} of {', '.join(parts)}"
+
+
+def complain_of_failures(ends: Iterable[Mapping[str, Any]], what: str = "message(s)") -> None:
+    """Report to how many messages the expression of C{--where} could not be applied.
+
+    @param ends: the last object of each search.
+    """
+    failed = [end for end in ends if "not_compared" in end]
+    if failed:
+        count = sum(end["not_compared"] for end in failed)
+        complain(f"{count} {what} could not be compared: {failed[0]['reason']}")
 
 
 def read_document(path: str) -> object:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import click
 
 from msmq.cli.messages.deadletter import PastTime
-from msmq.cli.messages.selection import literal
+from msmq.cli.messages.selection import complain_of_failures, literal
 from msmq.cli.options import Settings, common_options, pass_settings
 from msmq.cli.readable import time_text
 
@@ -57,10 +57,12 @@ def events(
     )
     try:
         for event in found:
-            if "end" not in event:
-                output.object(event) if output.as_json else output.write(_line(event, utc=output.utc))
-                if follow:
-                    output.flush()
+            if "end" in event:
+                complain_of_failures([event], "event(s)")
+                continue
+            output.object(event) if output.as_json else output.write(_line(event, utc=output.utc))
+            if follow:
+                output.flush()
     except KeyboardInterrupt:
         if not follow:
             raise

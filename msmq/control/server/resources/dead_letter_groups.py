@@ -102,7 +102,7 @@ class DeadLetterGroups:
         wanted = MessageFilter(found.pop("where", None), None)
         refuse_rest(found, "by and where")
         stream = ResponseStream(request, JSON_LINES)
-        count = _Count(self._inspection, self._clock, stream, by)
+        count = _Count(self._inspection, self._clock, stream, by, wanted)
         try:
             stream.open()
             try:
@@ -124,15 +124,22 @@ class _Count:
     """Counts page by page."""
 
     def __init__(
-        self, inspection: IInspection, clock: IReactorTime, stream: ResponseStream, by: Sequence[str]
+        self,
+        inspection: IInspection,
+        clock: IReactorTime,
+        stream: ResponseStream,
+        by: Sequence[str],
+        wanted: MessageFilter,
     ) -> None:
         self._inspection = inspection
         self._clock = clock
         self._stream = stream
         self._by = by
+        self._filter = wanted
         self._reasons: dict[bytes, str] = {}
         self._groups: dict[tuple[str | None, ...], _Group] = {}
         self._looked_at = 0
+        self._unreadable = 0
         self._reported = self._began = clock.seconds()
 
     async def read_reasons(self) -> None:
@@ -151,6 +158,7 @@ class _Count:
         after = -1
         while True:
             page = await running(self._inspection.browse(path, after=after, count=PAGE))
+            self._unreadable += len(page.unreadable)
             for message in search.matching(page):
                 self._looked_at += 1
                 if message is not None:
@@ -200,4 +208,10 @@ class _Count:
                 "newest": unix_time(group.newest),
                 "example": group.example,
             }
-        yield {"end": "queue", "looked_at": self._looked_at, "groups": len(groups)}
+        yield {
+            "end": "queue",
+            "looked_at": self._looked_at,
+            "groups": len(groups),
+            **({"unreadable": self._unreadable} if self._unreadable else {}),
+            **self._filter.failures(),
+        }

@@ -56,3 +56,7 @@ class EventFilter:
         if self._text and not any(self._text in str(entry[key] or "").casefold() for key in _SEARCHED):
             return False
         return self._where.matches(entry)
+
+    def failures(self) -> dict[str, Any]:
+        """See L{MessageFilter.failures}."""
+        return self._where.failures()

@@ -90,7 +90,7 @@ class EventResources:
             if page:
                 continue
             if not follow:
-                stream.write(json_line({"end": "log", "after": after}))
+                stream.write(json_line({"end": "log", "after": after, **wanted.failures()}))
                 return
             await deferLater(self._clock, _POLL)
             stream.check_caller()

@@ -75,6 +75,12 @@ class MessageFilter:
         """Whether a body contains the text, if there is one."""
         return not self._texts or any(text in bytes(body) for text in self._texts)
 
+    def failures(self) -> dict[str, Any]:
+        """The messages on which the expression failed, as C{not_compared}, and the first C{reason}; empty if
+        there are none.
+        """
+        return {"not_compared": self.failed, "reason": self.failure} if self.failed else {}
+
     def matches(self, message: Mapping[str, Any]) -> bool:
         """Whether a message matches the expression, if there is one."""
         if self._expression is None:

@@ -134,7 +134,5 @@ class MessageSearch:
 
     def ended(self) -> dict[str, Any]:
         """The final position, and the reason for the end."""
-        value = {"end": "queue" if self._is_end else "limit", **self.progress()}
-        if self._filter.failed:
-            value |= {"not_compared": self._filter.failed, "reason": self._filter.failure}
-        return value
+        end = "queue" if self._is_end else "limit"
+        return {"end": end, **self.progress(), **self._filter.failures()}
