@@ -202,6 +202,25 @@ class SecondsOption(click.FloatRange):
         return min(found, _LONGEST)
 
 
+class GivenText(click.ParamType[str]):
+    """Option type: a text that is not empty.
+
+    An empty one, of a variable of a script that is not set, would be taken for the working directory, or for
+    an option that is not given.
+    """
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse an empty text."""
+        if not str(value).strip():
+            self.fail("the value is empty", param, ctx)
+        return str(value)
+
+
+GIVEN: Final = GivenText()
+"""Type of options and arguments that may not be empty."""
+
 pass_settings = click.make_pass_decorator(Settings, ensure=True)
 """Decorator that passes the L{Settings} to a verb."""
 
@@ -233,6 +252,7 @@ def common_options(command: _C) -> _C:
         click.option(
             "--token-file",
             metavar="F",
+            type=GIVEN,
             expose_value=False,
             callback=_take_token_file,
             help="The file with the token for a remote server.  [env: MSMQ_TOKEN_FILE]",
@@ -240,6 +260,7 @@ def common_options(command: _C) -> _C:
         click.option(
             "--control",
             metavar="ENDPOINT",
+            type=GIVEN,
             expose_value=False,
             callback=_take_control,
             help="The control socket of the server, or ssl:HOST:PORT.  [env: MSMQ_CONTROL]",
@@ -247,6 +268,7 @@ def common_options(command: _C) -> _C:
         click.option(
             "--data",
             metavar="DIR",
+            type=GIVEN,
             expose_value=False,
             callback=_take_data,
             help="The data directory of the server.  [default: ./msmq-data]",
@@ -270,21 +292,14 @@ def _take_utc(context: click.Context, parameter: click.Parameter, value: bool) -
         context.ensure_object(Settings).utc = True
 
 
-def _named(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    """A value that is not empty: a variable of a script that is not set would select another server."""
-    if not value.strip():
-        raise click.BadParameter("the value is empty", context, parameter)
-    return value
-
-
 def _take_control(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).control = _named(context, parameter, value)
+        context.ensure_object(Settings).control = value
 
 
 def _take_token_file(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).token_file = _named(context, parameter, value)
+        context.ensure_object(Settings).token_file = value
 
 
 def _take_on(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -294,4 +309,4 @@ def _take_on(context: click.Context, parameter: click.Parameter, value: str | No
 
 def _take_data(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Settings).control = _socket_in(_named(context, parameter, value))
+        context.ensure_object(Settings).control = _socket_in(value)

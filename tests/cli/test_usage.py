@@ -186,6 +186,32 @@ class EmptyNameTests(CommandTestCase):
                     arguments, 1, f"MQ_ERROR_INVALID_PARAMETER: the name of {what} is empty\n"
                 )
 
+    def test_options_that_have_a_default(self) -> None:
+        """Nothing is read from the working directory, sent or stored in place of what was meant."""
+        for arguments in (
+            ["import", ""],
+            ["import", "x", "--into", ""],
+            ["import", "x", "--progress", " "],
+            ["export", "x", "--output", ""],
+            ["export", "x", "--output", "y", "--store", ""],
+            ["archive", "update", ""],
+            ["archive", "compact", ""],
+            ["archive", "erase", "", "--where", "label = 'x'"],
+            ["backup", ""],
+            ["restore", ""],
+            ["identity", "renew", "--store", "", "--yes"],
+            ["store", "migrate", "--to", ""],
+            ["store", "check", "--store", ""],
+            ["store", "discard", ""],
+            ["send", "x", "--json-lines", ""],
+            ["send", "x", "--lines", "y", "--key", ""],
+            ["context", "add", "x", ""],
+            ["status", "--data", ""],
+            ["status", "--control", " "],
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(arguments, 2, "the value is empty")
+
 
 class ExtremeValueTests(CommandTestCase):
     """Numbers and times that are too large."""

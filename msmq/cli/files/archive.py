@@ -14,7 +14,7 @@ import click
 from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.exit_status import DONE, REFUSED
 from msmq.cli.files.export import progress_bar
-from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
 
@@ -29,10 +29,11 @@ def archive() -> None:
 
 
 @archive.command("update")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=GIVEN)
 @click.option(
     "--store",
     metavar="STORE",
+    type=GIVEN,
     help="The store: a data directory, a record log, a SQLite file, or postgresql://...; instead of --data.",
 )
 @click.option("--compact", is_flag=True, help="Also write the newest rows as Parquet.")
@@ -95,7 +96,7 @@ def archive_update(
 
 
 @archive.command("show")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=GIVEN)
 @common_options
 @pass_settings
 def archive_show(settings: Settings, directory: str) -> None:
@@ -111,7 +112,7 @@ def archive_show(settings: Settings, directory: str) -> None:
 
 
 @archive.command("check")
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=GIVEN)
 @common_options
 @pass_settings
 def archive_check(settings: Settings, directory: str) -> int:
@@ -138,7 +139,7 @@ def archive_status(settings: Settings) -> None:
 
 
 @archive.command("compact")
-@click.argument("directory", metavar="[DIR]", required=False)
+@click.argument("directory", metavar="[DIR]", type=GIVEN, required=False)
 @common_options
 @pass_settings
 def archive_compact(settings: Settings, directory: str | None) -> None:
@@ -155,7 +156,7 @@ def archive_compact(settings: Settings, directory: str | None) -> None:
 
 
 @archive.command("erase")
-@click.argument("directory", metavar="[DIR]", required=False)
+@click.argument("directory", metavar="[DIR]", type=GIVEN, required=False)
 @click.option(
     "--where",
     metavar="CONDITION",

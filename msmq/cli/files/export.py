@@ -10,20 +10,21 @@ import attrs
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
 from msmq.cli.output import complain
 from msmq.structures.status import MQError, Status
 
 
 @click.command
 @click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
-@click.option("--output", "directory", metavar="DIR", required=True, help="The output directory.")
+@click.option("--output", "directory", metavar="DIR", type=GIVEN, required=True, help="The output directory.")
 @click.option(
     "--log", is_flag=True, help="Export the message logs of these queues instead of their messages."
 )
 @click.option(
     "--store",
     metavar="STORE",
+    type=GIVEN,
     help="The store: a data directory, a record log, a SQLite file, or postgresql://...; instead of --data.",
 )
 @click.option(

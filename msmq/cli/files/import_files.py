@@ -7,22 +7,22 @@ from pathlib import Path
 import click
 
 from msmq.cli.files.export import progress_bar
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
 from msmq.cli.output import complain
 
 _SHOWN = 20
 
 
 @click.command("import")
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--into", metavar="QUEUE", help="The destination of the copies, as in send.")
+@click.argument("paths", metavar="PATH...", type=GIVEN, nargs=-1, required=True)
+@click.option("--into", metavar="QUEUE", type=GIVEN, help="The destination of the copies, as in send.")
 @click.option("--topic", metavar="QUEUE", default="", help="Send only messages exported from this queue.")
 @click.option("--dry-run", is_flag=True, help="Print what would be sent, without sending.")
 @click.option(
     "--key", metavar="T", default="", help="With a new text, send messages again that were imported before."
 )
 @click.option("--express", is_flag=True, help="Copies of express messages are express, not recoverable.")
-@click.option("--progress", metavar="F", help="The file that records the progress.")
+@click.option("--progress", metavar="F", type=GIVEN, help="The file that records the progress.")
 @common_options
 @pass_settings
 def import_(

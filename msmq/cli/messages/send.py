@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from msmq.cli.exit_status import DONE, REFUSED
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
 from msmq.cli.output import OutputError, complain
 from msmq.cli.standard_input import standard_input
 from msmq.quoting import quoted
@@ -45,9 +45,12 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option(
     "--json-lines",
     metavar="F",
+    type=GIVEN,
     help="Send a message for each line of a file, JSON as receive --json prints it; - is standard input.",
 )
-@click.option("--lines", metavar="F", help="Send a message for each line of a file, the line as its body.")
+@click.option(
+    "--lines", metavar="F", type=GIVEN, help="Send a message for each line of a file, the line as its body."
+)
 @click.option(
     "--body",
     metavar="T",
@@ -104,6 +107,7 @@ class AcknowledgeList(click.ParamType[list[str]]):
 @click.option(
     "--key",
     metavar="K",
+    type=GIVEN,
     help="Send it only if no message was sent there with this key before; up to 512 bytes. With lines, the "
     "beginning"
     " of their keys.",

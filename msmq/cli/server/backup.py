@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msmq.cli.confirmation import confirm, yes_option
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
 from msmq.cli.output import Output
 from msmq.cli.server.store import refusing
 
@@ -20,8 +20,10 @@ _PARTS = ("part", "rows", "bytes", "sha256")
 
 
 @click.command
-@click.argument("directory", metavar="DIR")
-@click.option("--store", "description", metavar="STORE", help="By default the store in the data directory.")
+@click.argument("directory", metavar="DIR", type=GIVEN)
+@click.option(
+    "--store", "description", metavar="STORE", type=GIVEN, help="By default the store in the data directory."
+)
 @common_options
 @pass_settings
 def backup(settings: Settings, directory: str, description: str | None) -> None:
@@ -47,7 +49,7 @@ def backup(settings: Settings, directory: str, description: str | None) -> None:
 
 
 @click.command
-@click.argument("directory", metavar="DIR")
+@click.argument("directory", metavar="DIR", type=GIVEN)
 @click.option(
     "--new-identity",
     is_flag=True,
@@ -117,7 +119,9 @@ def _of_status(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @identity.command("renew")
-@click.option("--store", "description", metavar="STORE", help="By default the store in the data directory.")
+@click.option(
+    "--store", "description", metavar="STORE", type=GIVEN, help="By default the store in the data directory."
+)
 @yes_option
 @common_options
 @pass_settings

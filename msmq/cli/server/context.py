@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from msmq.cli.contexts import Contexts, change_contexts, contexts_file, read_contexts
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
 
 
 @click.group
@@ -18,8 +18,10 @@ def context() -> None:
 
 @context.command("add")
 @click.argument("name")
-@click.argument("endpoint")
-@click.option("--with-token-file", metavar="F", help="The file with the token of a remote server.")
+@click.argument("endpoint", type=GIVEN)
+@click.option(
+    "--with-token-file", metavar="F", type=GIVEN, help="The file with the token of a remote server."
+)
 @common_options
 @pass_settings
 def context_add(settings: Settings, name: str, endpoint: str, with_token_file: str | None) -> None:

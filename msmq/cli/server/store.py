@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from msmq.cli.confirmation import confirm, yes_option
-from msmq.cli.options import Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
 from msmq.cli.output import system_error
 from msmq.structures.status import MQError, Status
 
@@ -23,9 +23,16 @@ def store() -> None:
 
 @store.command("migrate")
 @click.option(
-    "--to", "target", metavar="STORE", required=True, help="log, sqlite or postgresql://..., or either:PATH."
+    "--to",
+    "target",
+    metavar="STORE",
+    type=GIVEN,
+    required=True,
+    help="log, sqlite or postgresql://..., or either:PATH.",
 )
-@click.option("--from", "source", metavar="STORE", help="By default the store in the data directory.")
+@click.option(
+    "--from", "source", metavar="STORE", type=GIVEN, help="By default the store in the data directory."
+)
 @click.option(
     "--accept-loss", is_flag=True, help="Migrate a source that is not the store used last, or that lost data."
 )
@@ -75,7 +82,7 @@ def store_migrate(settings: Settings, target: str, source: str | None, accept_lo
 
 
 @store.command("discard")
-@click.argument("description", metavar="STORE")
+@click.argument("description", metavar="STORE", type=GIVEN)
 @yes_option
 @common_options
 @pass_settings
@@ -112,7 +119,9 @@ def refusing() -> Iterator[None]:
 
 
 @store.command("check")
-@click.option("--store", "description", metavar="STORE", help="By default the store in the data directory.")
+@click.option(
+    "--store", "description", metavar="STORE", type=GIVEN, help="By default the store in the data directory."
+)
 @common_options
 @pass_settings
 def store_check(settings: Settings, description: str | None) -> None:
@@ -139,7 +148,9 @@ def store_check(settings: Settings, description: str | None) -> None:
 
 
 @store.command("repair")
-@click.option("--store", "description", metavar="STORE", help="By default the store in the data directory.")
+@click.option(
+    "--store", "description", metavar="STORE", type=GIVEN, help="By default the store in the data directory."
+)
 @common_options
 @pass_settings
 def store_repair(settings: Settings, description: str | None) -> None:
