@@ -108,7 +108,7 @@ class Client:
         """Create a queue, unless it exists; returns its properties.
 
         @param options: C{transactional}, C{journal}, C{label} and the others of the control API.
-        @raise LocalProtocolError: C{path} is not a text.
+        @raise LocalProtocolError: C{path} is not a text, or an option is nothing that JSON can say.
         @raise MQError: refused, or unreachable.
         """
         check_text("path", path)

@@ -1,19 +1,17 @@
-"""Blocking client of the control API for programs without a reactor, such as the command.
-
-It is longer than other files, since each request of the API is a method of one class.
-"""
+"""Blocking client of the control API for programs without a reactor, such as the command."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 import attrs
 
-from msmq.control.client.requests import ControlRequests
+from msmq.control.client.message_requests import MessageRequests
+from msmq.control.client.queue_requests import QueueRequests
+from msmq.control.client.requests import json_body
 from msmq.control.client.send_stream import ClientSendStream
 from msmq.control.client.streams import Delivered, Receipt, ReceiveStream
 from msmq.control.client.targets import (
@@ -31,7 +29,7 @@ __all__ = ["ControlClient", "Delivered", "Receipt", "ReceiveStream"]
 _OUTSTANDING: Final = 1000
 
 
-class ControlClient(ControlRequests):
+class ControlClient(QueueRequests, MessageRequests):
     """Client of the control API of one server."""
 
     def status(self) -> dict[str, Any]:
@@ -41,14 +39,6 @@ class ControlClient(ControlRequests):
     def keep_identity(self) -> dict[str, Any]:
         """Decide that a queue manager that may be a clone is the original; returns its status."""
         return self.one("POST", "/v1/identity/keep")
-
-    def quotas(self) -> dict[str, Any]:
-        """The quotas of all queues together, and their use."""
-        return self.one("GET", "/v1/quotas")
-
-    def set_quotas(self, changes: Mapping[str, object]) -> dict[str, Any]:
-        """Set C{quota}, C{journal_quota} or both: kilobytes, C{None} for no limit, or C{configuration}."""
-        return self.one("PATCH", "/v1/quotas", _json(changes))
 
     def configuration(self) -> dict[str, Any]:
         """The configuration of the server: C{files}, C{entries}, and what a C{reload} would do now."""
@@ -83,112 +73,9 @@ class ControlClient(ControlRequests):
         """One member; its C{endpoint} is C{None} if it is the queue manager of this server."""
         return self.one("GET", f"/v1/control_servers/{segment(name, 'the member')}")
 
-    def queues(self, *, system: bool = False) -> list[dict[str, Any]]:
-        """All queues; system queues only with C{system}."""
-        return self.several("/v1/queues?system=true" if system else "/v1/queues")
-
-    def public_queues(
-        self, *, label: str | None = None, kind: str | None = None, path: str | None = None
-    ) -> list[dict[str, Any]]:
-        """The public queues of the enterprise that match; C{kind} is the GUID that is their type."""
-        given = {"label": label, "type": kind, "path": path}
-        return self.several(with_query("/v1/public_queues", given))
-
-    def queue(self, path: str) -> dict[str, Any]:
-        """One queue."""
-        return self.one("GET", queue_target(path))
-
-    def create_queue(self, path: str, options: Mapping[str, object]) -> dict[str, Any]:
-        """Create a queue; the options are those of L{msmq.interfaces.manager.queue_manager.IQueueManager}."""
-        return self.one("POST", "/v1/queues", _json({"path": path, **options}))
-
-    def set_queue(self, path: str, properties: Mapping[str, object]) -> dict[str, Any]:
-        """Change properties of a queue; a quota of C{None} removes the limit."""
-        return self.one("PATCH", queue_target(path), _json(properties))
-
-    def pause_queue(self, path: str) -> dict[str, Any]:
-        """Let the receives from a queue wait as if it were empty, until it is resumed."""
-        return self.one("POST", f"{queue_target(path)}/pause")
-
-    def resume_queue(self, path: str) -> dict[str, Any]:
-        """Let the receives from a paused queue go on."""
-        return self.one("POST", f"{queue_target(path)}/resume")
-
-    def purge_queue(self, path: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
-        """Remove all messages in a queue; C{purged} says how many.
-
-        The purge continues if the caller disconnects; a second call waits for the rest.
-
-        @param progress: called each second with the number of remaining messages.
-        """
-        return self._purge(f"{queue_target(path)}/purge", progress)
-
     def purge_outgoing(self, name: str, progress: Callable[[int], None] | None = None) -> dict[str, Any]:
         """Remove all messages from an outgoing queue; as L{purge_queue}."""
-        return self._purge(f"/v1/outgoing/{segment(name, 'the outgoing queue')}/purge", progress)
-
-    def _purge(self, target: str, progress: Callable[[int], None] | None) -> dict[str, Any]:
-        if progress is None:
-            return self.one("POST", target)
-        target = f"{target}?progress=true"
-        for value in self.lines("POST", target, "the purge was interrupted", last="purged"):
-            if "purged" in value:
-                return value
-            progress(value["messages"])
-        raise self.lost("the answer ended early")
-
-    def replay(
-        self,
-        path: str,
-        into: str,
-        *,
-        begin: int | str | None = None,
-        end: int | str | None = None,
-        in_clear: bool = False,
-    ) -> dict[str, Any]:
-        """Send copies of the messages in the message log of a queue; C{replayed} is their number.
-
-        @param into: a destination, as of L{send}.
-        @param in_clear: send all of them unencrypted, even if their senders requested encryption.
-        @param begin: the first message, and C{end} the last: a sequence number, or a time of arrival in ISO
-            8601.
-        """
-        wanted: dict[str, object] = {"into": into, "from": begin, "to": end}
-        if in_clear:
-            wanted["in_clear"] = True
-        return self.one("POST", f"{queue_target(path)}/replay", _json(wanted))
-
-    def delete_queue(self, path: str, *, if_empty: bool = False) -> dict[str, Any]:
-        """Delete a queue and its messages; with C{if_empty} only a queue without messages."""
-        return self.one("DELETE", queue_target(path) + ("?if_empty=true" if if_empty else ""))
-
-    def acl(self, path: str) -> dict[str, Any]:
-        """The access control of one queue, or of the queue manager, which is named C{.}."""
-        return self.one("GET", f"{queue_target(path)}/acl")
-
-    def change_acl(
-        self, path: str, action: str, principal: str, rights: Sequence[str] = ()
-    ) -> dict[str, Any]:
-        """C{allow} or C{deny} a right to a principal, or C{revoke} all its entries."""
-        wanted = {"action": action, "principal": principal, "rights": list(rights)}
-        return self.one("POST", f"{queue_target(path)}/acl", _json(wanted))
-
-    def replace_acl(self, path: str, sddl: str, *, dry_run: bool = False) -> dict[str, Any]:
-        """Replace the owner and the list of a queue, as far as C{sddl} has them; or only say what they
-        would be.
-        """
-        wanted: dict[str, object] = {"action": "replace", "sddl": sddl, "dry_run": dry_run}
-        return self.one("POST", f"{queue_target(path)}/acl", _json(wanted))
-
-    def acl_as_sddl(self, entries: Sequence[Mapping[str, object]]) -> str:
-        """The SDDL of an access list with these entries: C{action}, C{principal} and C{rights} of each."""
-        found = self.one("POST", "/v1/acl", _json({"entries": list(entries)}))
-        return str(found["sddl"])
-
-    def why(self, path: str, principal: str, right: str) -> dict[str, Any]:
-        """Whether a principal has a right to a queue, and the entry that decides it."""
-        asked = {"principal": principal, "right": right}
-        return self.one("GET", with_query(f"{queue_target(path)}/why", asked))
+        return self.purge(f"/v1/outgoing/{segment(name, 'the outgoing queue')}/purge", progress)
 
     def outgoing(self) -> list[dict[str, Any]]:
         """All outgoing queues."""
@@ -217,7 +104,7 @@ class ControlClient(ControlRequests):
     def redirect_outgoing(self, name: str, to: str | None) -> dict[str, Any]:
         """Redirect a direct format name to another address; C{None} ends the redirection."""
         target = f"/v1/outgoing/{segment(name, 'the outgoing queue')}/redirect"
-        return self.one("POST", target, _json({"to": to}))
+        return self.one("POST", target, json_body({"to": to}))
 
     def hold_outgoing(self, action: str, next_hop: str | None = None) -> list[dict[str, Any]]:
         """C{pause} or C{resume} sending to one next hop, or to all; returns the queues concerned.
@@ -225,7 +112,7 @@ class ControlClient(ControlRequests):
         @param next_hop: an address, the name of a computer, or the GUID of a queue manager; C{None} for all.
         """
         wanted: dict[str, object] = {"all": True} if next_hop is None else {"next_hop": next_hop}
-        return self.several(f"/v1/outgoing/{action}", "POST", _json(wanted))
+        return self.several(f"/v1/outgoing/{action}", "POST", json_body(wanted))
 
     def certificates(self) -> list[dict[str, Any]]:
         """All certificates that messages can be signed with."""
@@ -239,7 +126,7 @@ class ControlClient(ControlRequests):
         """Generate a certificate (C{sid}, C{name}, C{days}, C{renew}), or import one from a file
         (C{file_base64}).
         """
-        return self.one("POST", "/v1/certificates", _json(properties))
+        return self.one("POST", "/v1/certificates", json_body(properties))
 
     def publish_certificate(self, fingerprint: str = "") -> dict[str, Any]:
         """Register a certificate with its user in the directory."""
@@ -267,7 +154,7 @@ class ControlClient(ControlRequests):
 
     def erase_archived(self, where: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
         """Erase the archived rows that fulfil a condition: their number by topic and stream."""
-        request = _json({"where": where, "dry_run": dry_run})
+        request = json_body({"where": where, "dry_run": dry_run})
         return list(self.one("POST", "/v1/archive/erase", request)["rows"])
 
     def compact_archive(self) -> dict[str, Any]:
@@ -312,7 +199,7 @@ class ControlClient(ControlRequests):
         document: dict[str, Any] = {"destination": destination, "in_clear": in_clear}
         if acknowledge_to is not None:
             document["acknowledge_to"] = acknowledge_to
-        return self.one("POST", drain_target(queue), _json(document))
+        return self.one("POST", drain_target(queue), json_body(document))
 
     def end_drain(self, queue: str) -> dict[str, Any]:
         """End a drain, and return its final figures."""
@@ -335,11 +222,11 @@ class ControlClient(ControlRequests):
 
     def store_value(self, call: str, arguments: Mapping[str, object]) -> Any:
         """The answer to a call about the store: L{msmq.interfaces.stored_rows.STORE_CALLS}."""
-        return self.one("POST", "/v1/store", _json({"call": call, **arguments}))["value"]
+        return self.one("POST", "/v1/store", json_body({"call": call, **arguments}))["value"]
 
     def store_rows(self, call: str, arguments: Mapping[str, object]) -> bytes:
         """The rows of one page of the store, as a stream of Arrow IPC."""
-        return self.octets("POST", "/v1/store", _json({"call": call, **arguments}))
+        return self.octets("POST", "/v1/store", json_body({"call": call, **arguments}))
 
     def shadows(self) -> list[dict[str, Any]]:
         """All shadows."""
@@ -352,123 +239,6 @@ class ControlClient(ControlRequests):
     def shadow_copies(self, queue: str, after: int = 0, count: int = 1000) -> list[dict[str, Any]]:
         """Messages and their copies: C{sequence}, C{original} and C{copy}."""
         return list(self.one("GET", f"{shadow_target(queue)}/copies?after={after}&count={count}")["copies"])
-
-    def explain(self, message: str) -> dict[str, Any]:
-        """Everything known about a message: C{message}, C{events}, C{places}."""
-        return self.one("GET", f"/v1/messages/{segment(message, 'the message')}")
-
-    def browse(
-        self,
-        path: str,
-        *,
-        after: int | None = None,
-        limit: int = 100,
-        where: str | None = None,
-        body: str | None = None,
-        bodies: bool = True,
-        decode: bool = False,
-    ) -> Iterator[dict[str, Any]]:
-        """Browse the messages of a queue from any position, without locks.
-
-        The last object has C{end}: C{queue} if there are no more messages, C{limit} if there may be;
-        C{after}, where to go on, and C{looked_at} and C{found}. A search that takes long gives objects with
-        C{looked_at} alone in between, and one with C{unreadable} for a message that the store cannot read.
-
-        @param after: the LookupIdentifier after which to begin; by default the front of the queue.
-        @param limit: the most messages.
-        @param where: a JMESPath expression over the keys of a message.
-        @param body: a text that the body has to contain.
-        @param bodies: whether to return the bodies.
-        @param decode: whether to return the decoded bodies.
-        @raise MQError: no such queue, the expression is invalid, or the queue is deleted meanwhile.
-        """
-        asked: dict[str, object] = {"limit": limit, "bodies": str(bodies).lower()}
-        asked |= {"after": after, "where": where, "body": body, "decode": "true" if decode else None}
-        target = with_query(f"{queue_target(path)}/messages", asked)
-        return self.lines("GET", target, "the search was interrupted")
-
-    def change_messages(
-        self,
-        path: str,
-        action: str,
-        *,
-        lookup_ids: Sequence[int] | None = None,
-        where: str | None = None,
-        body: str | None = None,
-        everything: bool = False,
-        dry_run: bool = False,
-        **options: object,
-    ) -> Iterator[dict[str, Any]]:
-        """C{remove}, C{move}, C{copy} or C{requeue} messages of a queue, selected by identifier or by a
-        filter.
-
-        The result has an object for each message, with C{lookup_id} and C{id}, C{new_id} of a sent copy, and
-        C{error} and C{detail} if it was refused; objects with C{done} alone report progress. The last has
-        C{end}, C{done} and C{failed}. Closing the iterator stops the work; finished changes are not undone.
-
-        @param everything: all messages of the queue, if neither identifiers nor a filter are given.
-        @param dry_run: change nothing, and return the selected messages.
-        @param options: C{queue} of move, C{destination}, C{in_clear} and C{message} of copy, C{to} and
-            C{message} of requeue, C{limit} and C{after}.
-        @raise MQError: the request is refused; the text reports the changes made before.
-        """
-        wanted: dict[str, object] = {"lookup_ids": lookup_ids, "where": where, "body": body, **options}
-        wanted |= {"all": everything or None, "dry_run": dry_run or None}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        target = f"{queue_target(path)}/messages/{action}"
-        return self.lines("POST", target, "the change was interrupted", _json(given))
-
-    def dead_letter_groups(self, by: Sequence[str], where: str | None = None) -> Iterator[dict[str, Any]]:
-        """Count the dead letters by some of their properties; the last object has C{end}.
-
-        @param by: C{class}, C{queue}, C{reason}, C{label}, C{source}.
-        @param where: as of L{browse}.
-        """
-        asked = {"by": ",".join(by)} | ({} if where is None else {"where": where})
-        target = with_query("/v1/deadletters/groups", asked)
-        return self.lines("GET", target, "the search was interrupted")
-
-    def events(
-        self,
-        *,
-        after: int | None = None,
-        tail: int | None = None,
-        follow: bool = False,
-        where: str | None = None,
-    ) -> Iterator[dict[str, Any]]:
-        """Read entries of the event log, the oldest first; the last object has C{end}.
-
-        @param after: only those with larger C{sequence}.
-        @param tail: only about this number of newest entries.
-        @param follow: continue with new entries, without end.
-        @param where: a JMESPath expression over the keys of an entry.
-        """
-        asked = {"after": after, "tail": tail, "follow": "true" if follow else None, "where": where}
-        return self.lines("GET", with_query("/v1/events", asked), "the event stream was interrupted")
-
-    def message(
-        self, path: str, lookup_id: int, *, decode: bool = False, raw: bool = False
-    ) -> dict[str, Any]:
-        """One message of a queue by its LookupIdentifier, with its body.
-
-        @param decode: whether to return the decoded body.
-        @param raw: whether to return the body as C{body_base64}, even if it is text.
-        """
-        asked = {name: "true" for name, is_on in (("decode", decode), ("raw", raw)) if is_on}
-        return self.one("GET", with_query(f"{queue_target(path)}/messages/{lookup_id}", asked))
-
-    def move(self, message: str, queue: str) -> dict[str, Any]:
-        """Move a message between a queue and its subqueues, or into a system queue."""
-        target = f"/v1/messages/{segment(message, 'the message')}/move"
-        return self.one("POST", target, _json({"queue": queue}))
-
-    def dead_letters(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The messages in both dead-letter queues, the first C{limit} of each."""
-        return self.several("/v1/deadletters" if limit is None else f"/v1/deadletters?limit={limit}")
-
-    def requeue(self, message: str) -> dict[str, Any]:
-        """Send a dead letter again, and remove it; C{id} is that of the new message."""
-        return self.one("POST", f"/v1/deadletters/{segment(message, 'the message')}/requeue")
 
     def alarms(self, limit: int | None = None) -> dict[str, Any]:
         """What needs an operator's attention: C{alarms}, the worst first, and C{further}, how many alarms
@@ -574,10 +344,6 @@ class ControlClient(ControlRequests):
 
 def _bridge(name: str) -> str:
     return f"/v1/bridges/{segment(name, 'the route')}"
-
-
-def _json(value: Mapping[str, object]) -> bytes:
-    return json.dumps(dict(value)).encode("ascii")
 
 
 def _marked(messages: Iterable[StreamRecord]) -> Iterator[StreamRecord]:

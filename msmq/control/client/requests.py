@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from msmq.control.authentication.tokens import TokenError
 from msmq.control.client.locations import Location, UnixLocation
 from msmq.control.protocol.records import PROTOCOL, WITH_RUNS
 from msmq.control.protocol.refusals import read_refusal
+from msmq.errors import LocalProtocolError
 from msmq.structures.status import MQError, Status
 
 _LONGEST_REFUSAL: Final = 0x10000
@@ -189,3 +190,29 @@ class ControlRequests:
                     if last in value:
                         return
             raise self.lost("the answer ended early")
+
+    def purge(self, target: str, progress: Callable[[int], None] | None) -> dict[str, Any]:
+        """Purge what a target names, and return how many messages were removed, as C{purged}.
+
+        @param progress: called each second with the number of remaining messages; C{None} for a plain answer.
+        @raise MQError: refused; the messages removed before stay removed.
+        """
+        if progress is None:
+            return self.one("POST", target)
+        target = f"{target}?progress=true"
+        for value in self.lines("POST", target, "the purge was interrupted", last="purged"):
+            if "purged" in value:
+                return value
+            progress(value["messages"])
+        raise self.lost("the answer ended early")
+
+
+def json_body(value: Mapping[str, object]) -> bytes:
+    """The body of a request with a JSON object.
+
+    @raise LocalProtocolError: a value is nothing that JSON can say.
+    """
+    try:
+        return json.dumps(dict(value)).encode("ascii")
+    except (TypeError, ValueError) as error:
+        raise LocalProtocolError(f"the body of a request is not JSON: {error}") from error
