@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import sys
+from pathlib import Path
+
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.cli import main
 from msmq.cli.output import cut_text, fitted_widths
 
 
@@ -24,3 +29,18 @@ class WidthTests(SynchronousTestCase):
         """Both ends of a text stay, which in paths and identifiers tell them apart."""
         self.assertEqual(cut_text("abcdefghijklmnop", 9), "abc...nop")
         self.assertEqual(cut_text("abc", 9), "abc")
+
+
+class ClosedOutputTests(SynchronousTestCase):
+    """A standard output that is closed, as some supervisors start a command."""
+
+    def test_verbs(self) -> None:
+        """A verb that asks whether it is a terminal does its work."""
+        lines = Path(self.mktemp())
+        lines.write_bytes(b"1\n")
+        for verb in (["top", "queues"], ["send", "Q", "--lines", str(lines)], ["queue", "list"]):
+            errors = io.StringIO()
+            self.patch(sys, "stdout", None)
+            self.patch(sys, "stderr", errors)
+            self.assertEqual(main([*verb, "--control", "/nonexistent/control.sock"]), 1)
+            self.assertIn("MQ_ERROR_SERVICE_NOT_AVAILABLE", errors.getvalue())

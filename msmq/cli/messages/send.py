@@ -189,7 +189,7 @@ def _send_lines(
     name = "standard input" if path == "-" else path
     with open_lines(path) as file:
         lines = MessageLines(name, file, header, destination, key, is_json=is_json, is_whole=one_transaction)
-        shows_progress = not sys.stdout.isatty()
+        shows_progress = sys.stdout is None or not sys.stdout.isatty()
         try:
             with settings.naming(destination or ""):
                 for identifier in settings.client.send(lines, one_transaction=one_transaction):

@@ -53,7 +53,7 @@ def top(
     columns = _QUEUES if what == "queues" else _SESSIONS
     if by is not None and by not in columns:
         raise click.UsageError(f"--by {by}: unknown column; the columns are {', '.join(columns)}")
-    is_live = not output.as_json and sys.stdout.isatty()
+    is_live = not output.as_json and sys.stdout is not None and sys.stdout.isatty()
     left = count or (None if is_live else 1)
     look = _queues if what == "queues" else _sessions
     try:
