@@ -123,6 +123,7 @@ class BrokerProgram:
         )
         if self._declared is None:
             self._follow_all()
+            manager.observe_queues(self._follow_created)
             return
         for declared in self._declared:
             await self._declare(manager, declared)
@@ -191,6 +192,11 @@ class BrokerProgram:
         for summary in self.manager.inspection.queues():
             if summary.type == "private" and not _is_reserved(summary.path):
                 self._drain.add(summary.path, is_kept=False)
+
+    def _follow_created(self, queue: Queue) -> None:
+        """Process a private queue that was created by a message, an application or an operator."""
+        if self._drain is not None and not _is_reserved(queue.definition.path):
+            self._drain.add(queue_path(queue), is_kept=False)
 
     async def _declare(self, manager: QueueManagerService, declared: DeclaredQueue) -> None:
         queue = manager.model.find(parse_path_name(declared.path))

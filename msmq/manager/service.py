@@ -48,6 +48,7 @@ from msmq.persistence.changes import AppendEvent
 from msmq.queues.arriving.message import Message
 from msmq.queues.machine_quota import QuotaKind
 from msmq.queues.model import QueueManagerModel
+from msmq.queues.queue import Queue
 from msmq.queues.reading.descriptor import QueueAccessType, QueueShareMode
 from msmq.session.effects import CloseReason
 from msmq.structures.identifiers import MessageIdentifier
@@ -331,6 +332,10 @@ class QueueManagerService(Service):
         @raise MQError: as L{Administration.create}.
         """
         return await self._work.administration.create(path, **properties)
+
+    def observe_queues(self, observer: Callable[[Queue], object]) -> None:
+        """See L{Administration.observe}."""
+        self._parts.administration.observe(observer)
 
     @checked
     async def set_queue(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:

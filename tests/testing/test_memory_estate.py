@@ -38,6 +38,19 @@ class OrdersBroker(Broker):
         return accept()
 
 
+class BrokerOfAll(Broker):
+    """Keeps the bodies of the messages of every queue."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[bytes] = []
+
+    async def message_received(self, message: ReceivedMessage) -> Outcome:
+        """Accept."""
+        self.bodies.append(message.body)
+        return accept()
+
+
 class UnwillingStore(MemoryMessageStore):
     """Does not close without an error."""
 
@@ -141,6 +154,19 @@ class MemoryEstateTests(SynchronousTestCase):
         self.estate.advance(60)
         self.assertEqual(broker.bodies, [b"one", b"two"])
         self.assertEqual(sum(each.messages for each in alpha.manager.inspection.outgoing()), 0)
+
+    def test_a_broker_without_declared_queues(self) -> None:
+        """It processes the messages of a queue that was created later, and by another than a peer."""
+        broker = BrokerOfAll()
+        beta = self.estate.add("BETA", broker=broker)
+        self.estate.run(beta.manager.create_queue(r".\private$\later"))
+        beta.send(r".\private$\later", b"one")
+        self.estate.until(lambda: broker.bodies)
+        self.estate.run(beta.manager.delete_queue(r".\private$\later"))
+        self.estate.run(beta.manager.create_queue(r".\private$\later"))
+        beta.send(r".\private$\later", b"two")
+        self.estate.until(lambda: len(broker.bodies) == 2)
+        self.assertEqual(broker.bodies, [b"one", b"two"])
 
     def test_runs_are_reproducible(self) -> None:
         """The same calls give the same identifiers and times, with a network that varies."""

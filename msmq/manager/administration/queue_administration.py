@@ -69,6 +69,7 @@ class Administration:
         self._reactor = reactor
         self._new_identifier = new_identifier
         self._purging: dict[Queue, DeferredLock] = {}
+        self._observers: list[Callable[[Queue], object]] = []
         self._pausing = DeferredLock()
 
     async def create(
@@ -127,6 +128,12 @@ class Administration:
             self._performer.model.abandon(creation)
             raise
         self._performer.model.created(creation)
+        for observer in self._observers:
+            observer(creation.queue)
+
+    def observe(self, observer: Callable[[Queue], object]) -> None:
+        """Call an observer, which must not raise, with each private queue that is created from now on."""
+        self._observers.append(observer)
 
     async def set(self, path: str, properties: Mapping[str, Any]) -> QueueSummary:
         """Change the properties of a queue; returns its summary. [MS-MQDMPR] 3.1.1.2.
