@@ -331,10 +331,8 @@ class Broker(Service):
             return self._loaded(store, None), None
         self._scratch = Path(tempfile.mkdtemp(prefix="msmq-broker-"))
         if store is not None:
-            snapshot = await store.open()
-            load_identity(self._scratch, lambda: owner_of(snapshot))
-            opened = cast(IMessageStore, OpenedStore(store, snapshot))
-            return self._loaded(str(self._scratch), "memory"), opened
+            configuration = self._loaded(str(self._scratch), "memory")
+            return configuration, await self._opened(store, self._scratch)
         self.log.warn(
             "{broker} has no store: messages that it has acknowledged, and what it knows of duplicates and"
             " streams, are lost when the process ends; store=PATH keeps them",
@@ -347,6 +345,17 @@ class Broker(Service):
             attrs.evolve(configuration, limits=attrs.evolve(limits, quota=quota)),
             MemoryMessageStore(durable=True),
         )
+
+    async def _opened(self, store: IMessageStore, data: Path) -> IMessageStore:
+        """Open a store, whose owner becomes the identity in a data directory; the server closes it."""
+        try:
+            snapshot = await store.open()
+            load_identity(data, lambda: owner_of(snapshot))
+        except Exception:
+            # No server has it yet. An open that is cancelled may have locked it.
+            await store.close()
+            raise
+        return cast(IMessageStore, OpenedStore(store, snapshot))
 
     def _loaded(self, data: str, storage: str | None) -> Configuration:
         return load(

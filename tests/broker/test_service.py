@@ -11,7 +11,7 @@ from uuid import UUID
 
 from twisted.application.service import MultiService
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, fail
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
@@ -21,6 +21,7 @@ from msmq import Broker, Delivery, Message, Outcome, ReceivedMessage, accept, lo
 from msmq.broker import in_process
 from msmq.broker.program import BrokerStartError
 from msmq.errors import LocalProtocolError
+from msmq.interfaces import StorageError
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.service.server_ports import StartError
 from msmq.storage.memory import MemoryMessageStore
@@ -48,6 +49,28 @@ class Collector(Broker):
         await self.gate
         self.bodies.append(message.body)
         return accept()
+
+
+class CountedStore(MemoryMessageStore):
+    """Counts how often it is opened and closed.
+
+    @param opening: what opening it leads to, if not its contents.
+    """
+
+    def __init__(self, opening: Deferred[Any] | None) -> None:
+        super().__init__(durable=True)
+        self.calls: list[str] = []
+        self._opening = opening
+
+    def open(self) -> Deferred[Any]:
+        """Count."""
+        self.calls.append("open")
+        return super().open() if self._opening is None else self._opening
+
+    def close(self) -> Deferred[None]:
+        """Count."""
+        self.calls.append("close")
+        return super().close()
 
 
 class ServiceTests(TestCase):
@@ -135,6 +158,24 @@ class ServiceTests(TestCase):
         await broker.stopService()
         again = await self.started(store=store)
         self.assertEqual(self.identifier(again), identifier)
+
+    async def test_a_store_that_is_not_used(self) -> None:
+        """It is not left open, whatever the reason: the configuration, the store itself, or a stop."""
+
+        class Plain(Broker):
+            async def message_received(self, message: ReceivedMessage) -> Outcome:
+                return accept()
+
+        for opening, address in (
+            (None, "nowhere"),
+            (fail(StorageError("page 7 is damaged")), None),
+            (Deferred[Any](), None),
+        ):
+            store = CountedStore(opening)
+            broker = Plain(store=store, address=address)
+            broker.startService()
+            await broker.stopService()
+            self.assertEqual(store.calls.count("open"), store.calls.count("close"))
 
     async def test_what_is_in_process_ends_first(self) -> None:
         """A broker that stops waits for it, and removes what was accepted."""
