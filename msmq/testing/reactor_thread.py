@@ -9,6 +9,7 @@ from inspect import isawaitable
 from typing import Any, Final, TypeVar, cast, overload
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ReactorNotRestartable
 from twisted.python.failure import Failure
 
 from msmq.errors import LocalProtocolError
@@ -24,7 +25,8 @@ PATIENCE: Final = 60.0
 class ReactorThread:
     """Twisted's global reactor in a thread, once in a process.
 
-    @raise LocalProtocolError: the reactor runs already: the test runs in it, and can await services itself.
+    @raise LocalProtocolError: the reactor runs already: the test runs in it, and can await services itself;
+        or it has run before, and cannot run again.
     """
 
     def __init__(self) -> None:
@@ -34,13 +36,27 @@ class ReactorThread:
                 "ReactorThread: the reactor runs already; start the service in it, and await what it returns"
             )
         self._thread = threading.Thread(target=self._run, name="reactor", daemon=True)
-        started = threading.Event()
-        self._reactor.callWhenRunning(started.set)
+        self._begun = threading.Event()
+        self._refusal: BaseException | None = None
+        self._reactor.callWhenRunning(self._begun.set)
         self._thread.start()
-        started.wait(PATIENCE)
+        if problem := self._problem(has_begun=self._begun.wait(PATIENCE)):
+            raise LocalProtocolError(f"ReactorThread: the reactor cannot run: {problem}")
+
+    def _problem(self, *, has_begun: bool) -> str:
+        if isinstance(self._refusal, ReactorNotRestartable):
+            return "it has run in this process before; one ReactorThread serves all its tests"
+        if self._refusal is not None:
+            return repr(self._refusal)
+        return "" if has_begun else f"it does not run after {PATIENCE:g} s"
 
     def _run(self) -> None:
-        self._reactor.run(installSignalHandlers=False)
+        try:
+            self._reactor.run(installSignalHandlers=False)
+        except Exception as error:
+            self._refusal = error
+        finally:
+            self._begun.set()
 
     @overload
     def call(self, function: Callable[[], Awaitable[T]], *, timeout: float = PATIENCE) -> T: ...
@@ -53,10 +69,18 @@ class ReactorThread:
 
         @param function: a coroutine function, or one that returns a Deferred or a value.
         @raise TimeoutError: it took longer than C{timeout} seconds, and was cancelled.
+        @raise LocalProtocolError: the reactor has stopped, or the caller is in its thread.
         """
         if not callable(function):
             raise LocalProtocolError(
                 f"ReactorThread: call: function is {kind_of(function)}; it has to be a callable"
+            )
+        if not self._thread.is_alive():
+            raise LocalProtocolError("ReactorThread: call: the reactor has stopped")
+        if threading.current_thread() is self._thread:
+            raise LocalProtocolError(
+                "ReactorThread: call: this is the thread of the reactor, which cannot wait for itself; await"
+                " the result"
             )
         outcome: Future[Any] = Future()
         running: list[Deferred[Any]] = []

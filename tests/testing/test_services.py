@@ -44,7 +44,12 @@ for function in failing, lambda: never:
     except (ValueError, TimeoutError) as error:
         print(type(error).__name__, error)
 print(cancelled.wait(60))
-thread.stop()
+inner = lambda: thread.call(asynchronous)
+for call in (lambda: thread.call(inner)), thread.stop, inner, msmq.testing.ReactorThread:
+    try:
+        call()
+    except Exception as error:
+        print(type(error).__name__, error)
 print(threading.active_count())
 """
 
@@ -95,6 +100,11 @@ class ReactorThreadTests(TestCase):
                 "ValueError of the coroutine",
                 "TimeoutError it did not end within 0.01 s",
                 "True",
+                "LocalProtocolError ReactorThread: call: this is the thread of the reactor, which cannot wait"
+                " for itself; await the result",
+                "LocalProtocolError ReactorThread: call: the reactor has stopped",
+                "LocalProtocolError ReactorThread: the reactor cannot run: it has run in this process before;"
+                " one ReactorThread serves all its tests",
                 "1",
             ],
         )
