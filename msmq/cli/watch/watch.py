@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import click
@@ -12,6 +12,9 @@ import click
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.watch.model import WatchModel
 from msmq.structures.status import MQError, Status
+
+PATIENCE: Final = 10.0
+"""Seconds without a byte of an answer after which an alarm says that there is none."""
 
 
 @click.command
@@ -36,6 +39,7 @@ def watch(settings: Settings, /, interval: float, count: int | None) -> None:
     """
     from msmq.cli.watch.sampling import take_sample
 
+    settings.patience = PATIENCE
     client = settings.client
     if settings.output.as_json:
         _print(settings, client, interval, count or 1)
