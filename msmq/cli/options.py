@@ -151,7 +151,9 @@ class Settings:
     def _control_location(self) -> str:
         named = self.control or os.environ.get("MSMQ_CONTROL")
         if named:
-            return named
+            # As of every other client of the control API, it may be a data directory.
+            path = named.removeprefix("unix:")
+            return _socket_in(path) if os.path.isdir(path) else named
         context = self._context
         return _socket_in("msmq-data") if context is None else context[0]
 
@@ -263,7 +265,7 @@ def common_options(command: _C) -> _C:
             type=GIVEN,
             expose_value=False,
             callback=_take_control,
-            help="The control socket of the server, or ssl:HOST:PORT.  [env: MSMQ_CONTROL]",
+            help="The control socket or data directory of the server, or ssl:HOST:PORT.  [env: MSMQ_CONTROL]",
         ),
         click.option(
             "--data",

@@ -152,6 +152,15 @@ class UsageTests(CommandTestCase):
                 self.assert_refused(arguments, 1, "MQ_ERROR_SERVICE_NOT_AVAILABLE", "at /last:")
         self.assert_refused(["--control", "/first", "status", "--data", "/l"], 1, "at /l/control.sock:")
 
+    def test_control_as_a_data_directory(self) -> None:
+        """What C{msmq.client} takes as the server is taken here too: the socket in a directory."""
+        data = Path(self.mktemp())
+        data.mkdir()
+        self.assert_refused(["status", "--control", str(data)], 1, f"{data}/control.sock: No such file")
+        self.patch(os, "environ", {**os.environ, "MSMQ_CONTROL": str(data)})
+        self.assert_refused(["status"], 1, f"{data}/control.sock: No such file")
+        self.assert_refused(["store", "check"], 1, f"{data}")
+
     def test_fault_of_the_command_is_one_line_too(self) -> None:
         """An unforeseen error ends without a traceback too."""
 
