@@ -162,7 +162,10 @@ def _unusable(name: str, interface: type) -> Iterator[_Unusable]:
             yield _Unusable(file, f"cannot be imported: {_import_error(error)}")
             continue
         for attribute, value in vars(loaded).items():
-            if _name_of(value) == name and not isinstance(value, type) and not _provides(interface, value):
+            if isinstance(value, type) or _provides(interface, value):
+                continue
+            # Most objects have no name, which is not the empty one.
+            if name and _name_of(value) == name:
                 yield _Unusable(file, f"{attribute} does not provide {interface.__name__}")
 
 

@@ -50,6 +50,8 @@ class SelectionTests(PluginTestCase):
         """An unknown name is reported with the names that there are."""
         self.write("stores", "one = Factory('ledger')\n")
         self.assertEqual(self.fault("leger"), "unknown store 'leger'; known are: ledger")
+        # A value of the environment that is empty, for example.
+        self.assertEqual(self.fault(""), "unknown store ''; known are: ledger")
 
     def test_file_that_cannot_be_imported(self) -> None:
         """A plugin whose module lacks a dependency is reported with its file and the error."""
