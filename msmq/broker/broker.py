@@ -365,9 +365,14 @@ class Broker(Service):
 
     async def _stop(self) -> None:
         server, self._server = self._server, None
-        if server is not None:
-            await server.stopService()
-        self._remove_scratch()
+        scratch, self._scratch = self._scratch, None
+        try:
+            if server is not None:
+                await server.stopService()
+        finally:
+            # Another start may have made a directory meanwhile.
+            if scratch is not None:
+                shutil.rmtree(scratch, ignore_errors=True)
 
     def _not_stopped(self, failure: Failure) -> None:
         self.log.failure("{broker} could not stop", failure, broker=qual(type(self)))

@@ -167,11 +167,14 @@ class FaultInjectingDouble(Service):
 
     async def _stop(self) -> None:
         server, self._server = self._server, None
-        if server is not None:
-            await server.stopService()
-        if self._home is not None:
-            shutil.rmtree(self._home, ignore_errors=True)
-            self._home = None
+        home, self._home = self._home, None
+        try:
+            if server is not None:
+                await server.stopService()
+        finally:
+            # Another start may have made a directory meanwhile.
+            if home is not None:
+                shutil.rmtree(home, ignore_errors=True)
 
 
 class DoubleBroker(Broker):

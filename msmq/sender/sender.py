@@ -181,12 +181,15 @@ class Sender:
 
     async def _stop(self) -> None:
         server, self._server = self._server, None
+        scratch, self._scratch = self._scratch, None
         self._deliveries.close()
-        if server is not None:
-            await server.stopService()
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+        try:
+            if server is not None:
+                await server.stopService()
+        finally:
+            # It may have been opened again meanwhile, in another directory.
+            if scratch is not None:
+                shutil.rmtree(scratch, ignore_errors=True)
 
     # Sending
 

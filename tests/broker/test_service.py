@@ -20,7 +20,7 @@ from zope.interface import implementer
 from msmq import Broker, Delivery, Message, Outcome, ReceivedMessage, accept, load
 from msmq.broker import in_process
 from msmq.broker.program import BrokerStartError
-from msmq.errors import LocalProtocolError
+from msmq.errors import LocalProtocolError, MsmqError
 from msmq.interfaces import StorageError
 from msmq.interfaces.manager.queue_manager import IQueueManager
 from msmq.service.server_ports import StartError
@@ -128,6 +128,22 @@ class ServiceTests(TestCase):
         directory = self.directory()
         await broker.stopService()
         self.assertFalse(os.path.exists(directory))
+
+    async def test_a_start_during_a_stop(self) -> None:
+        """Each has a separate directory, and none is left."""
+        broker = await self.started(queues=["orders"])
+        stopping = broker.stopService()
+        broker.startService()
+        await stopping
+        try:
+            await broker.started
+        except MsmqError:
+            # The former server still had its port.
+            self.assertEqual(list(self.scratch.iterdir()), [])
+        else:
+            self.assertEqual(len(list(self.scratch.iterdir())), 1)
+        await broker.stopService()
+        self.assertEqual(list(self.scratch.iterdir()), [])
 
     async def restarted(self, **options: Any) -> None:
         """Pending and unfinished messages of a stopped broker are there when the next one starts."""
