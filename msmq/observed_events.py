@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
 from msmq.errors import LocalProtocolError
 from msmq.quoting import kind_of
@@ -36,7 +37,8 @@ class ObservedEvents(Generic[T]):
         self._waiting: list[tuple[Callable[[T], object], Deferred[T]]] = []
 
     def when(self, condition: Callable[[T], object]) -> Deferred[T]:
-        """Fires with the first event, of those kept or of the future, for which C{condition} is true.
+        """Fires with the first event, of those kept or of the future, for which C{condition} is true, or with
+        what that raises.
 
         @raise LocalProtocolError: C{condition} is not callable.
         """
@@ -44,8 +46,8 @@ class ObservedEvents(Generic[T]):
             raise LocalProtocolError(f"when: condition is {kind_of(condition)}; it has to be a callable")
         waiting: Deferred[T] = Deferred(self._forget)
         for event in self.latest:
-            if condition(event):
-                waiting.callback(event)
+            if outcome := _outcome(condition, event):
+                _fire(waiting, event, outcome)
                 return waiting
         self._waiting.append((condition, waiting))
         return waiting
@@ -56,9 +58,10 @@ class ObservedEvents(Generic[T]):
         for observer in tuple(self.observers):
             observer(event)
         for condition, waiting in tuple(self._waiting):
-            if condition(event):
+            # An earlier one may have cancelled it.
+            if (condition, waiting) in self._waiting and (outcome := _outcome(condition, event)):
                 self._waiting.remove((condition, waiting))
-                waiting.callback(event)
+                _fire(waiting, event, outcome)
 
     def _keep(self, event: T) -> None:
         size = _text_size(self._text_of(event))
@@ -71,6 +74,21 @@ class ObservedEvents(Generic[T]):
 
     def _forget(self, waiting: Deferred[T]) -> None:
         self._waiting = [each for each in self._waiting if each[1] is not waiting]
+
+
+def _outcome(condition: Callable[[T], object], event: T) -> bool | Failure:
+    """Whether a condition is true, or its error, which is none of the part that is observed."""
+    try:
+        return bool(condition(event))
+    except Exception:
+        return Failure()
+
+
+def _fire(waiting: Deferred[T], event: T, outcome: bool | Failure) -> None:
+    if isinstance(outcome, Failure):
+        waiting.errback(outcome)
+    else:
+        waiting.callback(event)
 
 
 def _text_size(value: object) -> int:

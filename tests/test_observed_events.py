@@ -62,3 +62,15 @@ class ObservedEventsTests(SynchronousTestCase):
         """A condition that cannot be called is refused by name."""
         error = self.assertRaises(LocalProtocolError, self.observed.when, 5)
         self.assertIn("condition is an int", str(error))
+
+    def test_condition_that_fails(self) -> None:
+        """Its error is the result of the wait, and neither the source nor another wait notices it."""
+
+        def fails(event: object) -> object:
+            raise KeyError(event)
+
+        first, second = self.observed.when(fails), self.observed.when(lambda event: event == "future")
+        self.observed.add("future")
+        self.failureResultOf(first, KeyError)
+        self.assertEqual(self.successResultOf(second), "future")
+        self.failureResultOf(self.observed.when(fails), KeyError)
