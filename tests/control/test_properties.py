@@ -6,7 +6,7 @@ from uuid import UUID
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.control.server.messages.properties import flag, read_message, seconds
+from msmq.control.server.messages.properties import flag, number, read_message, seconds
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.names.format_name import parse_format_name
@@ -33,6 +33,13 @@ class ReadMessageTests(SynchronousTestCase):
         texts = {"priority": "7", "journal": "true", "acknowledge": "reach,receive", "application_tag": "9"}
         values = {"priority": 7, "journal": True, "acknowledge": ["reach", "receive"], "application_tag": 9}
         self.assertEqual(read_message(texts, b""), read_message(values, b""))
+
+    def test_numbers_have_both_bounds(self) -> None:
+        """A whole number that is too large is not said to be none."""
+        for value in ("-1", "x", 1 << 63, str(1 << 80)):
+            with self.assertRaises(MQError) as raised:
+                number("count", value)
+            self.assertIn(f"count is a whole number from 0 to {(1 << 63) - 1}, not ", str(raised.exception))
 
     def test_every_property_arrives(self) -> None:
         """Each property of the contract reaches the message."""

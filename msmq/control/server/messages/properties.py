@@ -61,7 +61,7 @@ def number(name: str, value: object) -> int:
     """Parse a non-negative integer property."""
     found = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
     if not isinstance(found, int) or isinstance(found, bool) or not 0 <= found <= LARGEST:
-        raise invalid(f"{name} is a whole number from 0 on, not {shown(value)}")
+        raise invalid(f"{name} is a whole number from 0 to {LARGEST}, not {shown(value)}")
     return found
 
 
