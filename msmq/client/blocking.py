@@ -214,6 +214,9 @@ class Client:
     ) -> list[dict[str, Any]]:
         """Search a queue of any depth, without locks; returns messages with the keys of C{msmq receive}.
 
+        Messages to which the expression cannot be applied, such as C{priority > '0'} with its text, and those
+        that the store cannot read are left out; C{msmq queue browse} reports their number.
+
         @param where: a JMESPath expression over the keys of a message.
         @param body: a text that the body has to contain.
         @param limit: the most messages.
