@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.double.script import DoubleScript, Fault, PeerRule
+from msmq.double.script import DoubleScript, Fault, PeerAnswer, PeerRule
 from msmq.errors import LocalProtocolError, MsmqError
 from msmq.quoting import kind_of, quoted
 from msmq.structures.packet.message_class import MessageClass
@@ -84,7 +84,7 @@ class _Reading:
                     identifier=identifier,
                 )
             except LocalProtocolError as error:
-                self.refuse(("session", "answer"), str(error))
+                self.refuse(("fault",), str(error))
         raise ScriptError("\n".join(text for _, text in sorted(self.problems)))
 
     def entries(self, entries: object) -> list[Any]:
@@ -114,7 +114,12 @@ class _Reading:
 
     def rule(self, name: str, entry: object) -> PeerRule:
         values = self.table((name,), entry, _RULE)
-        return PeerRule() if values is None else self.made((name,), PeerRule, values) or PeerRule()
+        rule = None if values is None else self.made((name,), PeerRule, values)
+        if rule is None:
+            return PeerRule()
+        if name == "session" and rule.answer is PeerAnswer.IGNORE:
+            self.refuse((name, "answer"), "answer is 'ignore'; it has to be one of 'accept', 'refuse'")
+        return rule
 
     def made(self, key_path: KeyPath, make: Callable[..., T], values: Mapping[str, Any]) -> T | None:
         try:

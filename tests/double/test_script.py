@@ -93,6 +93,11 @@ class ScriptTests(SynchronousTestCase):
             ("ping = 3", "script:1: ping: must be a table"),
             ('identifier = "x"', "script:1: identifier: must be a GUID"),
             ('[session]\nanswer = "ignore"', "script:2: session.answer"),
+            (
+                '[session]\nanswer = "ignore"\n[ping]\ncount = -1',
+                "script:2: session.answer: answer is 'ignore'",
+            ),
+            ('[[fault]]\naction = "close"\n' * 1001, "fault: 1001 faults; a script has 1000 at most"),
         ):
             self.assertIn(expected, str(self.assertRaises(ScriptError, parse_script, text)))
 
