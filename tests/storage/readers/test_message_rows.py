@@ -192,6 +192,15 @@ class RowsTests(SynchronousTestCase):
             [1, 5, 9, 20, 21, 22],
         )
 
+    def test_put_again_and_removed(self) -> None:
+        """A row that came back where a packed one was removed goes with the packed ones around it."""
+        rows = SmallRows()
+        rows.extend(array("Q", [1, 2, 3, 4]), row(1) + row(2) + row(3) + row(4))
+        del rows[2]
+        rows[2] = row(2)
+        rows.remove(array("Q", [1, 2, 3]))
+        self.assertEqual(list(rows), [4])
+
     @given(st.data())
     @settings(max_examples=5, deadline=None)
     def test_memory(self, data: st.DataObject) -> None:

@@ -245,9 +245,13 @@ class MessageRows(dict[int, bytes]):
                 index += 1
                 continue
             number, first = found
-            ids = self._blocks[number].ids
-            count = min(end - index, len(ids) - first)
-            if count > 1 and ids[first : first + count] != lookup_ids[index : index + count]:
+            block = self._blocks[number]
+            count = min(end - index, len(block.ids) - first)
+            # A row that is absent here may be a recent one: removed from the block, and put again.
+            if count > 1 and (
+                block.ids[first : first + count] != lookup_ids[index : index + count]
+                or block.present.find(0, first, first + count) >= 0
+            ):
                 count = 1
             self._clear(number, first, count)
             index += count
