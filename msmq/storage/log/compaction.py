@@ -139,6 +139,7 @@ class Compaction:
 
     @param fetcher: used only in the thread of C{reading}.
     @param damaged: called with packets that cannot be read.
+    @param resume: called when L{step} can do more, without a group in between.
     """
 
     def __init__(
@@ -147,11 +148,13 @@ class Compaction:
         reading: LogWorker,
         fetcher: PacketFetcher,
         damaged: Callable[[Damage, int, PacketOwner], object],
+        resume: Callable[[], object],
     ) -> None:
         self._engine = engine
         self._reading = reading
         self._fetcher = fetcher
         self._damaged = damaged
+        self._resume = resume
         self._rows: Iterator[Live | None] | None = None
         self._is_waiting = False
         # Whether the disk was full when the pass began; it may then use the space reserved for removals.
@@ -229,3 +232,4 @@ class Compaction:
 
     def _continue(self, _: object) -> None:
         self._is_waiting = False
+        self._resume()

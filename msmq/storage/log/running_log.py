@@ -64,7 +64,7 @@ class RunningLog:
             engine, soon, (self._reading, self._fetcher), (self._searching, self._searcher), quarantine
         )
         self._checkpointing = Checkpointing(engine, opened, upkeep, policy.mark, self._resume)
-        compaction = Compaction(engine, self._reading, self._fetcher, quarantine.put)
+        compaction = Compaction(engine, self._reading, self._fetcher, quarantine.put, self._resume)
         self._scrubber = Scrubber(
             engine,
             self._reading,

@@ -271,6 +271,22 @@ class SpaceTests(LogTestCase):
         self.assertEqual(self.packets(again, ORDERS.identifier, old), [bytes(6000)] * len(old))
         self.done(again.close())
 
+    def test_nothing_else_is_written(self) -> None:
+        """The copies go on while nothing else is written, until the log has the size that it may have."""
+        store = self.opened(PutQueue(ORDERS))
+        old = range(0, 1500, 10)
+        for number in old:
+            self.commit(store, *(put(number + more, bytes(6000)) for more in range(10)))
+        self.commit(store, remove(*(number for number in range(1500) if number % 10)))
+        before = -1
+        while store.counters.copied + store.counters.reclaimed > before:
+            before = store.counters.copied + store.counters.reclaimed
+            for _ in range(3):
+                self.settle_all(store)
+        self.assertLessEqual(self.files(), 2 * len(old) * 6000 + 16 * SEGMENT)
+        self.assertEqual(self.packets(store, ORDERS.identifier, old), [bytes(6000)] * len(old))
+        self.done(store.close())
+
     def test_everything_that_can_be_removed(self) -> None:
         """Messages, a queue with its log, entries, events, and express messages give their space back."""
         store = self.opened(PutQueue(ORDERS), PutQueue(BILLS))
