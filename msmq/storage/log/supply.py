@@ -31,22 +31,30 @@ class SegmentSupply:
     """Creates files in advance, in a worker thread, and begins segments.
 
     @param store: the identifier of the store.
-    @ivar is_short: whether the last attempt to create a file failed.
     """
 
     def __init__(
         self, directory: Path, store: bytes, segments: Segments, upkeep: LogWorker, system: LogSystem
     ) -> None:
         self._system = system
-        self.is_short = False
         self._directory = directory
         self._store = store
         self._segments = segments
         self._upkeep = upkeep
         self._is_making = False
         self._wanted = RESERVED + AHEAD
+        # Whether the last attempt to create a file failed.
+        self._has_failed = False
         # Segments that were begun and are not in use, in the order of their generations.
         self._begun: list[Begun] = []
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the last attempt to create a file failed, and only the reserve, or a part of it, is left.
+
+        With more files, which removals have freed since, the log works as on any disk.
+        """
+        return self._has_failed and len(self._segments.free) <= RESERVED
 
     @property
     def has_reserve(self) -> bool:
@@ -107,7 +115,7 @@ class SegmentSupply:
         slot, size = self._segments.take_slot(), self._segments.size
 
         def made(outcome: Path | Exception) -> None:
-            self.is_short = isinstance(outcome, Exception)
+            self._has_failed = isinstance(outcome, Exception)
             if isinstance(outcome, Path):
                 self._segments.free.append(outcome)
             done(outcome)
@@ -145,7 +153,7 @@ class SegmentSupply:
             if path is not None:
                 segments.free.append(path)
             else:
-                self.is_short = True
+                self._has_failed = True
             done(outcome)
 
         self._upkeep.do(

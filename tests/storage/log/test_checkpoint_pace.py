@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
+from twisted.python.failure import Failure
+
 from msmq.persistence.changes import AppendLog, PutQueue
 from msmq.storage.log.checkpoint_files import find_checkpoints
+from msmq.storage.log.system import LocalSystem
 from msmq.storage.log.upkeep import QUIET_SECONDS
-from tests.storage.log.support import QUEUE, LogTestCase
+from msmq.testing.contracts.store_contract import ORDERS, put, remove
+from tests.storage.log.support import QUEUE, SEGMENT, LogTestCase
 
 
 class LargeGroupTests(LogTestCase):
@@ -71,4 +78,46 @@ class QuietLogTests(LogTestCase):
         self.append_log(store, 31_001, 1000, 1000)
         self.let_be_quiet(store)
         self.assertEqual(self.newest(), 32_000)
+        self.done(store.close())
+
+
+class FilledDisk(LocalSystem):
+    """A disk on which no file can be created while C{is_full}."""
+
+    is_full = False
+
+    def allocate(self, descriptor: int, size: int) -> None:
+        """See L{LogSystem.allocate}."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().allocate(descriptor, size)
+
+
+class FullDiskTests(LogTestCase):
+    """A disk that was full for a while."""
+
+    def test_space_again(self) -> None:
+        """After removals have freed segments, checkpoints are as rare as before the disk was full."""
+        disk = FilledDisk()
+        store = self.make_store(system=disk)
+        self.done(store.open())
+        self.commit(store, PutQueue(ORDERS))
+        stored = 20
+        for number in range(stored):
+            self.commit(store, put(number, bytes(30_000)))
+        disk.is_full = True
+        while not isinstance(self.reactor.outcome(store.commit([put(stored, bytes(30_000))])), Failure):
+            stored += 1
+        for number in range(stored):
+            self.commit(store, remove(number))
+            self.settle_all(store)
+        disk.is_full = False
+        before = store.counters.checkpoints, store.counters.segments
+        for number in range(80):
+            self.commit(store, put(number, bytes(SEGMENT // 2)))
+            self.commit(store, remove(number))
+            self.settle_all(store)
+        checkpoints = store.counters.checkpoints - before[0]
+        self.assertGreater(store.counters.segments - before[1], 70)
+        self.assertLessEqual(checkpoints, 30)
         self.done(store.close())
