@@ -231,7 +231,12 @@ def make_segment(directory: Path, number: int, size: int, system: LogSystem = LO
         raise
     finally:
         system.close(descriptor)
-    system.sync(directory)
+    try:
+        system.sync(directory)
+    except OSError:
+        with suppress(OSError):
+            system.unlink(path)
+        raise
     return path
 
 

@@ -163,11 +163,18 @@ def next_segment(
     """Begin the next segment; blocking.
 
     @param path: the file; C{None} for a new one, of this slot.
-    @raise OSError: it cannot be created, or written.
+    @raise OSError: it cannot be created, or written; no new file is left.
     """
-    if path is None:
-        path = make_segment(directory, slot, header.size, system)
-    begin_segment(path, header, flags, system)
+    if path is not None:
+        begin_segment(path, header, flags, system)
+        return path
+    path = make_segment(directory, slot, header.size, system)
+    try:
+        begin_segment(path, header, flags, system)
+    except OSError:
+        with suppress(OSError):
+            system.unlink(path)
+        raise
     return path
 
 

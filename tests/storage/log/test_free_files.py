@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
+from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendLog, PutQueue
 from msmq.persistence.definition import QueueDefinition
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.core.format import SEGMENT_MAGIC
 from msmq.storage.log.core.segments import KEPT
 from msmq.storage.log.supply import AHEAD, RESERVED, SPACE
 from msmq.storage.log.system import LocalSystem
@@ -26,6 +31,25 @@ class SmallDisk(LocalSystem):
     def free_space(self, directory: Path) -> int:
         """See L{LogSystem.free_space}."""
         return self._space
+
+
+class FailingDisk(LocalSystem):
+    """A disk that takes the zeros of a new file, and then neither its name nor its header."""
+
+    takes_names = True
+    takes_headers = True
+
+    def sync(self, path: Path) -> None:
+        """See L{LogSystem.sync}."""
+        if not self.takes_names:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        super().sync(path)
+
+    def write(self, descriptor: int, buffers: Sequence[bytes], offset: int, flags: int = 0) -> int:
+        """See L{LogSystem.write}."""
+        if not self.takes_headers and buffers[0].startswith(SEGMENT_MAGIC):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(descriptor, buffers, offset, flags)
 
 
 class FreeFilesTests(LogTestCase):
@@ -79,4 +103,24 @@ class FreeFilesTests(LogTestCase):
         for _ in range(3):
             self.wait(store, QUIET_SECONDS)
         self.assertEqual(self.files(), usual)
+        self.done(store.close())
+
+    def test_disk_that_fails_late(self) -> None:
+        """A batch that is refused leaves no file, whichever step of the file's creation has failed."""
+        disk = FailingDisk()
+        store = self.make_store(system=disk)
+        self.done(store.open())
+        self.commit(store, PutQueue(QUEUE))
+        self.wait(store, 0)
+        large = AppendLog(QUEUE.identifier, 1, bytes(2 * SEGMENT), 1.0)
+        before = self.files()
+        disk.takes_names = False
+        for _ in range(3):
+            self.refused(store.commit([large]), StorageError)
+        disk.takes_names, disk.takes_headers = True, False
+        for _ in range(3):
+            self.refused(store.commit([large]), StorageError)
+        self.assertEqual(self.files(), before)
+        disk.takes_headers = True
+        self.commit(store, large)
         self.done(store.close())
