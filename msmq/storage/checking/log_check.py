@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from zlib import crc32
+
+import attrs
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.checking.log_repair import check_directory
@@ -23,7 +27,9 @@ from msmq.storage.loss_check import LossCheck
 from msmq.storage.scrub_policy import SCRUBBING
 
 TRIES: Final = 5
-"""Limit on restarts of the check because the server reused a segment."""
+"""Limit on restarts of the check, and on reads of one packet, because the server reused a segment."""
+STEP_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of packets after which the check follows the log."""
 
 
 def check_log(directory: Path, mark: Path) -> StoreReport:
@@ -45,7 +51,8 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
         for _ in range(TRIES):
             report.rows = report.size = 0
             try:
-                _check_packets(directory, report)
+                for _ in check_packets(directory, report):
+                    pass
                 return report
             except SegmentGone:
                 continue
@@ -69,23 +76,64 @@ def _check_at_rest(directory: Path, mark_path: Path, report: StoreReport) -> Non
         report.add(f"a server does not start: {error}")
 
 
-def _check_packets(directory: Path, report: StoreReport) -> None:
+def check_packets(directory: Path, report: StoreReport, step_bytes: int = STEP_BYTES) -> Iterator[None]:
+    """Verify every packet in steps; what a server removes meanwhile is left out.
+
+    @param step_bytes: bytes of packets of a step, at least; it has one packet more at most.
+    @raise SegmentGone: a segment is missing, or the server has written more than the log keeps since the last
+        step.
+    """
     follower = Follower(directory)
     try:
         follower.follow()
+        size = 0
         for live in live_packets(follower.state, None):
             if not isinstance(live, Live):
                 continue
-            generation, offset = live.location >> 32, live.location & OFFSET_MASK
-            packet = follower.read(generation, offset, live.size)
+            problem = _packet_problem(follower, live)
+            if problem is not None:
+                report.add(problem)
             report.rows += 1
             report.size += live.size
+            size += live.size
+            if size >= step_bytes:
+                size = 0
+                # A server reuses the groups behind its checkpoints: a reader that stays behind loses them.
+                follower.follow()
+                yield
+    finally:
+        follower.close()
+
+
+def _packet_problem(follower: Follower, live: Live) -> str | None:
+    """The damage of a packet; C{None} if it is intact, or was removed meanwhile.
+
+    @raise SegmentGone: its segment is missing.
+    """
+    for _ in range(TRIES):
+        generation, offset = live.location >> 32, live.location & OFFSET_MASK
+        problem, is_gone = "", False
+        try:
+            packet = follower.read(generation, offset, live.size)
             if len(packet) == live.size and crc32(packet) == live.checksum:
-                continue
-            # It may have been copied to another segment, and its own segment reused.
+                return None
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            problem = f" ({error.strerror})"
+        except SegmentGone:
+            is_gone = True
+        follower.follow()
+        location = live.owner.location(follower.state)
+        if location == live.location:
+            if is_gone:
+                raise SegmentGone
             follower.check(generation)
             what = f"{live.owner.kind.name.lower().replace('_', ' ')} {live.owner.key:#x}"
             where = f"{follower.path(generation)}, offset {offset}"
-            report.add(f"{where}: {live.size} bytes are damaged: {what} of queue {live.owner.number}")
-    finally:
-        follower.close()
+            return f"{where}: {live.size} bytes are damaged{problem}: {what} of queue {live.owner.number}"
+        if location is None:
+            return None
+        # It was copied to another segment.
+        live = attrs.evolve(live, location=location)
+    return None

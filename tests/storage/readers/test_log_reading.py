@@ -21,6 +21,8 @@ from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import RowSpan
 from msmq.pipeline.reading.stores import message_pages
 from msmq.pipeline.stored_packets import StoredPacket
+from msmq.storage.checking.log_check import check_packets
+from msmq.storage.checking.report import StoreReport
 from msmq.storage.log import LogMessageStore
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.readers.shape import LARGE, MESSAGE_PLACE, MomentGone
@@ -207,3 +209,45 @@ class LogTests(ReaderContract, LogTestCase):
         self.assertEqual(open_reader(str(self.home)).queues(), [])
         (self.home / "msmq.sqlite").write_bytes(b"")
         self.assertRaises(StorageError, open_reader, str(self.home))
+
+
+class LiveCheckTests(LogTestCase):
+    """The packets of a log are verified while its server uses it."""
+
+    def test_busy_server(self) -> None:
+        """What the server removes before it is verified, and whose segment it reuses, is not damaged."""
+        writer = self.opened(PutQueue(ORDERS))
+        last = 100
+
+        def pass_through(count: int) -> None:
+            """Have so many messages come, and leave when a hundred later ones have come."""
+            nonlocal last
+            for number in range(last + 1, last + 1 + count):
+                self.commit(writer, PutMessage(ORDERS.identifier, number, b"%d" % number * 1000, 1.0))
+                self.commit(writer, RemoveMessages(ORDERS.identifier, (number - 100,)))
+            last += count
+            self.settle_all(writer)
+
+        pass_through(100)
+        report = StoreReport("log")
+        for _ in check_packets(self.home / "log", report, step_bytes=1):
+            pass_through(100)
+        self.assertGreaterEqual(last, 300)
+        self.assertGreater(writer.counters.reclaimed, 6)
+        self.assertEqual(report.problems, [])
+        self.done(writer.close())
+
+    def test_damage_of_a_live_log(self) -> None:
+        """A packet that is damaged is named, and all others are verified."""
+        writer = self.opened(PutQueue(ORDERS))
+        for number in range(1, 4):
+            self.commit(writer, PutMessage(ORDERS.identifier, number, b"packet %d" % number, 1.0))
+        [path] = [one for one in (self.home / "log").glob("segment-*") if b"packet 2" in one.read_bytes()]
+        spoil_file(path, b"packet 2")
+        report = StoreReport("log")
+        for _ in check_packets(self.home / "log", report):
+            pass
+        [problem] = report.problems
+        self.assertRegex(problem, r"segment-\d+, offset \d+: 8 bytes are damaged: message 0x2 of queue 1$")
+        self.assertEqual(report.rows, 3)
+        self.done(writer.close())
