@@ -184,7 +184,11 @@ def find_segments(directory: Path, system: LogSystem = LOCAL) -> list[FoundSegme
     for path in system.list(directory):
         if _NAME.fullmatch(path.name) is None:
             continue
-        descriptor = system.open(path, os.O_RDONLY)
+        try:
+            descriptor = system.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            # A server has deleted it meanwhile.
+            continue
         try:
             head = read_exactly(descriptor, 0, SEGMENT_HEADER, system)
             size = system.size(descriptor)

@@ -182,6 +182,16 @@ class LogTests(ReaderContract, LogTestCase):
         self.assertEqual([b"stays"], found)
         self.done(writer.close())
 
+    def test_segment_that_is_deleted_meanwhile(self) -> None:
+        """A file that the server deletes after the directory was listed is not needed."""
+        store = self.reader_of(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 1, b"a packet", 1.0))
+        span = self.spans(store)["log"]
+        (self.home / "log" / "segment-000099").symlink_to("deleted")
+        for some in (span, attrs.evolve(span, places=b"")):
+            again = open_reader(str(self.home / "log"))
+            self.addCleanup(again.close)
+            self.assertEqual([row.packet for row in self.read(again, "log", some)], [b"a packet"])
+
     def test_a_damaged_place(self) -> None:
         """The error names file and offset."""
         store = self.reader_of(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 1, b"a packet to spoil", 1.0))
