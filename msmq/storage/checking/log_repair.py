@@ -8,7 +8,6 @@ continues in a new segment. An interrupted repair is repeated from the same file
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from msmq.storage.log.files import (
     is_segment_name,
     lock_directory,
     make_segment,
+    read_readable,
     slot_number,
 )
 from msmq.storage.log.quarantine import DIRECTORY
@@ -44,6 +44,7 @@ from msmq.storage.log.store import SEGMENT_BYTES
 from msmq.storage.log.writer import GroupWriter, PlannedGroup
 
 _NEW: Final = "checkpoint.new"
+_PIECE: Final = 1 << 20
 
 
 def rebuild_log(directory: Path, mark: Path, now: Callable[[], float]) -> list[str]:
@@ -208,12 +209,19 @@ class _Repair:
             number += 1
             target = self._quarantine / f"{path.name}-{number}"
         if stays:
-            shutil.copyfile(path, target)
+            _copy(path, target)
             sync(target)
         else:
             os.replace(path, target)
         sync(self._quarantine)
         sync(path.parent)
+
+
+def _copy(path: Path, target: Path) -> None:
+    """Copy a file, with zeros for what the disk cannot read."""
+    with path.open("rb") as source, target.open("wb") as copy:
+        for offset in range(0, path.stat().st_size, _PIECE):
+            copy.write(read_readable(source.fileno(), offset, _PIECE))
 
 
 def _first(said: list[str]) -> list[str]:

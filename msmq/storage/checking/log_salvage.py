@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -25,7 +27,7 @@ from msmq.storage.log.core.salvage import (
     one_bit_changed,
 )
 from msmq.storage.log.core.scan import Read, torn_packet
-from msmq.storage.log.files import FileDescriptors, FoundSegment, find_segments, read_exactly
+from msmq.storage.log.files import FileDescriptors, FoundSegment, find_segments, read_readable
 
 _CHECKPOINT_HEAD: Final = 100
 _Header = TypeVar("_Header")
@@ -73,12 +75,15 @@ class LogSalvage:
     descriptors: FileDescriptors = attrs.field(factory=FileDescriptors)
 
     def read(self, generation: int, offset: int, size: int) -> bytes:
-        """Read bytes of a segment; fewer, or none, where they are missing or unreadable."""
+        """Read bytes of a segment; fewer, or none, where they are missing.
+
+        Zeros stand for what the disk cannot read.
+        """
         segment = self.segments.get(generation)
         if segment is None:
             return b""
         try:
-            return read_exactly(self.descriptors.of(segment.path), offset, size)
+            return read_readable(self.descriptors.of(segment.path), offset, size)
         except OSError:
             return b""
 
@@ -115,8 +120,8 @@ def _checkpoint_header(found: FoundCheckpoint) -> CheckpointHeader | None:
     """
     if found.header is not None:
         return found.header
-    with found.path.open("rb") as file:
-        head = file.read(_CHECKPOINT_HEAD)
+    with _reading(found.path) as read:
+        head = read(0, _CHECKPOINT_HEAD)
     _check_version(found, head)
     return _corrected(head, read_checkpoint_header)
 
@@ -171,14 +176,14 @@ def _renewed(result: LogSalvage, found: FoundSegment) -> tuple[SegmentHeader, in
 
     @raise StorageError: the file is of another version.
     """
-    with found.path.open("rb") as file:
-        head = file.read(SEGMENT_HEADER)
+    with _reading(found.path) as read:
+        head = read(0, SEGMENT_HEADER)
         _check_version(found, head)
         corrected = _corrected(head, read_segment_header)
         if corrected is not None and corrected.store == result.store:
             result.said.append(f"{found.path}, offset 0: one bit of the header was wrong, and is corrected")
             return corrected, corrected.seed
-        first = first_group(lambda offset, size: read_exactly(file.fileno(), offset, size))
+        first = first_group(read)
     if first is None:
         if found.problem is None:
             # It was never used.
@@ -196,13 +201,9 @@ def _renewed(result: LogSalvage, found: FoundSegment) -> tuple[SegmentHeader, in
 def _extent(segment: SalvagedSegment) -> int:
     """Last sequence of a segment, to choose between two copies."""
     last = 0
-    with segment.path.open("rb") as file:
-        for group in intact_groups(
-            lambda offset, size: read_exactly(file.fileno(), offset, size),
-            segment.header.generation,
-            segment.seed,
-            segment.header.size,
-        ):
+    with _reading(segment.path) as read:
+        header = segment.header
+        for group in intact_groups(read, header.generation, segment.seed, header.size):
             last = max(last, group.header.sequence)
     return last
 
@@ -253,9 +254,8 @@ def _take_checkpoint(result: LogSalvage, header: CheckpointHeader, found: FoundC
     state.next_queue = max(state.next_queue, header.next_queue)
     state.last_entry = max(state.last_entry, header.last_entry)
     state.last_event = max(state.last_event, header.last_event)
-    with found.path.open("rb") as file:
-        file.seek(BODY)
-        body = file.read(header.size)
+    with _reading(found.path) as read:
+        body = read(BODY, header.size)
     if found.state is None:
         result.damaged_checkpoints.append(found.path)
     for offset, table in intact_tables(body):
@@ -275,6 +275,13 @@ def _groups(result: LogSalvage, begin: int) -> list[tuple[int, int, int]]:
             if group.header.sequence >= begin:
                 found.append((group.header.sequence, generation, group.offset))
     return sorted(found)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Read]:
+    """Reads a file, with zeros for what the disk cannot read."""
+    with path.open("rb") as file:
+        yield partial(read_readable, file.fileno())
 
 
 def _reader(result: LogSalvage, generation: int) -> Read:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,7 +22,7 @@ from msmq.storage.log.core.checkpoint import (
 )
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.state import ALL_LOGS, State
-from msmq.storage.log.files import SYNCED, read_exactly, write_unsynced
+from msmq.storage.log.files import SYNCED, UNREADABLE, read_exactly, write_unsynced
 from msmq.storage.log.system import LOCAL, LogSystem
 
 NAMES: Final = ("checkpoint-a", "checkpoint-b")
@@ -82,6 +83,11 @@ def _heads(directory: Path, system: LogSystem) -> list[FoundCheckpoint]:
             continue
         try:
             head = read_exactly(descriptor, 0, BODY, system)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            found.append(FoundCheckpoint(path, None, None, UNREADABLE))
+            continue
         finally:
             system.close(descriptor)
         if not head.strip(b"\0"):
@@ -101,6 +107,10 @@ def _read(found: FoundCheckpoint, log_starts: Mapping[UUID, int], system: LogSys
     descriptor = system.open(found.path, os.O_RDONLY)
     try:
         body = read_exactly(descriptor, BODY, found.header.size, system)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return attrs.evolve(found, problem=UNREADABLE)
     finally:
         system.close(descriptor)
     try:

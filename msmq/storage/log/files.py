@@ -31,6 +31,9 @@ SYNCED: Final = 256 * 1024
 """Bytes of a new file that are synchronised at once: a group that is written meanwhile waits for them, a
 millisecond instead of the 30 that a whole segment takes."""
 _ZEROS: Final = bytes(SYNCED)
+_PAGE: Final = 4096
+UNREADABLE: Final = "the disk cannot read it (Input/output error)"
+"""The problem of a file on damaged sectors."""
 
 
 def lock_directory(directory: Path, system: LogSystem = LOCAL) -> int:
@@ -121,6 +124,33 @@ def read_exactly(descriptor: int, offset: int, size: int, system: LogSystem = LO
     return found
 
 
+def read_readable(descriptor: int, offset: int, size: int) -> bytes:
+    """Read bytes of a file, with zeros for the pages that the disk cannot read; fewer at its end.
+
+    @raise OSError: it cannot be read for another reason.
+    """
+    try:
+        return read_exactly(descriptor, offset, size)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+    pieces: list[bytes] = []
+    end = offset + size
+    while offset < end:
+        count = min(_PAGE - offset % _PAGE, end - offset)
+        try:
+            piece = read_exactly(descriptor, offset, count)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            piece = bytes(count)
+        pieces.append(piece)
+        if len(piece) < count:
+            break
+        offset += count
+    return b"".join(pieces)
+
+
 class FileDescriptors:
     """LRU cache of open files, for one thread.
 
@@ -189,12 +219,16 @@ def find_segments(directory: Path, system: LogSystem = LOCAL) -> list[FoundSegme
         except FileNotFoundError:
             # A server has deleted it meanwhile.
             continue
+        header, problem, head = None, None, b""
         try:
-            head = read_exactly(descriptor, 0, SEGMENT_HEADER, system)
             size = system.size(descriptor)
+            head = read_exactly(descriptor, 0, SEGMENT_HEADER, system)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            problem = UNREADABLE
         finally:
             system.close(descriptor)
-        header, problem = None, None
         if head.strip(b"\0"):
             try:
                 header = read_segment_header(head)

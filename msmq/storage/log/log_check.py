@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from msmq.storage.log.core.checkpoint import BODY, read_checkpoint_header
 from msmq.storage.log.core.format import FIRST, SEGMENT_HEADER, Malformed, SegmentHeader, read_segment_header
 from msmq.storage.log.core.records import KEY
 from msmq.storage.log.core.scan import Position, next_group, sealed_by
-from msmq.storage.log.files import DSYNC, begin_segment, read_exactly, write_synced
+from msmq.storage.log.files import DSYNC, UNREADABLE, begin_segment, read_exactly, write_synced
 from msmq.storage.log.system import LOCAL, LogSystem
 
 _PIECE: Final = 1 << 20
@@ -79,9 +80,15 @@ class LogCheck:
             descriptor = system.open(path, os.O_RDONLY)
             try:
                 while True:
-                    group = next_group(partial(read_exactly, descriptor, system=system), header, position)
+                    group, problem = None, "is damaged"
+                    try:
+                        group = next_group(partial(read_exactly, descriptor, system=system), header, position)
+                    except OSError as error:
+                        if error.errno != errno.EIO:
+                            raise
+                        problem = "cannot be read (Input/output error)"
                     if group is None:
-                        problem = f"group {position.sequence} is damaged; checkpoints replace it"
+                        problem = f"group {position.sequence} {problem}; checkpoints replace it"
                         return LogProblem(path, position.offset, problem, True)
                     # The record that seals a segment is alone in its group.
                     sealed = sealed_by(group.records()) if len(group.table) == KEY.size else None
@@ -96,7 +103,7 @@ class LogCheck:
 def _repair_header(path: Path, header: SegmentHeader, system: LogSystem) -> LogProblem | None:
     descriptor = system.open(path, os.O_RDONLY)
     try:
-        is_intact = read_exactly(descriptor, 0, SEGMENT_HEADER, system) == header.to_bytes()
+        is_intact = _head(descriptor, system) == header.to_bytes()
     finally:
         system.close(descriptor)
     if is_intact:
@@ -108,8 +115,8 @@ def _repair_header(path: Path, header: SegmentHeader, system: LogSystem) -> LogP
 def _repair_free_segment(path: Path, system: LogSystem) -> LogProblem | None:
     descriptor = system.open(path, os.O_RDWR)
     try:
-        head = read_exactly(descriptor, 0, SEGMENT_HEADER, system)
-        if not head.strip(b"\0"):
+        head = _head(descriptor, system)
+        if head and not head.strip(b"\0"):
             return None
         try:
             read_segment_header(head)
@@ -119,6 +126,16 @@ def _repair_free_segment(path: Path, system: LogSystem) -> LogProblem | None:
     finally:
         system.close(descriptor)
     return None
+
+
+def _head(descriptor: int, system: LogSystem) -> bytes:
+    """The header of a segment; nothing if the disk cannot read it."""
+    try:
+        return read_exactly(descriptor, 0, SEGMENT_HEADER, system)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return b""
 
 
 def _checkpoint_problem(path: Path, system: LogSystem) -> LogProblem | None:
@@ -135,6 +152,10 @@ def _checkpoint_problem(path: Path, system: LogSystem) -> LogProblem | None:
                 break
             checksum = crc32(piece, checksum)
             offset += len(piece)
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return LogProblem(path, 0, f"{UNREADABLE}; a new one replaces it", True)
     finally:
         system.close(descriptor)
     if offset == end and checksum == header.checksum:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +21,7 @@ from msmq.storage.log.core.state import LivePackets, State
 from msmq.storage.log.failures import REMEDY, StoreDamaged, failure
 from msmq.storage.log.files import (
     DSYNC,
+    UNREADABLE,
     FileDescriptors,
     FoundSegment,
     begin_segment,
@@ -250,7 +252,7 @@ def _check_segments(
     by_generation: dict[int, FoundSegment] = {}
     for segment in found:
         if segment.header is None:
-            if segment.problem is not None and "checksum" not in segment.problem:
+            if segment.problem is not None and not _is_damage(segment.problem):
                 raise StorageError(f"{segment.path}, offset 0: {segment.problem}; {_OTHER}")
             continue
         if segment.header.store != store:
@@ -265,9 +267,23 @@ def _check_segments(
     return by_generation
 
 
+def _is_damage(problem: str) -> bool:
+    """Whether a header is damaged, and not of another version or of something else."""
+    return problem == UNREADABLE or "checksum" in problem
+
+
 def _lazy(descriptors: FileDescriptors, path: Path, system: LogSystem) -> Read:
-    """Reads a file, opened at the first read."""
-    return lambda offset, size: read_exactly(descriptors.of(path), offset, size, system)
+    """Reads a file, opened at the first read; what the disk cannot read is damage."""
+
+    def read(offset: int, size: int) -> bytes:
+        try:
+            return read_exactly(descriptors.of(path), offset, size, system)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise StoreDamaged(path, offset, UNREADABLE) from error
+
+    return read
 
 
 def _live(

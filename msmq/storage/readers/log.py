@@ -6,6 +6,7 @@ It may see a group a moment before its server knows that it is on stable storage
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
@@ -327,6 +328,15 @@ class LogStoreReader:
         raise StorageError(f"{self._directory}: cannot read: the server is faster than the reader, try again")
 
     def _packet(self, log: Follower, number: int, place: _Place, bodies: bool) -> bytes:
+        try:
+            return self._intact_packet(log, number, place, bodies)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            where = f"{log.path(place[0] >> 32)}, offset {place[0] & OFFSET_MASK}"
+            raise RowDamaged(f"{where}: {place[1]} bytes are damaged: {error.strerror}", number) from None
+
+    def _intact_packet(self, log: Follower, number: int, place: _Place, bodies: bool) -> bytes:
         location, size, checksum = place
         offset = location & OFFSET_MASK
         if not bodies and size >= LARGE:

@@ -7,6 +7,7 @@ one that is truncated meanwhile would end the process.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -88,6 +89,12 @@ class LogPackets:
             return read_exactly(self._files.of(path), offset, size)
         except FileNotFoundError:
             raise self._gone() from None
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise PacketDamage(
+                f"{path}, offset {offset}: {size} bytes are damaged: {error.strerror}"
+            ) from None
 
     def _check(self, generation: int) -> None:
         path, header = self._segment(generation)
