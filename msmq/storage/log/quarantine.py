@@ -9,7 +9,6 @@ from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import WriteBatch
@@ -49,7 +48,8 @@ class Quarantine:
     def put(self, damage: Damage, location: int, owner: PacketOwner) -> None:
         """Quarantine a packet, unless it was already quarantined or has moved meanwhile.
 
-        If the disk does not take the event, the packet stays, and the next read of it tries again.
+        If the disk does not take its bytes or the event, the packet stays, and the next read of it tries
+        again.
 
         @param location: the location that was read.
         """
@@ -62,23 +62,23 @@ class Quarantine:
         if (owner, location) not in self._failed:
             self._engine.counters.damaged += 1
             self.log.error("{where}; what is left is in {target}", where=where, target=target)
-        self._upkeep.do(
-            lambda: _keep(target, damage.found, self._system), lambda outcome: self._kept(target, outcome)
-        )
-        done: Deferred[None] = Deferred()
-        done.addErrback(partial(self._not_removed, owner, location))
-        work = partial(self._remove, location, owner, where)
-        self._engine.put(WriteBatch((), done, work=work, is_removing=True))
 
-    def _kept(self, target: Path, outcome: object) -> None:
-        if isinstance(outcome, Exception):
-            self.log.error("{error}", error=failure(target, "write", outcome))
+        def kept(outcome: object) -> None:
+            if isinstance(outcome, Exception):
+                self._not_removed(owner, location, failure(target, "write", outcome))
+                return
+            done: Deferred[None] = Deferred()
+            done.addErrback(lambda failed: self._not_removed(owner, location, failed.value))
+            work = partial(self._remove, location, owner, where)
+            self._engine.put(WriteBatch((), done, work=work, is_removing=True))
 
-    def _not_removed(self, owner: PacketOwner, location: int, failed: Failure) -> None:
+        self._upkeep.do(lambda: _keep(target, damage.found, self._system), kept)
+
+    def _not_removed(self, owner: PacketOwner, location: int, problem: BaseException) -> None:
         self._seen.discard((owner, location))
         if (owner, location) not in self._failed:
             self._failed.add((owner, location))
-            self.log.error("a damaged packet stays in the log: {problem}", problem=failed.value)
+            self.log.error("a damaged packet stays in the log: {problem}", problem=problem)
 
     def _remove(self, location: int, owner: PacketOwner, where: str, plan: GroupPlan) -> None:
         """Remove a message, with an event; of a log entry or an event only the content is lost."""

@@ -49,7 +49,7 @@ class BitRotTests(LogTestCase):
 
     def damaged(self, store: LogMessageStore) -> list[AppendEvent]:
         """The events that say so, once all that follows from a read is done."""
-        self.commit(store, PutState("after", b""))
+        self.settle_all(store)
         events = [stored.event for stored in self.done(store.read_events(0, 100))]
         return [event for event in events if event.event == "damaged"]
 
@@ -88,6 +88,7 @@ class BitRotTests(LogTestCase):
         system.is_failing = True
         for _ in range(3):
             self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            self.settle_all(store)
             self.refused(store.commit([PutState("after", b"")]), StorageError)
         system.is_failing = False
         self.assertEqual(self.damaged(store), [])
@@ -95,6 +96,25 @@ class BitRotTests(LogTestCase):
         [event] = self.damaged(store)
         self.assertEqual(event.identity, packet[16:32] + packet[56:60])
         self.assertEqual((store.counters.damaged, len(self.flushLoggedErrors(OSError))), (1, 0))
+        self.done(store.close())
+
+    def test_message_that_cannot_be_kept(self) -> None:
+        """If its bytes cannot be written to the quarantine, the message stays until they can."""
+        packet = packet_of(SOURCE, 5, b"rotten" * 50)
+        store = self.opened(PutQueue(ORDERS), put(1, packet))
+        self.flip(packet)
+        quarantine = self.home / "log" / "quarantine"
+        quarantine.write_bytes(b"not a directory")
+        for _ in range(2):
+            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            self.assertEqual(self.damaged(store), [])
+        quarantine.unlink()
+        self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+        [event] = self.damaged(store)
+        self.assertEqual(event.identity, packet[16:32] + packet[56:60])
+        [kept] = quarantine.iterdir()
+        self.assertEqual(len(kept.read_bytes()), len(packet))
+        self.assertEqual(store.counters.damaged, 1)
         self.done(store.close())
 
     def test_message_that_was_moved(self) -> None:

@@ -43,7 +43,7 @@ class ScrubberTests(LogTestCase):
         self.fail("there is no such content")
 
     def damaged(self, store: LogMessageStore) -> list[AppendEvent]:
-        self.commit(store, PutState("after", b""))
+        self.settle_all(store)
         return [one.event for one in self.done(store.read_events(0, 100)) if one.event.event == "damaged"]
 
     def test_packets(self) -> None:
