@@ -83,7 +83,7 @@ class BadSectorTests(LogTestCase):
         self.assertTrue(all((self.log / name).exists() for name in NAMES))
         return paths
 
-    def assert_holds(self, *lost: int) -> None:
+    def assert_found(self, *lost: int) -> None:
         """A start finds all messages but these."""
         store = self.make_store()
         snapshot = self.done(store.open())
@@ -101,7 +101,7 @@ class BadSectorTests(LogTestCase):
                 self.spoil(self.log / name, offset)
                 [problem] = check_log(self.log, self.home / "mark").problems
                 self.assertIn(f"{self.log / name}, offset 0: the disk cannot read it", problem)
-                self.assert_holds()
+                self.assert_found()
         for name in NAMES:
             self.spoil(self.log / name, FIRST + 2 * SECTOR)
         error = self.refused(self.make_store().open(), StoreDamaged)
@@ -117,7 +117,7 @@ class BadSectorTests(LogTestCase):
         self.assertIn(f"{path}, offset 0: the disk cannot read it (Input/output error); run msmq", str(error))
         [line] = rebuild_log(self.log, self.home / "mark", lambda: NOW)
         self.assertIn("is written anew", line)
-        self.assert_holds()
+        self.assert_found()
 
     def test_group(self) -> None:
         """A group that is needed is refused with file and offset; a repair takes all groups around it."""
@@ -164,7 +164,7 @@ class BadSectorTests(LogTestCase):
         self.assertIn(f"lookup id {7:#018x}; {path}, offset {offset}: ", line)
         kept = (self.log / "quarantine").glob(f"{path.name}-{offset}-*")
         self.assertEqual([one.read_bytes()[:900] for one in kept], [content(7)[:900]])
-        self.assert_holds(7)
+        self.assert_found(7)
 
     def test_scrubber(self) -> None:
         """Recovery data on bad sectors is written elsewhere, or again, before a start needs it."""
@@ -189,4 +189,4 @@ class BadSectorTests(LogTestCase):
             checkpoint = running._checkpointing._last_path
         self.bad = {}
         self.done(store.close())
-        self.assert_holds(lost)
+        self.assert_found(lost)

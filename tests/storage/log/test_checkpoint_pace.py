@@ -106,8 +106,10 @@ class FullDiskTests(LogTestCase):
         for number in range(stored):
             self.commit(store, put(number, bytes(30_000)))
         disk.is_full = True
-        while not isinstance(self.reactor.outcome(store.commit([put(stored, bytes(30_000))])), Failure):
-            stored += 1
+        outcome: Failure | None = None
+        while outcome is None:
+            outcome = self.reactor.outcome(store.commit([put(stored, bytes(30_000))]))
+            stored += outcome is None
         for number in range(stored):
             self.commit(store, remove(number))
             self.settle_all(store)
