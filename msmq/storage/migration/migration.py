@@ -277,10 +277,15 @@ def _mark_of(
     )
 
 
-async def _do(worker: Worker, task: Callable[[], _Result]) -> _Result:
-    done: Deferred[_Result | Exception] = Deferred()
-    worker.do(task, done.callback)
-    result = await done
-    if isinstance(result, Exception):
-        raise result
-    return result
+def _do(worker: Worker, task: Callable[[], _Result]) -> Deferred[_Result]:
+    """Begin a task of the worker thread."""
+    done: Deferred[_Result] = Deferred()
+
+    def report(outcome: _Result | Exception) -> None:
+        if isinstance(outcome, Exception):
+            done.errback(outcome)
+        else:
+            done.callback(outcome)
+
+    worker.do(task, report)
+    return done

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 import attrs
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorFromThreads
 from twisted.trial.unittest import TestCase
 
-from msmq.interfaces.storage import StorageError
-from msmq.persistence.changes import AppendLog, PutMessage, PutQueue, PutState, RemoveMessages
+from msmq.interfaces.storage import IMessageStore, StorageError
+from msmq.persistence.changes import AppendLog, Change, PutMessage, PutQueue, PutState, RemoveMessages
 from msmq.persistence.migration_mark import MARK
+from msmq.storage.memory import MemoryMessageStore
 from msmq.storage.migration.errors import AlreadyMoved, MigrationError, TargetInUse
 from msmq.storage.migration.migration import MigrationProgress, MigrationSummary
-from msmq.storage.migration.store_locations import StoreLocation, store_location_of
+from msmq.storage.migration.store_locations import SqliteLocation, StoreLocation, store_location_of
+from msmq.storage.readers.shape import RowPage, StoreReader
+from msmq.storage.readers.sqlite import SqliteStoreReader
 from msmq.testing.contracts.store_contract import HIGHEST, ORDERS
 from tests.servers.postgresql import shared_server
 from tests.storage.migration.support import (
@@ -228,6 +233,74 @@ class MigrationToLogTests(MigrationContract, TestCase):
         self, report: Callable[[MigrationProgress], object] = lambda progress: None
     ) -> Deferred[MigrationSummary]:
         return Deferred.fromCoroutine(migrated(self.source, self.target, report))
+
+
+class MemoryLocation(SqliteLocation):
+    """A store in memory that is filled, and whose commits of messages end when C{read} has fired."""
+
+    read: ClassVar[Deferred[None]]
+
+    def make_store(self, *, accepts_loss: bool = False) -> IMessageStore:
+        """See L{StoreLocation.make_store}."""
+        return HeldStore(durable=True)
+
+
+class HeldStore(MemoryMessageStore):
+    """See L{MemoryLocation}."""
+
+    def commit(self, changes: Sequence[Change]) -> Deferred[None]:
+        """See L{IMessageStore.commit}."""
+        done = super().commit(changes)
+        if any(isinstance(change, PutMessage) for change in changes):
+            done.addCallback(lambda _: MemoryLocation.read)
+        return done
+
+
+class WatchedLocation(SqliteLocation):
+    """A file whose reader reports the second page of messages, in the reactor's thread."""
+
+    def make_reader(self) -> StoreReader:
+        """See L{StoreLocation.make_reader}."""
+        return WatchedReader(self.path)
+
+
+class WatchedReader(SqliteStoreReader):
+    """See L{WatchedLocation}."""
+
+    pages = 0
+
+    def messages(
+        self, queue: UUID, begin: int, end: int, *, since: float | None, until: float | None, bodies: bool
+    ) -> RowPage:
+        """See L{StoreReader.messages}."""
+        self.pages += 1
+        if self.pages == 2:
+            IReactorFromThreads(reactor).callFromThread(self.report)
+        return super().messages(queue, begin, end, since=since, until=until, bodies=bodies)
+
+    def report(self) -> None:
+        """Report it, of the first reader; a later one verifies what was copied."""
+        if not MemoryLocation.read.called:
+            MemoryLocation.read.callback(None)
+
+
+class OverlapTests(TestCase):
+    """Reading and writing take the time of the slower one."""
+
+    timeout = 20
+
+    async def test_pages(self) -> None:
+        """The second page is read before the first one is written."""
+        home = Path(self.mktemp()).absolute()
+        home.mkdir()
+        MemoryLocation.read = Deferred()
+        source = WatchedLocation("sqlite", "", home)
+        await filled(source)
+        steps: list[str] = []
+        moving = migrated(source, MemoryLocation("sqlite", "other", home), lambda one: steps.append(one.step))
+        # What a memory store had is gone when it is closed, so nothing is found in the target.
+        await self.assertFailure(Deferred.fromCoroutine(moving), StorageError)
+        self.assertGreater(steps.count("copied"), 3)
 
 
 class MigrationToSqliteTests(MigrationContract, TestCase):
