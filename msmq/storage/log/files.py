@@ -219,7 +219,7 @@ def find_segments(directory: Path, system: LogSystem = LOCAL) -> list[FoundSegme
         except FileNotFoundError:
             # A server has deleted it meanwhile.
             continue
-        header, problem, head = None, None, b""
+        header, problem, head, size = None, None, b"", 0
         try:
             size = system.size(descriptor)
             head = read_exactly(descriptor, 0, SEGMENT_HEADER, system)

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.persistence.changes import AppendEvent
 from msmq.storage.log.batches import WriteBatch
@@ -63,18 +64,21 @@ class Quarantine:
             self._engine.counters.damaged += 1
             self.log.error("{where}; what is left is in {target}", where=where, target=target)
 
+        def failed(problem: Failure) -> None:
+            self._not_removed(owner, location, problem.value)
+
         def kept(outcome: object) -> None:
             if isinstance(outcome, Exception):
                 self._not_removed(owner, location, failure(target, "write", outcome))
                 return
             done: Deferred[None] = Deferred()
-            done.addErrback(lambda failed: self._not_removed(owner, location, failed.value))
+            done.addErrback(failed)
             work = partial(self._remove, location, owner, where)
             self._engine.put(WriteBatch((), done, work=work, is_removing=True))
 
         self._upkeep.do(lambda: _keep(target, damage.found, self._system), kept)
 
-    def _not_removed(self, owner: PacketOwner, location: int, problem: BaseException) -> None:
+    def _not_removed(self, owner: PacketOwner, location: int, problem: object) -> None:
         self._seen.discard((owner, location))
         if (owner, location) not in self._failed:
             self._failed.add((owner, location))
