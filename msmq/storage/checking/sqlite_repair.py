@@ -20,7 +20,7 @@ from msmq.storage.damage import keep
 from msmq.storage.generation_mark import GenerationMark
 from msmq.storage.records import read_definition
 from msmq.storage.sqlite.file_ownership import APPLICATION_ID
-from msmq.storage.sqlite.files import create_file
+from msmq.storage.sqlite.files import create_file, lock_file
 from msmq.storage.sqlite.integrity.verification import quarantine_path
 from msmq.storage.sqlite.schema import SCHEMA
 
@@ -54,9 +54,18 @@ def rebuild(path: Path, mark: Path, now: Callable[[], float] = time.time) -> lis
 
     @param now: seconds since 1970-01-01 UTC, for the events.
     @return: losses and warnings, one line each.
-    @raise StorageError: it is not a file of SQLite, or nothing in it can be read; nothing was changed.
+    @raise StorageError: it is not a file of SQLite, a queue manager uses it, or nothing in it can be read;
+        nothing was changed.
     """
     check_header(path)
+    lock = lock_file(path)
+    try:
+        return _rebuild(path, mark, now)
+    finally:
+        os.close(lock)
+
+
+def _rebuild(path: Path, mark: Path, now: Callable[[], float]) -> list[str]:
     target = path.with_name(f"{path.name}.rebuilt")
     for suffix in ("", "-wal", "-shm"):
         target.with_name(f"{target.name}{suffix}").unlink(missing_ok=True)

@@ -64,6 +64,14 @@ class RepairTests(SynchronousTestCase):
         self.addCleanup(reader.close)
         return {name: section.rows for name, section in digest_of(reader, lambda rows: None).items()}
 
+    def test_file_in_use(self) -> None:
+        """A file that a queue manager uses, maybe that of another data directory, is not replaced."""
+        self.filled(put(1, b"one"))
+        database = self.opened()
+        error = self.assertRaises(StorageError, rebuild, self.path, self.mark, lambda: NOW)
+        self.assertEqual(str(error), f"{self.path} is in use by another queue manager; stop it first")
+        self.assertEqual(database.write([[put(2, b"two")]]), [None])
+
     def test_damaged_logs(self) -> None:
         """A damaged entry and a damaged event do not prevent backups and migrations after a repair."""
         self.filled(*LOGGED)
