@@ -98,8 +98,11 @@ def salvage(directory: Path, mark: GenerationMark | None) -> LogSalvage:
     found = find_segments(directory)
     headers = [_checkpoint_header(one) for one in checkpoints]
     stores = [one.store for one in headers if one is not None]
-    stores += [mark.store] if mark is not None else []
-    stores += [one.header.store for one in found if one.header is not None]
+    in_segments = [one.header.store for one in found if one.header is not None]
+    if mark is not None:
+        # Which of several stores is meant, the mark says, if a file of that one is there.
+        stores.insert(0 if mark.store in (*stores, *in_segments) else len(stores), mark.store)
+    stores += in_segments
     if not stores:
         raise StorageError(
             f"{directory}: {' and '.join(NAMES)} and the segments are missing or damaged; restore the store"

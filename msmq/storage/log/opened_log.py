@@ -171,7 +171,7 @@ def _read(
     if newest is None or newest.header is None or newest.state is None:
         raise StoreDamaged(checkpoints[0].path, 0, checkpoints[0].problem or "damaged")
     checkpoint, state = newest.header, newest.state
-    by_generation = _check_segments(found, checkpoint.store, checkpoints)
+    by_generation = _check_segments(found, _expected_store(checkpoint, checkpoints, loss), checkpoints)
     loss.check_store(checkpoint.store)
     descriptors = FileDescriptors(system=system)
     try:
@@ -235,6 +235,14 @@ def _write_again(path: Path, start: int, size: int, system: LogSystem) -> None:
         system.sync_content(descriptor)
     finally:
         system.close(descriptor)
+
+
+def _expected_store(
+    newest: CheckpointHeader, checkpoints: list[FoundCheckpoint], loss: LossCheck
+) -> bytes:
+    """The store of the log: of two, the one that was used last, whichever checkpoint is the newest."""
+    stores = {one.header.store for one in checkpoints if one.header is not None}
+    return loss.mark.store if loss.mark is not None and loss.mark.store in stores else newest.store
 
 
 def _check_segments(

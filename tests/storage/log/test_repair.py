@@ -8,10 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from zlib import crc32
 
+import attrs
+
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
+from msmq.storage.log.checkpoint_files import find_checkpoints
 from msmq.storage.log.core.checkpoint import chunk
 from msmq.storage.log.core.format import FIRST, GROUP_MAGIC
 from msmq.storage.log.core.records import state_record
@@ -204,6 +207,21 @@ class RepairTests(LogTestCase):
         self.assert_lost([])
         kept = {path.name for path in (self.log / "quarantine").iterdir()}
         self.assertEqual(kept, {foreign.name, copy.name})
+
+    def test_checkpoint_of_another_store(self) -> None:
+        """The mark says which of two stores is meant, though the other one has the newer checkpoint."""
+        other = self.home.with_name(f"{self.home.name}-other")
+        other.mkdir()
+        self.done(self.opened(PutQueue(ORDERS), home=other).close())
+        [found, *_] = find_checkpoints(other / "log")
+        header = found.header
+        assert header is not None
+        foreign = self.log / "checkpoint-b"
+        foreign.write_bytes(found.path.read_bytes())
+        self.change(foreign, lambda head: attrs.evolve(header, number=999).to_bytes() + head[100:])
+        self.assertIn(f"{foreign}, offset 12: the checkpoint of another store; remove it", self.refused_line())
+        self.assertIn(f"{foreign}, offset 0: of another store; put aside", "\n".join(self.repaired()))
+        self.assert_lost([])
 
     def test_older_copy(self) -> None:
         """A log whose end is missing goes on with what is left; its numbers go on behind the mark."""
