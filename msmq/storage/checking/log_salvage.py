@@ -113,6 +113,9 @@ def salvage(directory: Path, mark: GenerationMark | None) -> LogSalvage:
         _take_segment(result, segment)
     result.next_generation = max(result.segments, default=0) + 1
     _take_records(result, checkpoints, headers, 0 if mark is None else mark.number)
+    # A checkpoint has rows that are newer than its position, and their segments may be missing.
+    named = max(result.state.live(), default=0)
+    result.next_generation = max(result.next_generation, named + 1)
     return result
 
 

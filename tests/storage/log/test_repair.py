@@ -14,12 +14,13 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
-from msmq.storage.log.checkpoint_files import find_checkpoints
-from msmq.storage.log.core.checkpoint import chunk
+from msmq.storage.log.checkpoint_files import CheckpointWriter, find_checkpoints
+from msmq.storage.log.core.checkpoint import chunk, tables
 from msmq.storage.log.core.format import FIRST, GROUP_MAGIC
 from msmq.storage.log.core.records import state_record
 from msmq.storage.log.core.salvage import intact_tables, seed_of
 from msmq.storage.log.core.scan import group_at
+from msmq.storage.log.follower import Follower
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, packet_of, put, remove
 from msmq.testing.contracts.store_express import SOURCE
 from msmq.testing.contracts.store_moves import move
@@ -119,6 +120,28 @@ class RepairTests(LogTestCase):
         self.assertIn("the segment of generation ", self.refused_line())
         said = self.repaired()
         self.assertEqual(sum("is missing" in line for line in said), len(lost))
+        self.assert_lost(self.names(lost))
+
+    def test_missing_last_segment(self) -> None:
+        """Messages whose segment is newer than all that are left are lost, and named, as any others.
+
+        A checkpoint names it that was written while the log changed to that segment.
+        """
+        [newest, *_] = find_checkpoints(self.log)
+        follower = Follower(self.log)
+        follower.follow()
+        follower.close()
+        header = newest.header
+        assert header is not None
+        writer = CheckpointWriter(newest.path, 0)
+        writer.begin()
+        writer.append(list(tables(follower.state)))
+        writer.finish(header)
+        writer.close()
+        lost = self.in_file(self.paths[-1])
+        self.assertGreater(len(lost), 2)
+        self.paths[-1].unlink()
+        self.repaired()
         self.assert_lost(self.names(lost))
 
     def test_truncated_segment(self) -> None:
