@@ -76,10 +76,14 @@ class Checkpointing:
         self._retry_after = 0
         # Checkpoints that are due because of damage in the last ones or in later groups.
         self._requested = 0
+        self._is_closing = False
 
     def request(self) -> None:
-        """Request two checkpoints, so that neither file depends on earlier log records."""
-        self._requested = 2
+        """Request two checkpoints, so that neither file depends on earlier log records.
+
+        One that is being written does not count, since it began before.
+        """
+        self._requested = 2 + self.is_running
 
     def check(self) -> LogCheck:
         """The recovery data to verify at this moment; called while no group is being written."""
@@ -134,22 +138,28 @@ class Checkpointing:
         if not self.is_running and written > max(QUIET_BYTES, self._last.size):
             self._begin()
 
-    def complete(self) -> None:
-        """Complete a requested checkpoint before the log is closed, and abandon any other."""
+    def complete(self) -> bool:
+        """Write requested checkpoints before the log is closed, and abandon any other.
+
+        @return: whether to call it again, when the thread has done what was asked of it.
+        """
+        self._is_closing = True
         if self._is_finishing:
-            return
+            return True
         if not self._requested:
             if self._tables is not None:
-                # A start uses the other file.
+                # A start uses the other file, and so has the next checkpoint to leave that one.
                 self._tables = None
                 self._upkeep.do(self._writer.close, lambda _: None)
-            return
+                self._path = self._other_path()
+            return False
         if self._tables is None:
             self._begin()
         assert self._tables is not None
         for table in self._tables:
             self._do(partial(self._writer.append, [table]))
         self._finish()
+        return True
 
     def write_mark(self) -> None:
         """Write the generation mark."""
@@ -176,7 +186,7 @@ class Checkpointing:
     def _begin(self) -> None:
         engine = self._engine
         state = engine.state
-        path = self._path.with_name(NAMES[self._path.name == NAMES[0]])
+        path = self._other_path()
         self._next = CheckpointHeader(
             engine.store,
             self._last.number + 1,
@@ -192,6 +202,9 @@ class Checkpointing:
         self._writer = writer = CheckpointWriter(path, engine.segments.size // 2, self._system)
         self._tables = tables(state)
         self._do(writer.begin)
+
+    def _other_path(self) -> Path:
+        return self._path.with_name(NAMES[self._path.name == NAMES[0]])
 
     def _do(self, task: object) -> None:
         assert callable(task)
@@ -216,8 +229,11 @@ class Checkpointing:
         if isinstance(outcome, Exception):
             self.log.error("{error}", error=failure(self._path, "write", outcome))
             self._retry_after = engine.segments.size // 8
+            if self._is_closing:
+                # The disk may go on failing.
+                self._requested = 0
             # The other file still has the previous checkpoint; the next attempt overwrites this file.
-            self._path = self._path.with_name(NAMES[self._path.name == NAMES[0]])
+            self._path = self._other_path()
             return
         self._retry_after = 0
         self._requested = max(0, self._requested - 1)

@@ -237,9 +237,7 @@ def _write_again(path: Path, start: int, size: int, system: LogSystem) -> None:
         system.close(descriptor)
 
 
-def _expected_store(
-    newest: CheckpointHeader, checkpoints: list[FoundCheckpoint], loss: LossCheck
-) -> bytes:
+def _expected_store(newest: CheckpointHeader, checkpoints: list[FoundCheckpoint], loss: LossCheck) -> bytes:
     """The store of the log: of two, the one that was used last, whichever checkpoint is the newest."""
     stores = {one.header.store for one in checkpoints if one.header is not None}
     return loss.mark.store if loss.mark is not None and loss.mark.store in stores else newest.store

@@ -107,10 +107,17 @@ class RunningLog:
             nonlocal left
             left -= 1
             if not left:
-                self._stop(stopped)
+                self._complete(stopped)
 
         for worker in waiting:
             worker.do(lambda: None, idle)
+
+    def _complete(self, stopped: Callable[[], object]) -> None:
+        """Stop, once there are the checkpoints that damage has made necessary."""
+        if self._checkpointing.complete():
+            self._upkeep_thread.do(lambda: None, lambda _: self._complete(stopped))
+        else:
+            self._stop(stopped)
 
     def _rest(self) -> None:
         self._upkeep.rest()

@@ -242,7 +242,9 @@ class RepairTests(LogTestCase):
         foreign = self.log / "checkpoint-b"
         foreign.write_bytes(found.path.read_bytes())
         self.change(foreign, lambda head: attrs.evolve(header, number=999).to_bytes() + head[100:])
-        self.assertIn(f"{foreign}, offset 12: the checkpoint of another store; remove it", self.refused_line())
+        self.assertIn(
+            f"{foreign}, offset 12: the checkpoint of another store; remove it", self.refused_line()
+        )
         self.assertIn(f"{foreign}, offset 0: of another store; put aside", "\n".join(self.repaired()))
         self.assert_lost([])
 

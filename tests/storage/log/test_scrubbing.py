@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
+from uuid import UUID
 
+import attrs
 from twisted.python.failure import Failure
 
 from msmq.interfaces.storage import MessageNotStored, StorageError
@@ -14,10 +16,11 @@ from msmq.persistence.snapshot import Snapshot
 from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.core.format import GROUP_HEADER, GROUP_MAGIC
-from msmq.storage.scrub_policy import ScrubPolicy
+from msmq.storage.scrub_policy import SCRUBBING, ScrubPolicy
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.faults import IS_THOROUGH, tell
-from tests.storage.log.support import LogTestCase
+from tests.storage.log.running.held_workers import UPKEEP, HoldingSystem
+from tests.storage.log.support import SEGMENT, LogTestCase
 from tests.storage.policies import NOW
 
 FLIPS = 10_000 if IS_THOROUGH else 30
@@ -101,6 +104,33 @@ class ScrubberTests(LogTestCase):
             self.scrub(store)
             self.assertEqual(store.counters.damaged, 0)
             self.done(store.close())
+
+    def test_damage_after_the_beginning_of_a_checkpoint(self) -> None:
+        """A checkpoint that began before a group does not replace it, also if the log is closed then."""
+        system = HoldingSystem()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        self.commit(store, *(PutQueue(attrs.evolve(ORDERS, identifier=UUID(int=n))) for n in range(40)))
+        # Nearly as much as a checkpoint is due for; then the thread for it is held.
+        while store.counters.bytes < 2 * SEGMENT - 8192:
+            self.commit(store, PutState("value", bytes(4096)))
+        self.settle_all(store)
+        upkeep, running = system.workers[UPKEEP], store._running
+        assert running is not None
+        upkeep.hold()
+        while not running._checkpointing.is_running:
+            self.commit(store, PutState("value", b""))
+        position = running.engine.position
+        for number in range(3):
+            self.commit(store, PutState("later", b"%d" % number))
+        flip(running.engine.active.path, position.offset + GROUP_HEADER + 3)
+        self.reactor.advance(SCRUBBING.delay)
+        self.assertTrue(running._checkpointing.is_running)
+        upkeep.release()
+        self.done(store.close())
+        store = self.make_store()
+        self.assertEqual(self.done(store.open()).state["later"], b"2")
+        self.done(store.close())
 
     def test_rate(self) -> None:
         """A step reads what is allowed for its time, or one larger packet, after which it waits longer."""

@@ -11,6 +11,7 @@ from msmq.storage.log.workers import Call
 _Result = TypeVar("_Result")
 PACKETS: Final = "msmq log packets"
 WRITER: Final = "msmq log writer"
+UPKEEP: Final = "msmq log upkeep"
 
 
 class HeldWorker:
