@@ -145,13 +145,15 @@ def _make(directory: Path, found: list[FoundSegment], size: int, system: LogSyst
     path = make_segment(directory, 1, size, system)
     make_segment(directory, 2, size, system)
     begin_segment(path, SegmentHeader(store, 1, size, system.random_bytes(16)), DSYNC, system)
-    writer = CheckpointWriter(directory / NAMES[0], size // 2, system)
-    writer.begin()
-    try:
-        writer.append(list(tables(State())))
-        writer.finish(CheckpointHeader(store, 1, Position(), 1, 0, 0, 0, 0))
-    finally:
-        writer.close()
+    # Both, so that a disk that is full before the first checkpoint has space for that one.
+    for number, name in ((1, NAMES[0]), (0, NAMES[1])):
+        writer = CheckpointWriter(directory / name, size // 2, system)
+        writer.begin()
+        try:
+            writer.append(list(tables(State())))
+            writer.finish(CheckpointHeader(store, number, Position(), 1, 0, 0, 0, 0))
+        finally:
+            writer.close()
     system.sync(directory)
 
 

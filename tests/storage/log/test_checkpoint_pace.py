@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 
 from twisted.python.failure import Failure
 
-from msmq.persistence.changes import AppendLog, PutQueue
+from msmq.persistence.changes import AppendLog, PutAborts, PutQueue
 from msmq.storage.log.checkpoint_files import find_checkpoints
 from msmq.storage.log.system import LocalSystem
 from msmq.storage.log.upkeep import QUIET_SECONDS
@@ -82,9 +83,15 @@ class QuietLogTests(LogTestCase):
 
 
 class FilledDisk(LocalSystem):
-    """A disk on which no file can be created while C{is_full}."""
+    """A disk on which no file can be created, or grow, while C{is_full}."""
 
     is_full = False
+
+    def write(self, descriptor: int, buffers: Sequence[bytes], offset: int, flags: int = 0) -> int:
+        """See L{LogSystem.write}."""
+        if self.is_full and offset + sum(map(len, buffers)) > self.size(descriptor):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(descriptor, buffers, offset, flags)
 
     def allocate(self, descriptor: int, size: int) -> None:
         """See L{LogSystem.allocate}."""
@@ -95,6 +102,21 @@ class FilledDisk(LocalSystem):
 
 class FullDiskTests(LogTestCase):
     """A disk that was full for a while."""
+
+    def test_full_from_the_beginning(self) -> None:
+        """What removes or counts goes on for ever, also if the disk is full before the first checkpoint."""
+        disk = FilledDisk()
+        store = self.make_store(system=disk)
+        self.done(store.open())
+        self.commit(store, PutQueue(ORDERS), put(1, b"one"))
+        self.settle_all(store)
+        disk.is_full = True
+        for number in range(2000):
+            self.commit(store, PutAborts(ORDERS.identifier, 1, number))
+            if number % 10 == 0:
+                self.settle_all(store)
+        self.assertGreater(store.counters.reclaimed, 5)
+        self.done(store.close())
 
     def test_space_again(self) -> None:
         """After removals have freed segments, checkpoints are as rare as before the disk was full."""
