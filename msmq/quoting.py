@@ -38,6 +38,15 @@ def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
     return cut if len(cut) <= longest else cut[:longest] + "..."
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text is valid Unicode, which databases and directories require: it has no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def kind_of(value: object) -> str:
     """The type of a refused value, with its article: C{an int}."""
     return with_article(type(value).__name__)

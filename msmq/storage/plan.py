@@ -28,13 +28,12 @@ from msmq.persistence.changes import (
     TrimLog,
     single_changes,
 )
-from msmq.quoting import quoted
+from msmq.quoting import is_unicode, quoted
 from msmq.storage.part_plan import Messages, PartPlan
 from msmq.storage.records import (
     LAST_LOOKUP_ID,
     SIGN,
     definition_record,
-    is_text,
     outside,
     stored_lookup_id,
 )
@@ -261,7 +260,7 @@ class TransactionPlan:
             case RemoveQueue(identifier):
                 is_kept[identifier.int] = False
             case PutState(name) | RemoveState(name):
-                if not is_text(name):
+                if not is_unicode(name):
                     raise StorageError(f"the name of a state is not Unicode text: {quoted(name)}")
 
     def _check_queue(self, queue: UUID, is_kept: Mapping[int, bool]) -> None:

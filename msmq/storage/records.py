@@ -41,15 +41,6 @@ def lookup_id_of(stored: int) -> int:
     return stored - SIGN
 
 
-def is_text(text: str) -> bool:
-    """Whether it is valid Unicode, which a database can store as text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def definition_record(definition: QueueDefinition) -> bytes:
     """A definition as JSON: every property by its name.
 

@@ -33,15 +33,6 @@ class DistinguishedNameError(ValueError):
     """A text is not a distinguished name."""
 
 
-def is_encodable(text: str) -> bool:
-    """Whether a text can occur in a directory: an unpaired surrogate cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def child(name: str, parent: str) -> str:
     """The distinguished name of the object C{name} below C{parent}."""
     return f"CN={escape(name)},{parent}"

@@ -26,7 +26,6 @@ from msmq.directory.ldap.names import (
     CONFIGURATION,
     child,
     folded,
-    is_encodable,
     stored_queue_name,
     value_at,
 )
@@ -39,6 +38,7 @@ from msmq.membership.attributes import DirectoryObject, attributes_of_type
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.objects import QueueManagerObject, QueueObject, SiteObject, UserObject
 from msmq.membership.queries import AttributeFilter, FilterOperator, is_match
+from msmq.quoting import is_unicode
 from msmq.wire.sid import format_sid
 
 MOST_OBJECTS: Final = 100_000
@@ -335,7 +335,7 @@ def _shown(expression: AttributeFilter) -> str:
 def _is_impossible(expression: AttributeFilter) -> bool:
     """Whether no object can match."""
     value = expression.value
-    return expression.operator is FilterOperator.EQUALS and isinstance(value, str) and not is_encodable(value)
+    return expression.operator is FilterOperator.EQUALS and isinstance(value, str) and not is_unicode(value)
 
 
 def _is_list(of: type[DirectoryObject], name: str) -> bool:

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, DeferredList, DeferredLock
 from msmq.directory.ldap.entries.attribute_mapping import GUID, SECURITY
 from msmq.directory.ldap.entries.entry_writer import security_flags
 from msmq.directory.ldap.entries.values import pack_guid
-from msmq.directory.ldap.names import CONFIGURATION, child, folded, is_encodable
+from msmq.directory.ldap.names import CONFIGURATION, child, folded
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.connection import LdapConnection
 from msmq.directory.ldap.transport.filters import ANYTHING, Equal, Filter, of_class
@@ -52,6 +52,7 @@ from msmq.directory.ldap.transport.wire import (
     security_parts,
 )
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
+from msmq.quoting import is_unicode
 
 PAGE_SIZE: Final = 500
 """The page size of searches; Active Directory returns at most a thousand entries."""
@@ -181,7 +182,7 @@ class Operations:
 
         @raise DirectoryError: C{GENERIC_ERROR} if there are several, and not one of them is a queue manager.
         """
-        if not is_encodable(name):
+        if not is_unicode(name):
             return None
         root = await self.root()
         wanted = of_class("computer", Equal("cn", name.encode()))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from msmq.storage.records import is_text
+from msmq.quoting import is_unicode
 
 
 def stored_text(text: str) -> str | bytes:
     """Text as TEXT if it is valid Unicode, otherwise as BLOB, since text from peers may have surrogates."""
-    return text if is_text(text) else text.encode("utf-8", "surrogatepass")
+    return text if is_unicode(text) else text.encode("utf-8", "surrogatepass")
 
 
 def text_of(stored: str | bytes) -> str:

@@ -30,6 +30,7 @@ from msmq.persistence.changes import (
     TrimLog,
     single_changes,
 )
+from msmq.quoting import is_unicode
 from msmq.storage.identity import identity_of
 from msmq.storage.log.core import records
 from msmq.storage.log.core.events import IDENTITY, event_packet
@@ -37,7 +38,7 @@ from msmq.storage.log.core.group import GroupContent
 from msmq.storage.log.core.message_rows import MessageRows
 from msmq.storage.log.core.records import EVENT_ROW, LOG_ROW, MESSAGE_ROW, PLACE
 from msmq.storage.log.core.state import KeptQueue
-from msmq.storage.records import LAST_LOOKUP_ID, definition_record, is_text, outside
+from msmq.storage.records import LAST_LOOKUP_ID, definition_record, outside
 
 _MESSAGE_BYTES: Final = records.MESSAGE_RECORD.size
 _PLACES: Final = struct.Struct(f"{PLACE.format}{MESSAGE_ROW.size - PLACE.size}x")
@@ -313,7 +314,7 @@ class GroupPlan(GroupContent):
         self.write(records.queue_gone_record(kept.number))
 
     def _put_state(self, name: str, value: bytes | None) -> None:
-        if not is_text(name):
+        if not is_unicode(name):
             raise StorageError(f"the name of a state is not Unicode text: {name!a}")
         values = self.state.values
         old = values.get(name)
