@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any, Final
 from uuid import UUID
-from zlib import crc32
 
 import psycopg
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
-from msmq.storage.checksums import entry_checksum, event_checksum
+from msmq.storage.checksums import event_checksum
 from msmq.storage.postgresql.address import parse_address
 from msmq.storage.postgresql.arrays import bigints
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
@@ -309,18 +307,18 @@ class PostgresqlStoreReader:
                 if packet is None:
                     [(packet,)] = link.rows(whole, [queue, number])
                     self.bytes_read += len(packet)
-            if statements is _LOG:
-                values = (row, number, facts[0], facts[1], packet)
-                where, computed = f"table log, sequence {number}", partial(entry_checksum, *values)
-                named = number
-            else:
-                named = lookup_id_of(number)
-                where, computed = f"table message, lookup id {named:#018x}", partial(crc32, packet)
-            where = f"{self.text}, {where}"
-            # Of a packet without its body only the row can be verified.
-            known = checksum if is_whole else None
-            check_packet(where, named, packet, size, known, computed, is_sound=is_sound)
-            found.append((number, *facts, packet))
+            values = (number, *facts, packet)
+            check_packet(
+                self.text,
+                row,
+                values,
+                size,
+                checksum,
+                is_log=statements is _LOG,
+                is_sound=is_sound,
+                is_whole=is_whole,
+            )
+            found.append(values)
         return found
 
     def _cuts(self, what: str, queue: UUID, first: int, last: int, rows: int) -> tuple[list[int], int]:

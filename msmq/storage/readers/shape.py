@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
+from zlib import crc32
 
 import attrs
 
@@ -17,6 +18,8 @@ from msmq.errors import RemoteProtocolError
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.changes import AppendEvent
 from msmq.persistence.definition import QueueDefinition
+from msmq.storage.checksums import entry_checksum
+from msmq.storage.records import lookup_id_of
 from msmq.structures.packet.user_message_view import UserMessageView
 
 PAGE_ROWS: Final = 2000
@@ -262,28 +265,45 @@ def events_of(rows: Sequence[Row], text_of: Callable[[Any], str]) -> tuple[Seque
 
 
 def check_packet(
-    where: str,
-    number: int,
-    packet: bytes,
+    store: str,
+    queue: int,
+    row: Row,
     size: int,
     checksum: int | None,
-    computed: Callable[[], int],
     *,
+    is_log: bool,
     is_sound: bool,
+    is_whole: bool,
 ) -> None:
-    """Verify the checksums of a row, and of a packet that was read completely.
+    """Verify the checksums of a row of a database, and of its packet if that was read completely.
 
-    @param where: the name of the row, for people.
-    @param number: as of L{RowDamaged}.
+    @param store: its name, for people.
+    @param queue: the row of the queue.
+    @param row: as the table has it: the LookupIdentifier in stored form, or the sequence; the packet is last.
     @param checksum: the stored checksum; C{None} for a row from before checksums existed.
-    @param computed: the expected checksum.
+    @param is_log: whether it is an entry of a message log, and not a message.
     @param is_sound: whether the other values of the row match their checksum.
     @raise RowDamaged: they do not match.
     """
+    number, *_, packet = row
+    if is_log:
+        where = f"{store}, table log, sequence {number}"
+    else:
+        number = lookup_id_of(number)
+        where = f"{store}, table message, lookup id {number:#018x}"
     if not is_sound:
         raise RowDamaged(f"{where}: the checksum of the row does not match; run msmq store check", number)
-    if len(packet) != size or (checksum is not None and checksum != computed()):
+    # Of a packet without its body only the row can be verified.
+    is_intact = not is_whole or checksum is None or checksum == _checksum(queue, row, is_log)
+    if len(packet) != size or not is_intact:
         raise RowDamaged(f"{where}: the checksum of the packet does not match; run msmq store check", number)
+
+
+def _checksum(queue: int, row: Row, is_log: bool) -> int:
+    if not is_log:
+        return crc32(row[-1])
+    sequence, lookup_id, arrived, packet = row
+    return entry_checksum(queue, sequence, lookup_id, arrived, packet)
 
 
 def stored(number: int) -> int:

@@ -9,15 +9,12 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import UUID
-from zlib import crc32
 
 from msmq.interfaces.storage import StorageError, StoredEvent
 from msmq.persistence.definition import QueueDefinition
-from msmq.storage.checksums import entry_checksum
 from msmq.storage.readers.shape import (
     HEAD,
     LARGE,
@@ -285,18 +282,18 @@ class SqliteStoreReader:
             else:
                 packet = packet if isinstance(packet, bytes) else b""
                 self.bytes_read += len(packet)
-            if table == "log":
-                values = (row or 0, number, facts[0], facts[1], packet)
-                where, computed = f"table log, sequence {number}", partial(entry_checksum, *values)
-                named = number
-            else:
-                named = lookup_id_of(number)
-                where, computed = f"table message, lookup id {named:#018x}", partial(crc32, packet)
-            where = f"{self._path}, {where}"
-            # Of a packet without its body only the row can be verified.
-            known = checksum if is_whole else None
-            check_packet(where, named, packet, size, known, computed, is_sound=bool(is_sound))
-            found.append((number, *facts, packet))
+            values = (number, *facts, packet)
+            check_packet(
+                self.text,
+                row or 0,
+                values,
+                size,
+                checksum,
+                is_log=table == "log",
+                is_sound=bool(is_sound),
+                is_whole=is_whole,
+            )
+            found.append(values)
         return found
 
     def _without_body(
