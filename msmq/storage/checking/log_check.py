@@ -14,7 +14,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.storage.checking.log_repair import check_directory
 from msmq.storage.checking.report import StoreReport, is_locked
 from msmq.storage.damage import DamagePolicy
-from msmq.storage.log.checkpoint_files import find_checkpoints
+from msmq.storage.log.checkpoint_files import find_checkpoints, is_overwritten
 from msmq.storage.log.compaction import Live, live_packets
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import OFFSET_MASK
@@ -44,7 +44,7 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
     report = StoreReport(str(directory))
     try:
         for one in find_checkpoints(directory):
-            if one.problem is not None:
+            if one.problem is not None and not is_overwritten(one):
                 report.add(f"{one.path}, offset 0: {one.problem}")
         if not is_locked(directory / "lock"):
             _check_at_rest(directory, mark, report)

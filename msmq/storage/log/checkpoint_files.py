@@ -72,6 +72,15 @@ def newest_header(directory: Path) -> CheckpointHeader | None:
     return next((one.header for one in _heads(directory, LOCAL) if one.header is not None), None)
 
 
+def is_overwritten(found: FoundCheckpoint) -> bool:
+    """Whether a server has begun to write another checkpoint over one since it was found.
+
+    @raise OSError: the files cannot be read.
+    """
+    now = {one.path: one.header for one in _heads(found.path.parent, LOCAL)}
+    return now.get(found.path) != found.header
+
+
 def _heads(directory: Path, system: LogSystem) -> list[FoundCheckpoint]:
     """The headers of the checkpoints, without their content, the newest first."""
     found: list[FoundCheckpoint] = []

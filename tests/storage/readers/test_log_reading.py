@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import RowSpan
 from msmq.pipeline.reading.stores import message_pages
 from msmq.pipeline.stored_packets import StoredPacket
-from msmq.storage.checking.log_check import check_packets
+from msmq.storage.checking.log_check import check_log, check_packets
 from msmq.storage.checking.report import StoreReport
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.checkpoint_files import CheckpointWriter
+from msmq.storage.log.core.checkpoint import BODY
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.readers.shape import LARGE, MESSAGE_PLACE, MomentGone
 from msmq.testing.contracts.store_contract import ORDERS
@@ -246,6 +249,23 @@ class LiveCheckTests(LogTestCase):
         self.assertGreater(writer.counters.reclaimed, 6)
         self.assertEqual(report.problems, [])
         self.done(writer.close())
+
+    def test_checkpoint_that_is_overwritten(self) -> None:
+        """A checkpoint over which the server writes another one during the check is not damaged."""
+        self.done(self.opened(PutQueue(ORDERS)).close())
+        path = self.home / "log" / "checkpoint-b"
+        pread = os.pread
+
+        def read(descriptor: int, size: int, offset: int) -> bytes:
+            if offset == BODY and os.readlink(f"/proc/self/fd/{descriptor}") == str(path):
+                writer = CheckpointWriter(path, 0)
+                writer.begin()
+                writer.append([b"another one"])
+                writer.close()
+            return pread(descriptor, size, offset)
+
+        self.patch(os, "pread", read)
+        self.assertEqual(check_log(self.home / "log", self.home / "mark").problems, [])
 
     def test_damage_of_a_live_log(self) -> None:
         """A packet that is damaged is named, and all others are verified."""
