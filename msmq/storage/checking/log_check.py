@@ -28,7 +28,7 @@ from msmq.storage.scrub_policy import SCRUBBING
 
 TRIES: Final = 5
 """Limit on restarts of the check, and on reads of one packet, because the server reused a segment."""
-STEP_BYTES: Final = 4 * 1024 * 1024
+STEP_BYTES: Final = 1024 * 1024
 """Bytes of packets after which the check follows the log."""
 
 
@@ -36,7 +36,7 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
     """Verify the whole content of a record log.
 
     @param mark: the mark in the data directory.
-    @raise StorageError: there is no log.
+    @raise StorageError: there is no log, or its server writes faster than it is verified.
     """
     if not directory.is_dir():
         raise StorageError(f"{directory}: there is no such store")
@@ -56,9 +56,12 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
                 return report
             except SegmentGone:
                 continue
-        report.add(f"{directory}: a segment is missing")
     except (StorageError, OSError, Malformed) as error:
         report.add(str(failure(directory, "read", error)))
+        return report
+    if is_locked(directory / "lock"):
+        raise StorageError(f"{directory}: cannot be verified: the server is faster than the check, try again")
+    report.add(f"{directory}: a segment is missing")
     return report
 
 
@@ -80,8 +83,7 @@ def check_packets(directory: Path, report: StoreReport, step_bytes: int = STEP_B
     """Verify every packet in steps; what a server removes meanwhile is left out.
 
     @param step_bytes: bytes of packets of a step, at least; it has one packet more at most.
-    @raise SegmentGone: a segment is missing, or the server has written more than the log keeps since the last
-        step.
+    @raise SegmentGone: the server has written more than the log keeps since the last step.
     """
     follower = Follower(directory)
     try:
@@ -106,10 +108,7 @@ def check_packets(directory: Path, report: StoreReport, step_bytes: int = STEP_B
 
 
 def _packet_problem(follower: Follower, live: Live) -> str | None:
-    """The damage of a packet; C{None} if it is intact, or was removed meanwhile.
-
-    @raise SegmentGone: its segment is missing.
-    """
+    """The damage of a packet; C{None} if it is intact, or was removed meanwhile."""
     for _ in range(TRIES):
         generation, offset = live.location >> 32, live.location & OFFSET_MASK
         problem, is_gone = "", False
@@ -127,7 +126,7 @@ def _packet_problem(follower: Follower, live: Live) -> str | None:
         location = live.owner.location(follower.state)
         if location == live.location:
             if is_gone:
-                raise SegmentGone
+                return f"{follower.directory}: the segment of generation {generation} is missing"
             follower.check(generation)
             what = f"{live.owner.kind.name.lower().replace('_', ' ')} {live.owner.key:#x}"
             where = f"{follower.path(generation)}, offset {offset}"

@@ -42,7 +42,7 @@ class Follower:
     def __init__(
         self, directory: Path, log_starts: Mapping[UUID, int] = ALL_LOGS, system: LogSystem = LOCAL
     ) -> None:
-        self._directory = directory
+        self.directory = directory
         self._files = FileDescriptors()
         self._segments: dict[int, tuple[Path, SegmentHeader]] = {}
         self._sorted: tuple[int, int, list[int]] = (-1, -1, [])
@@ -101,7 +101,7 @@ class Follower:
 
         @raise OSError: the files cannot be read.
         """
-        newest = newest_header(self._directory)
+        newest = newest_header(self.directory)
         if newest is None or newest.number < self._number:
             return False
         self._number = newest.number
@@ -183,7 +183,7 @@ class Follower:
 
     def _find(self) -> None:
         try:
-            found = find_segments(self._directory)
+            found = find_segments(self.directory)
         except FileNotFoundError:
             raise SegmentGone from None
         self._segments = {

@@ -250,6 +250,16 @@ class LiveCheckTests(LogTestCase):
         self.assertEqual(report.problems, [])
         self.done(writer.close())
 
+    def test_missing_segment(self) -> None:
+        """A segment that is missing under a running server is named, and not taken for a busy server."""
+        writer = self.opened(PutQueue(ORDERS))
+        for number in range(1, 40):
+            self.commit(writer, PutMessage(ORDERS.identifier, number, b"%d" % number * 2500, 1.0))
+        (self.home / "log" / "segment-000002").unlink()
+        [problem] = check_log(self.home / "log", self.home / "mark").problems
+        self.assertEqual(problem, f"{self.home / 'log'}: the segment of generation 2 is missing")
+        self.done(writer.close())
+
     def test_checkpoint_that_is_overwritten(self) -> None:
         """A checkpoint over which the server writes another one during the check is not damaged."""
         self.done(self.opened(PutQueue(ORDERS)).close())
