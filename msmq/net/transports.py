@@ -9,6 +9,7 @@ from typing import Any, Final
 from twisted.internet.interfaces import IAddress, IPushProducer
 
 from msmq.direct_write import unsent_bytes, write_now
+from msmq.quoting import shown
 
 READ_SIZE: Final = 0x40000
 """Bytes of one read from a connection; the limit on receive memory may be exceeded by this amount."""
@@ -21,9 +22,17 @@ DIRECT: Final = 0x10000
 
 
 def address_text(address: IAddress) -> str:
-    """The IP address of a peer, or the path of its socket; as Twisted writes it, if it has neither."""
-    path: str | bytes | None = getattr(address, "name", None)
-    return str(getattr(address, "host", "") or (os.fsdecode(path) if path else address))
+    """The IP address of a peer, or the path of its socket; as Twisted writes it, if it has neither.
+
+    A local peer chooses the path of its socket, so a relative one never reads as an IP address, which could
+    be that of a trusted peer, and none as a line of the log.
+    """
+    if host := getattr(address, "host", ""):
+        return str(host)
+    path = os.fsdecode(getattr(address, "name", None) or b"")
+    if not path:
+        return str(address)
+    return shown(path) if path.startswith("/") else f"unix:{shown(path)}"
 
 
 def prepare_transport(transport: Any, producer: IPushProducer) -> None:

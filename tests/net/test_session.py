@@ -270,10 +270,19 @@ class SessionProtocolTests(SynchronousTestCase):
             self.assertTrue(side.protocol.is_open)
 
     def test_a_connection_without_an_address(self) -> None:
-        """One to a unix socket is shown by its path."""
-        protocol = self.factory.build(is_initiator=True)
-        protocol.makeConnection(StringTransport(peerAddress=UNIXAddress("/run/beta")))
-        self.assertEqual(protocol.remote_address, "/run/beta")
+        """One to a unix socket is shown by its path, which its peer chooses, so it is not taken for a host,
+        nor for a line of the log.
+        """
+        for name, text in (
+            (b"/run/beta", "/run/beta"),
+            (b"10.0.0.5", "unix:10.0.0.5"),
+            (b"::1", "unix:::1"),
+            (b"/run/a\nb\xff", "/run/a\\nb\\udcff"),
+            (b"\0abstract", "unix:\\x00abstract"),
+        ):
+            protocol = self.factory.build(is_initiator=True)
+            protocol.makeConnection(StringTransport(peerAddress=UNIXAddress(name)))
+            self.assertEqual(protocol.remote_address, text)
 
     def test_a_slow_peer_gets_no_more(self) -> None:
         """While the transport is full there is no capacity."""
