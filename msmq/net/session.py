@@ -160,6 +160,8 @@ class SessionProtocol(SessionHooks):
 
         @raise msmq.errors.LocalProtocolError: more than L{capacity}.
         """
+        if not self.session.awaits_acknowledgement:
+            self._writer.observe()
         self._perform(self.session.send(messages, self._now()))
         if self._tells_each_sent:
             for message in messages:

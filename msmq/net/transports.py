@@ -94,6 +94,11 @@ class TransportWriter:
         self._arrived = 0
         self._has_pending = False
 
+    def observe(self) -> None:
+        """Observe what is written from now on; all that was written before counts as received."""
+        self._arrived = self._total
+        self._has_pending = False
+
     def write(self, transport: Any, chunks: Sequence[bytes], now: float, *, is_awaited: bool) -> int:
         """Write, directly if the peer waits, or if nothing was written just before.
 
@@ -110,8 +115,8 @@ class TransportWriter:
         return size
 
     def has_progressed(self, transport: Any) -> bool:
-        """Whether the system of the peer has received more since the last call, of what it had not received
-        completely by then, or has not by now.
+        """Whether the system of the peer has received more since the last call, or L{observe}, of what it had
+        not received completely by then, or has not by now.
 
         What the peer has received completely says nothing about whether it still works.
         """

@@ -6,6 +6,7 @@ These are the sender of express messages (3.1.1.1.1.3) and of recoverable ones (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msmq.moment import Moment
 from msmq.session.acknowledgements import acknowledgement_for_carrier, is_worth_carrying
@@ -15,6 +16,14 @@ from msmq.session.timers import Timer
 from msmq.structures.internal.order_queue import is_for_order_queue
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import patch_session_header
+
+LOOK_AFTER: Final = 0.25
+"""The part of the Session Ack Wait Timer after which the owner looks whether the messages are still being
+transferred.
+
+A peer acknowledges within half of the timer (3.1.6.4), so it has enough time for messages that are complete
+by then, on any connection.
+"""
 
 
 def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) -> None:
@@ -42,6 +51,7 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
     if core.timers.running(Timer.ACK_WAIT) is None:
         factor = core.settings.direct_ack_wait_factor if core.is_direct else 1
         core.timers.start(Timer.ACK_WAIT, core.ack_wait_timeout * factor, now)
+        core.timers.start(Timer.ACK_LOOK, core.ack_wait_timeout * factor * LOOK_AFTER, now)
         # What came before the timer ran says nothing about the peer during it.
         core.received_ack = False
     core.effects.append(Transmit(chunks))

@@ -343,6 +343,9 @@ class Session:
                     self._machine.retry_connect_expired(now)
                 case Timer.ACK_WAIT:
                     self._machine.ack_wait_expired(running.duration, now)
+                case Timer.ACK_LOOK:
+                    # The owner has looked, since a timer has expired; see L{receives}.
+                    pass
                 case Timer.ACK_SEND:
                     self._machine.ack_send_expired(now)
                 case Timer.PROCESSING:

@@ -16,6 +16,8 @@ class Timer(enum.Enum):
     @cvar CLEANUP: [MS-MQQB] 3.1.2.2, after which a session closes that had no UserMessage.
     @cvar RETRY_CONNECT: [MS-MQQB] 3.1.2.3, from a failed connection to the next attempt.
     @cvar ACK_WAIT: [MS-MQQB] 3.1.2.4, in which the peer has to acknowledge or send something.
+    @cvar ACK_LOOK: ours, from the start of ACK_WAIT to the look at how much of the messages the system of the
+    peer has received; see L{TransportWriter<msmq.net.transports.TransportWriter>}.
     @cvar ACK_SEND: [MS-MQQB] 3.1.2.5, from the first message to its acknowledgement.
     @cvar PROCESSING: ours, between acknowledgements while delivered messages are processed, so that the timer
     ACK_WAIT of the peer does not expire.
@@ -31,6 +33,7 @@ class Timer(enum.Enum):
     CLEANUP = "Session Cleanup Timer"
     RETRY_CONNECT = "Session Retry Connect Timer"
     ACK_WAIT = "Session Ack Wait Timer"
+    ACK_LOOK = "Transfer Look Timer"
     ACK_SEND = "Session Ack Send Timer"
     PROCESSING = "Processing Timer"
     ACK_IDLE = "Idle Acknowledgement Timer"

@@ -333,18 +333,45 @@ class SlowConnectionTests(TroubleTestCase):
                 self.assertEqual(protocol.statistics.unacknowledged, 0)
             self.assertEqual(protocol.is_open, not is_silent)
 
+    def sending(self) -> tuple[SessionProtocol, Slow]:
+        """A session with a message of 1 MB, of which its peer has received nothing yet."""
+        protocol = self.factory.build(is_initiator=False)
+        slow = Slow(PollSet(), 1_000_000)
+        slow.protocol = protocol
+        protocol.makeConnection(slow)
+        protocol.dataReceived(establish(ALPHA) + parameters())
+        slow.space = 0
+        protocol.send([OutgoingPacket(user_packet(bytes(1_000_000)))])
+        return protocol, slow
+
+    def test_a_message_that_has_all_arrived_late(self) -> None:
+        """The peer, which acknowledges after half of the timer, has time for that, although it has received
+        everything when the timer expires.
+        """
+        protocol, slow = self.sending()
+        self.clock.advance(35)
+        slow.space = 2_000_000
+        slow.doWrite()
+        self.clock.advance(10)
+        self.assertTrue(protocol.is_open)
+        protocol.dataReceived(session_ack(session_header(received=1)))
+        self.clock.advance(100)
+        self.assertTrue(protocol.is_open)
+
+    def test_a_peer_that_is_gone(self) -> None:
+        """That it has received the handshake does not delay the end of a session on which nothing moves."""
+        protocol, _ = self.sending()
+        self.clock.advance(39.9)
+        self.assertTrue(protocol.is_open)
+        self.clock.advance(0.2)
+        self.assertFalse(protocol.is_open)
+
     def test_a_message_that_leaves_in_pieces(self) -> None:
         """The peer cannot acknowledge it before it has all of it; the session ends when it takes no more, or
         has everything and is silent.
         """
         for pieces, end in ((5, False), (5, True), (11, True)):
-            protocol = self.factory.build(is_initiator=False)
-            slow = Slow(PollSet(), 1_000_000)
-            slow.protocol = protocol
-            protocol.makeConnection(slow)
-            protocol.dataReceived(establish(ALPHA) + parameters())
-            slow.space = 0
-            protocol.send([OutgoingPacket(user_packet(bytes(1_000_000)))])
+            protocol, slow = self.sending()
             for _ in range(pieces):
                 slow.space = 100_000
                 slow.doWrite()
