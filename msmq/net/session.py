@@ -246,7 +246,7 @@ class SessionProtocol(SessionHooks):
 
     def _arrive(self, frames: Sequence[Frame], now: Moment) -> list[Effect]:
         """Pass packets to the session; while a hook is at work they wait."""
-        self.session.arrive(frames)
+        self.session.arrive(frames, self._framer.buffered)
         return self.session.take_portion(now) if self._waits_for is None else []
 
     def connectionLost(self, reason: Failure | None = None) -> None:

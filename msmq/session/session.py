@@ -23,9 +23,10 @@ from msmq.structures.internal.connection_parameters import ConnectionParameters
 from msmq.structures.internal.establish_connection import EstablishConnection
 from msmq.structures.internal.session_ack import SessionAck
 from msmq.structures.packet.outgoing_message import OutgoingMessage
-from msmq.wire.framer import Frame
+from msmq.wire.framer import INTERNAL_PACKET_SIZES, Frame
 
 _INTERNAL = 0x08
+_LARGEST_INTERNAL = max(INTERNAL_PACKET_SIZES)
 
 
 class Session:
@@ -158,13 +159,18 @@ class Session:
             self._take_portion(now)
         return self._take_effects()
 
-    def arrive(self, frames: Sequence[Frame]) -> None:
+    def arrive(self, frames: Sequence[Frame], unfinished: int = 0) -> None:
         """Bytes arrived, with these whole packets in this order; L{take_portion} processes them.
 
         A part of a packet is activity too (ReceivedAck, [MS-MQQB] 3.1.1.3.1): a peer that sends a large
         message over a slow connection cannot acknowledge anything before its end.
+        It is message activity as well (SessionActive): the session would be closed as idle before that end.
+
+        @param unfinished: the bytes of the packet after them, which is not complete.
         """
         self._core.received_ack = True
+        if unfinished > _LARGEST_INTERNAL:
+            self._core.session_active = True
         self._arrived.extend(frames)
 
     @property

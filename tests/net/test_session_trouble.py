@@ -20,6 +20,7 @@ from msmq.net.session import SessionProtocol
 from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason
 from msmq.session.outgoing import OutgoingPacket
+from msmq.settings import SessionSettings
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from tests.builders import (
@@ -364,6 +365,24 @@ class SlowConnectionTests(TroubleTestCase):
         self.clock.advance(39.9)
         self.assertTrue(protocol.is_open)
         self.clock.advance(0.2)
+        self.assertFalse(protocol.is_open)
+
+    def test_a_message_that_arrives_is_no_idleness(self) -> None:
+        """The Session Cleanup Timer closes no session while a message arrives; a part of an acknowledgement
+        is none.
+        """
+        self.factory.settings = SessionSettings(session_cleanup=60)
+        large = user_packet(bytes(1_000_000))
+        protocol, _ = self.open()
+        for start in range(0, 900_000, 100_000):
+            protocol.dataReceived(large[start : start + 100_000])
+            self.clock.advance(50)
+            self.assertTrue(protocol.is_open)
+        self.clock.advance(50)
+        self.assertFalse(protocol.is_open)
+        protocol, _ = self.open()
+        protocol.dataReceived(session_ack(session_header())[:20])
+        self.clock.advance(60)
         self.assertFalse(protocol.is_open)
 
     def test_a_message_that_leaves_in_pieces(self) -> None:
