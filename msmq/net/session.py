@@ -477,10 +477,14 @@ class SessionProtocol(SessionHooks):
         self._account()
 
     def _fail(self, failure: Failure) -> None:
+        self._effects.extend(self._effects_of(failure))
+
+    def _effects_of(self, failure: Failure) -> list[Effect]:
+        """Log the failure of a hook, and end the session."""
         # A hook may end its work in session_ending by cancelling it.
         if not (failure.check(CancelledError) and self.session.state in _OVER):
             self._log_failure(failure)
-        self._effects.extend(self._end(CloseReason.INTERNAL_ERROR))
+        return self._end(CloseReason.INTERNAL_ERROR)
 
     def _log_failure(self, failure: Failure) -> None:
         self.log.failure("a hook of the session with {address} failed", failure, address=self.remote_address)
@@ -501,9 +505,12 @@ class SessionProtocol(SessionHooks):
         try:
             call_hook(hook, *args)
         except Exception:
-            self._fail(Failure())
-            if not self._is_performing:
-                self._perform(())
+            effects = self._effects_of(Failure())
+            if self._is_performing:
+                self._effects.extend(effects)
+            else:
+                self._perform(effects)
+                self._perform_pending(Disconnect())
 
     def _expire(self, now: Moment) -> None:
         if self.session.awaits_acknowledgement and self._writer.has_progressed(self.transport):

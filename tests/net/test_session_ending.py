@@ -22,7 +22,7 @@ class EndingTests(TroubleTestCase):
         super().setUp()
         self.gate: Deferred[None] = Deferred()
         self.events: list[str] = []
-        self.cancels = self.raises = False
+        self.cancels = self.raises = self.fails = False
         case = self
 
         class Slow(SessionProtocol):
@@ -41,6 +41,10 @@ class EndingTests(TroubleTestCase):
                 case.events.append(f"ending, {reason.name}")
                 if case.cancels:
                     case.gate.cancel()
+
+            def room_for_messages(self) -> None:
+                if case.fails:
+                    raise RuntimeError("another hook failed")
 
             def session_closed(
                 self,
@@ -110,6 +114,18 @@ class EndingTests(TroubleTestCase):
         self.assertEqual(self.transport.value(), b"")
         self.gate.callback(None)
         self.assertEqual(self.events[1:], ["stored", "closed, STOPPED"])
+
+    def test_another_hook_fails(self) -> None:
+        """The session ends, which the hook at work gets at once, and so does the connection."""
+        self.arrive()
+        self.fails = True
+        self.protocol.pauseProducing()
+        self.protocol.resumeProducing()
+        self.assertEqual(self.events, ["ending, INTERNAL_ERROR"])
+        self.assertFalse(self.transport.connected)
+        self.gate.callback(None)
+        self.assertEqual(self.events[1:], ["stored", "closed, INTERNAL_ERROR"])
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
     def test_closed_twice(self) -> None:
         """The hook gets it once."""
