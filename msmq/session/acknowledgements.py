@@ -87,21 +87,23 @@ def begin_processing(core: SessionCore, now: Moment) -> None:
     the messages again, which then take as long again.
     """
     core.is_processing = True
-    core.timers.start(Timer.PROCESSING, core.ack_wait_timeout / 2, now)
+    core.timers.start_if_stopped(Timer.PROCESSING, core.ack_wait_timeout / 2, now)
 
 
 def end_processing(core: SessionCore) -> None:
     """The messages that were delivered have been processed, and packets are read again.
 
     The Session Ack Wait Timer begins anew, since those that came meanwhile are read only now.
+    The interval of acknowledgements continues: many short pauses delay the peer as much as a long one.
     """
     core.is_processing = False
     core.received_ack = True
-    core.timers.stop(Timer.PROCESSING)
 
 
 def processing_expired(core: SessionCore, now: Moment) -> None:
     """Acknowledge again, whether or not there is more to acknowledge, since messages are being processed."""
+    if not core.is_processing:
+        return
     core.session_active = True
     send_session_ack(core, now)
 
@@ -201,6 +203,8 @@ def _take_acknowledgement(core: SessionCore, now: Moment) -> SessionHeader:
         core.timers.start(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
     if core.is_processing:
         core.timers.start(Timer.PROCESSING, core.ack_wait_timeout / 2, now)
+    else:
+        core.timers.stop(Timer.PROCESSING)
     return header
 
 

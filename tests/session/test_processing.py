@@ -51,6 +51,18 @@ class ProcessingTests(SynchronousTestCase):
         driven.advance(0.5)
         self.assertEqual(acks(driven.take_written()), [(1, 0, 0, 0, 0, 64)])
 
+    def test_short_pauses(self) -> None:
+        """Many of them are acknowledged like a long one, and so is one that has got a second reason."""
+        for gap in (0.25, 0.0):
+            driven = open_acceptor()
+            for _ in range(20):
+                driven.session.begin_processing(driven.now)
+                driven.advance(3)
+                if gap:
+                    driven.session.end_processing()
+                    driven.advance(gap)
+            self.assertGreater(len(acks(driven.take_written())), 5)
+
     def test_an_acknowledgement_after_the_processing_starts_no_interval(self) -> None:
         """The timer stays stopped."""
         driven = open_acceptor(window_size=2)
