@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Protocol
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, gatherResults, maybeDeferred, succeed
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import CannotListenError, MessageLengthError
 from twisted.internet.interfaces import IDelayedCall, IListeningPort
 from twisted.internet.protocol import DatagramProtocol
 from twisted.logger import Logger
@@ -188,13 +188,13 @@ class DiscoveryServerProtocol(DatagramProtocol):
         of_host.take()
         try:
             self.transport.write(outcome, address)
-        except OSError as error:
+        except (OSError, MessageLengthError) as error:
             omitted = self._failed.take(now)
             if omitted is not None:
                 self.log.warn(
                     "cannot answer {address}: {error}{omitted}", address=address, error=error, omitted=omitted
                 )
-            if error.errno not in _NO_NETWORK_ERRORS:
+            if isinstance(error, OSError) and error.errno not in _NO_NETWORK_ERRORS:
                 self._reopen()
             return
         self.request_answered(outcome, address)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import attrs
 from twisted.internet.defer import Deferred
-from twisted.internet.error import CannotListenError
+from twisted.internet.error import CannotListenError, MessageLengthError
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.protocol import DatagramProtocol
 from twisted.internet.task import deferLater
@@ -33,11 +33,13 @@ from tests.net.test_discovery import CLIENT, OTHER_SITE, REQUEST, Acknowledgemen
 
 @attrs.frozen
 class FailingTransport:
-    """Cannot send."""
+    """Cannot send; errors are those of Twisted."""
 
     error: int
 
     def write(self, packet: bytes, addr: tuple[str, int]) -> None:
+        if self.error == errno.EMSGSIZE:
+            raise MessageLengthError("message too long")
         raise OSError(self.error, "as the system says it")
 
 
@@ -107,8 +109,10 @@ class NetworkErrorTests(SynchronousTestCase):
         self.successResultOf(server.stop())
 
     def test_a_destination_that_is_refused(self) -> None:
-        """A forged source that the system sends nothing to, as a broadcast address, closes no socket."""
-        for error in (errno.EACCES, errno.EPERM, errno.EINVAL):
+        """A forged source that the system sends nothing to, as a broadcast address, or a reply that is too
+        long for the system, closes no socket.
+        """
+        for error in (errno.EACCES, errno.EPERM, errno.EINVAL, errno.EMSGSIZE):
             reactor = ReopeningReactor(error=error)
             server = AcknowledgementBuilder(core(OTHER_SITE, "DS1"), cast(DiscoveryReactor, reactor))
             server.listen(1801)
