@@ -56,6 +56,7 @@ class RelayedSession:
     """One session through a proxy.
 
     @ivar number: from 1.
+    @ivar is_over: whether a side has ended; the other may still have to receive something.
     """
 
     def __init__(self, factory: RelayFactory, number: int) -> None:
@@ -68,7 +69,7 @@ class RelayedSession:
         self._streams = {True: PacketStream(), False: PacketStream()}
         # The connections that have not ended, by whether they are that of the initiator.
         self._connected_sides = {True}
-        self._is_over = False
+        self.is_over = False
 
     def connect(self) -> None:
         """Connect to the target; until then nothing is read."""
@@ -78,9 +79,12 @@ class RelayedSession:
         connecting.addCallbacks(lambda _: self._connected(acceptor), self._refused)
 
     def relay(self, is_initiator: bool, data: bytes) -> None:
-        """Pass on what one side sent, record it, and report its packets."""
+        """Pass on what one side sent, record it, and report its packets.
+
+        What a side sends after the other has ended reaches no one, and is dropped.
+        """
         other = self._acceptor if is_initiator else self.initiator
-        if other is None or other.transport is None:
+        if self.is_over or other is None or other.transport is None:
             return
         other.transport.write(data)
         now = self._factory.clock.now().wall
@@ -92,13 +96,13 @@ class RelayedSession:
     def ended(self, is_initiator: bool, reason: Failure | None) -> None:
         """One side has ended: end the other after what is still to be written, or at once after an error."""
         self._connected_sides.discard(is_initiator)
-        if not self._is_over:
+        if not self.is_over:
             self._end(is_initiator, reason)
         if not self._connected_sides:
             self._factory.forget(self)
 
     def _end(self, is_initiator: bool, reason: Failure | None) -> None:
-        self._is_over = True
+        self.is_over = True
         is_clean = reason is None or reason.check(ConnectionDone) is not None
         if self._connecting is not None:
             self._connecting.cancel()
@@ -118,7 +122,7 @@ class RelayedSession:
 
     def refuse(self, reason: str) -> None:
         """Close a connection that is not relayed."""
-        self._is_over = True
+        self.is_over = True
         now = self._factory.clock.now().wall
         self.initiator.transport.abortConnection()  # type: ignore[union-attr]
         self._factory.forget(self)
@@ -140,7 +144,7 @@ class RelayedSession:
 
     def _connected(self, acceptor: RelaySide) -> None:
         self._connecting = None
-        if self._is_over:
+        if self.is_over:
             acceptor.transport.abortConnection()  # type: ignore[union-attr]
             return
         self._acceptor = acceptor
@@ -156,7 +160,7 @@ class RelayedSession:
 
     def _refused(self, reason: Failure) -> None:
         self._connecting = None
-        if not self._is_over:
+        if not self.is_over:
             self.refuse(reason.getErrorMessage())
 
 
@@ -177,7 +181,7 @@ class RelayFactory(ServerFactory):
     @param listener: called with each packet and each change of a session; what it raises is logged.
     @param capture: where the bytes are recorded; C{None} to record nothing.
     @param most_sessions: further connections are closed. A session of which one connection has ended counts
-        until the other has received what was still to be written.
+        until the other has received what was still to be written, unless a new one would exceed the limit.
     @raise LocalProtocolError: an argument cannot be used; the error names it.
     """
 
@@ -219,6 +223,8 @@ class RelayFactory(ServerFactory):
         session = RelayedSession(self, self._count)
         self._sessions.append(session)
         if len(self._sessions) > self._most_sessions:
+            self._end_oldest()
+        if len(self._sessions) > self._most_sessions:
             session.initiator = RefusedSide(session, f"{self._most_sessions} sessions are relayed already")
         return session.initiator
 
@@ -226,6 +232,15 @@ class RelayFactory(ServerFactory):
         """Close all sessions."""
         for session in tuple(self._sessions):
             session.close()
+
+    def _end_oldest(self) -> None:
+        """Close the oldest session of which one side has ended: a peer that reads nothing more keeps no new
+        session out.
+        """
+        ended = next((session for session in self._sessions if session.is_over), None)
+        if ended is not None:
+            self._sessions.remove(ended)
+            ended.close()
 
     # Called by sessions
 

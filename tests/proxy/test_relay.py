@@ -25,6 +25,7 @@ from msmq.queues.arriving.message import Delivery
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.clock import ManualClock
 from msmq.testing.streams import Conditions
+from tests.builders import ALPHA, establish
 from tests.nodes import support
 from tests.nodes.support import ADDRESSES, Node, NodesTestCase
 
@@ -281,7 +282,9 @@ class UnreadTests(SynchronousTestCase):
     """Ends that do not read what the others have sent before they closed."""
 
     def test_a_target_that_does_not_read(self) -> None:
-        """Its connection counts until it has ended, and ends when the relay is closed."""
+        """Its connection counts until it has ended; it ends when the relay is closed, or when a new session
+        would exceed the limit.
+        """
         target = UnreadEndpoint()
         packets: list[RelayedPacket] = []
         relay = RelayFactory(target, clock=ManualClock(), listener=packets.append, most_sessions=2)
@@ -292,14 +295,26 @@ class UnreadTests(SynchronousTestCase):
             initiator.connectionLost(Failure(ConnectionDone()))
             self.assertEqual(packets[-1].kind, "closed")
         self.assertEqual([each.disconnecting for each in target.transports], [True, True])
+        self.assertEqual([each.is_aborted for each in target.transports], [False, False])
+        accepted = [unread(relay.buildProtocol(None)) for _ in range(2)]
+        self.assertEqual([each.is_aborted for each in target.transports], [True, True, False, False])
         refused = unread(relay.buildProtocol(None))
         self.assertEqual((refused.is_aborted, packets[-1].kind), (True, "refused"))
-        target.transports[0].protocol.connectionLost(Failure(ConnectionDone()))
-        accepted = unread(relay.buildProtocol(None))
-        self.assertFalse(accepted.is_aborted)
+        self.assertEqual([each.is_aborted for each in accepted], [False, False])
         relay.close()
-        self.assertTrue(accepted.is_aborted)
-        self.assertEqual([each.is_aborted for each in target.transports], [False, True, True])
+        self.assertEqual([each.is_aborted for each in accepted], [True, True])
+        self.assertEqual([each.is_aborted for each in target.transports], [True] * 4)
+
+    def test_an_end_that_nothing_reaches_any_more(self) -> None:
+        """What it sends afterwards is neither relayed nor reported."""
+        target = UnreadEndpoint()
+        packets: list[RelayedPacket] = []
+        relay = RelayFactory(target, clock=ManualClock(), listener=packets.append)
+        initiator = relay.buildProtocol(None)
+        transport = unread(initiator)
+        initiator.connectionLost(Failure(ConnectionDone()))
+        target.transports[0].protocol.dataReceived(establish(ALPHA))
+        self.assertEqual((transport.value(), [each.kind for each in packets]), (b"", ["opened", "closed"]))
 
 
 class CaptureTests(RelayTestCase):
