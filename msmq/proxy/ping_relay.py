@@ -9,6 +9,7 @@ from twisted.internet.protocol import DatagramProtocol
 
 from msmq.errors import RemoteProtocolError
 from msmq.structures.internal.ping import Ping
+from msmq.wire.addresses import read_address
 
 MOST_PINGS: Final = 1_000
 """Limit on the pings whose answer is awaited; the oldest are forgotten."""
@@ -33,7 +34,8 @@ class PingRelay(DatagramProtocol):
         except RemoteProtocolError:
             return
         address = addr[0], addr[1]
-        if address == self._target:
+        # A socket gives a link-local address without the scope with which it was sent to.
+        if (read_address(addr[0]), addr[1]) == (read_address(self._target[0]), self._target[1]):
             to = self._asked.pop(ping.cookie, None)
         else:
             to = self._target

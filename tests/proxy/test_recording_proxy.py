@@ -21,7 +21,7 @@ from msmq.proxy.ping_relay import PingRelay
 from msmq.structures.internal.ping import Ping
 from msmq.testing import FaultInjectingDouble, RecordingProxy, RelayedPacket
 from msmq.testing.network import Network
-from tests.builders import ALPHA
+from tests.builders import ALPHA, BETA
 from tests.project.example_files import EXAMPLES, example
 from tests.servers.own_address import own_address
 
@@ -125,6 +125,18 @@ class RecordingProxyTests(TestCase):
         network.host("10.0.0.9").listenUDP(3527, relay)
         relay.datagramReceived(Ping(1, ALPHA).to_bytes(), ("10.0.0.1", 4000))
         self.assertEqual(network.datagrams, [])
+
+    def test_a_link_local_target(self) -> None:
+        """Its answers, whose source a socket gives without the scope, go to the host that asked."""
+        network = Network(Clock())
+        relay = PingRelay(("fe80::5%2", 3527))
+        network.host("fe80::9").listenUDP(3527, relay)
+        request = Ping(1, ALPHA)
+        relay.datagramReceived(request.to_bytes(), ("fe80::1", 4000))
+        relay.datagramReceived(request.response(BETA, is_refused=False).to_bytes(), ("fe80::5", 3527))
+        self.assertEqual(
+            [datagram.destination for datagram in network.datagrams], [("fe80::5%2", 3527), ("fe80::1", 4000)]
+        )
 
     async def test_capture_cannot_be_written(self) -> None:
         """A capture in a directory that does not exist fails the start, with the name of the file."""
