@@ -203,6 +203,8 @@ def parse_stream_endpoint(text: str) -> StreamEndpoint:
     if kind not in _BUILT_IN_SERVERS and kind not in _plugin_servers():
         known = ", ".join(sorted(_BUILT_IN_SERVERS | _plugin_servers()))
         raise ValueError(f"begins with {quoted(kind)}, which is not one of the endpoint kinds {known}")
+    if kind == "unix":
+        _check_backlog(named.get("backlog", "".join(positional[3:4]) or "0"))
     if kind not in _ARGUMENTS:
         return StreamEndpoint(text, None, _interface(named["interface"]) if "interface" in named else None)
     arguments = _bind(kind, positional[1:], named)
@@ -316,12 +318,13 @@ def _bind(kind: str, positional: tuple[str, ...], named: Mapping[str, str]) -> d
         if name not in names:
             raise ValueError(f"gives {quoted(name)}, and a {kind} endpoint takes {', '.join(names)}")
         bound[name] = value
-    backlog = bound.get("backlog", "0")
-    if not (backlog.isascii() and backlog.isdigit() and len(backlog) <= 10 and int(backlog) <= MOST_BACKLOG):
-        raise ValueError(
-            f"gives the backlog {quoted(backlog)}, which is not a number from 0 to {MOST_BACKLOG}"
-        )
+    _check_backlog(bound.get("backlog", "0"))
     return bound
+
+
+def _check_backlog(text: str) -> None:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MOST_BACKLOG):
+        raise ValueError(f"gives the backlog {quoted(text)}, which is not a number from 0 to {MOST_BACKLOG}")
 
 
 def _port(text: str | None) -> int:

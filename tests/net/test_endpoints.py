@@ -164,8 +164,12 @@ class ServerEndpointTests(SynchronousTestCase):
         """It is refused when the description is read, not when the server listens."""
         self.assertEqual(parse_stream_endpoint("tcp:1801:backlog=2147483647").port, 1801)
         for backlog in ("2147483648", "99999999999999999999", "-1", "x", "\u0663", ""):
-            error = self.assertRaises(ValueError, parse_stream_endpoint, f"tcp:1801:backlog={backlog}")
-            self.assertIn("a number from 0 to 2147483647", str(error))
+            for start in ("tcp:1801", "unix:/run/x"):
+                error = self.assertRaises(ValueError, parse_stream_endpoint, f"{start}:backlog={backlog}")
+                self.assertIn("a number from 0 to 2147483647", str(error))
+        self.assertRaises(ValueError, parse_stream_endpoint, "unix:/run/x:660:2147483648")
+        for description in ("unix:/run/x", "unix:/run/x:660:7", "unix:/run/x:backlog=7"):
+            self.assertEqual(str(parse_stream_endpoint(description)), description)
 
 
 class DatagramEndpointTests(SynchronousTestCase):
