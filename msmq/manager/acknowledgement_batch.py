@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -20,9 +20,6 @@ from msmq.transfer.decisions.final_ack_decision import may_be_answered
 
 Answer = tuple[Queue, UserMessageView]
 """A packet of this queue manager, and its destination queue."""
-
-_OF_RECEIPT: Final = 0x4000
-"""The bit of message classes about messages that were in their queue and leave it."""
 
 AcknowledgementBuilder = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer]]
 """Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival, the
@@ -48,6 +45,9 @@ class AcknowledgementBatch:
         self._make = make
         self._arrivals: list[Answer] = []
         self._about: list[tuple[UserMessageView, MessageClass]] = []
+        # Which of them are about messages that leave their queue, and the bytes of these.
+        self._replacing: list[bool] = []
+        self._spare = 0
         self._admission: Admission | None = None
 
     def add(
@@ -65,6 +65,8 @@ class AcknowledgementBatch:
         @param only_at: the address that they came from, if nothing else authenticates their sender: FinalAcks
         are sent only there.
         """
+        # All others leave a queue here: the one that they were for, or an outgoing queue.
+        is_replacing = not is_refusal and message_class != MessageClass.ACK_REACH_QUEUE
         for view in views:
             if not may_be_answered(view, message_class):
                 continue
@@ -72,6 +74,9 @@ class AcknowledgementBatch:
                 for answer in self._make(view, message_class, is_refusal, only_at):
                     self._arrivals.append(answer)
                     self._about.append((view, message_class))
+                    self._replacing.append(is_replacing)
+                    if is_replacing:
+                        self._spare += answer[1].size
             except MQError as error:
                 self._drop(view, message_class, error)
 
@@ -80,15 +85,16 @@ class AcknowledgementBatch:
         if not self._arrivals:
             return ()
         performer = self._performer
-        # Those about messages that leave their queue replace them, as copies in a journal do: at a full queue
+        # Those about messages that leave a queue replace them, as copies in a journal do: at a full queue
         # manager they would be dropped, and the sender would never learn the result.
-        spare = sum(
-            answer.size
-            for (_, answer), (_, message_class) in zip(self._arrivals, self._about, strict=True)
-            if message_class & _OF_RECEIPT
-        )
+        size = sum(view.size for _, view in self._arrivals)
+        if size > performer.model.storage.free_with(self._spare):
+            # Others must not use the bytes that become free, so they come last.
+            order = sorted(range(len(self._arrivals)), key=lambda index: not self._replacing[index])
+            self._arrivals = [self._arrivals[index] for index in order]
+            self._about = [self._about[index] for index in order]
         self._admission = admission = performer.model.admit(
-            self._arrivals, performer.clock.now(), spare=spare
+            self._arrivals, performer.clock.now(), spare=self._spare
         )
         for refusal in admission.refusals:
             self._drop(*self._about[refusal.index], refusal.status.name)

@@ -61,8 +61,11 @@ class Storage:
         return _ENDLESS if self.limit is None else self.limit - self.used
 
     def free_with(self, spare: int) -> int:
-        """The same for messages that may take C{spare} bytes beyond the limit."""
-        return self.free if self.throttled else self.free + spare
+        """The same for messages that replace others, which leave: C{spare} bytes are for them in any case.
+
+        The limit may be exceeded: by others that replace messages at the same time, or since it was lowered.
+        """
+        return self.free if self.throttled else max(self.free, 0) + spare
 
     @property
     def journal_room(self) -> int:

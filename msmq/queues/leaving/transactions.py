@@ -89,8 +89,8 @@ class QueueTransactions:
             return []
         sent: list[MessagePosition] = []
         refusals: list[EnqueueRefusal] = []
+        free = self._holdings.storage.free_with(spare)
         for index, (queue, view) in enumerate(arrivals):
-            free = self._holdings.storage.free_with(spare)
             status = enqueue_status(queue, view, free, room_in(queue), now)
             if status is not EnqueueStatus.STORED:
                 refusals.append(EnqueueRefusal(index, queue, view, status))
@@ -101,6 +101,7 @@ class QueueTransactions:
             position.owner = transaction
             position.due = due_time(queue, view)
             self._holdings.link(position)
+            free -= view.size
             sent.append(position)
         if refusals:
             for position in sent:

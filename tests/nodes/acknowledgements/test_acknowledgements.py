@@ -7,13 +7,14 @@ from typing import Any
 from uuid import UUID
 
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
-from msmq.storage.memory import MemoryMessageStore
+from msmq.queues.machine_quota import QuotaKind
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import ALPHA, BETA
+from tests.manager.support import FaultyStore
 from tests.nodes.scripted import JOURNAL
 from tests.nodes.support import Node, NodesTestCase
 
@@ -214,15 +215,14 @@ class FullQueueManagerTests(NodesTestCase):
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         limits = {"quota": 16} if name == "BETA" else {}
-        return super().node(name, identifier, store=MemoryMessageStore(durable=True), **limits, **kwargs)
+        return super().node(name, identifier, store=FaultyStore(), **limits, **kwargs)
 
     def setUp(self) -> None:
         super().setUp()
         self.payments = self.queue(self.beta, "payments", transactional=True)
         self.orders = self.queue(self.beta)
         self.admin = self.queue(self.alpha, "admin")
-        to_payments = TO_BETA.replace("orders", "payments")
-        self.send(self.alpha, to_payments, b"1", transactional=True, journal=True)
+        self.pay(b"1", journal=True)
         self.send(
             self.alpha,
             TO_BETA,
@@ -232,23 +232,89 @@ class FullQueueManagerTests(NodesTestCase):
             admin_queue=ADMIN,
         )
         self.clock.advance(30)
+
+    def pay(self, body: bytes, **properties: Any) -> None:
+        """ALPHA sends a transactional message."""
+        self.send(self.alpha, TO_BETA.replace("orders", "payments"), body, transactional=True, **properties)
+
+    def fill(self) -> None:
+        """Use up the quota of BETA."""
         for size in (4000, 2000, 1000, 500, 250, 100, 50, 20, 1):
             for _ in range(4):
                 sending = self.deferred(self.beta.service.send(self.orders, [Message(body=bytes(size))]))
                 sending.addErrback(lambda failure: failure.trap(MQError) and None)
 
+    def results(self) -> tuple[int, list[int]]:
+        """What ALPHA gets: copies in its journal, and the classes of acknowledgements."""
+        self.clock.advance(100)
+        classes = [view.message_class for view in self.take(self.alpha, self.admin)]
+        return self.alpha.service.inspection.queue(JOURNAL).messages, classes
+
     def test_receipts(self) -> None:
         """The results of messages that are received reach their sender: they replace the messages."""
+        self.fill()
         self.take(self.beta, self.payments)
         self.take(self.beta, self.orders, 1)
-        self.clock.advance(100)
-        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
-        classes = [view.message_class for view in self.take(self.alpha, self.admin)]
-        self.assertEqual(classes, [MessageClass.ACK_RECEIVE])
+        self.assertEqual(self.results(), (1, [MessageClass.ACK_RECEIVE]))
+
+    def test_receipts_at_once(self) -> None:
+        """So do those of messages whose removals are stored at the same time."""
+        self.fill()
+        service, store = self.beta.service, self.beta.store
+        assert isinstance(store, FaultyStore)
+        held = [self.run_to_end(service.reserve(each, timeout=0)) for each in (self.payments, self.orders)]
+        store.is_slow = True
+        confirming = [self.deferred(each.confirm()) for each in held]
+        store.catch_up()
+        for each in confirming:
+            self.successResultOf(each)
+        self.assertEqual(self.results(), (1, [MessageClass.ACK_RECEIVE]))
+
+    def test_receipts_below_the_quota(self) -> None:
+        """So do those of messages that have more bytes than a quota that was lowered."""
+        self.fill()
+        self.run_to_end(self.beta.service.set_quotas({QuotaKind.QUEUES: 4}))
+        self.take(self.beta, self.payments)
+        self.take(self.beta, self.orders, 1)
+        self.assertEqual(self.results(), (1, [MessageClass.ACK_RECEIVE]))
+
+    def test_receipts_with_arrivals(self) -> None:
+        """So do those of a transaction that also sends: results of arrivals do not use their bytes."""
+        self.pay(b"3", acknowledge=Acknowledge.POSITIVE_RECEIVE, admin_queue=ADMIN)
+        self.clock.advance(30)
+        service = self.beta.service
+        transaction = service.begin()
+        message = Message(
+            body=b"4", transactional=True, acknowledge=Acknowledge.POSITIVE_ARRIVAL, admin_queue=ADMIN
+        )
+        self.run_to_end(service.send(self.payments, [message], transaction=transaction))
+        self.fill()
+        for _ in range(2):
+            self.run_to_end(service.receive(self.payments, timeout=0, transaction=transaction))
+        self.run_to_end(transaction.commit())
+        self.assertEqual(self.results(), (1, [MessageClass.ACK_RECEIVE]))
 
     def test_purge(self) -> None:
         """So do those of messages that are removed unread."""
+        self.fill()
         self.run_to_end(self.beta.service.purge_queue(self.orders))
+        self.assertEqual(self.results(), (0, [MessageClass.NACK_Q_PURGED]))
+
+    def test_expiry_in_an_outgoing_queue(self) -> None:
+        """So do those of messages that expire before they have arrived, of which such a queue manager may be
+        full.
+        """
+        admin = self.queue(self.beta, "admin")
+        self.send(
+            self.beta,
+            "DIRECT=TCP:127.0.0.4\\private$\\orders",
+            b"5",
+            delivery=Delivery.RECOVERABLE,
+            acknowledge=Acknowledge.NEGATIVE_ARRIVAL,
+            admin_queue=parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\admin"),
+            time_to_reach_queue=60,
+        )
+        self.fill()
         self.clock.advance(100)
-        classes = [view.message_class for view in self.take(self.alpha, self.admin)]
-        self.assertEqual(classes, [MessageClass.NACK_Q_PURGED])
+        classes = [view.message_class for view in self.take(self.beta, admin)]
+        self.assertEqual(classes, [MessageClass.NACK_REACH_QUEUE_TIMEOUT])

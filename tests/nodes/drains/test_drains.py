@@ -16,6 +16,7 @@ from msmq.persistence.changes import RemoveState
 from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.machine_quota import QuotaKind
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_rewrites import patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -309,9 +310,12 @@ class DrainTests(DrainTestCase):
         self.assertEqual(self.alpha.service.drains.summary(ORDERS).in_transit, 0)
 
     def test_full_queue_manager(self) -> None:
-        """A queue manager whose quota is used up can be drained: a message replaces the one that leaves."""
+        """A queue manager whose quota is used up, or was lowered since, can be drained: a message replaces
+        the one that leaves.
+        """
         for is_transactional in (False, True):
             self.restart(quota=64)
+            self.run_to_end(self.alpha.service.set_quotas({QuotaKind.QUEUES: None}))
             name = f".\\private$\\full{is_transactional}"
             there = AT_BETA.replace("orders", f"full{is_transactional}")
             self.run_to_end(self.beta.service.create_queue(name, transactional=is_transactional))
@@ -323,6 +327,7 @@ class DrainTests(DrainTestCase):
                     self.run_to_end(self.alpha.service.send(name, [message]))
                     number += 1
             self.assertGreater(number, 40)
+            self.run_to_end(self.alpha.service.set_quotas({QuotaKind.QUEUES: 16}))
             self.run_to_end(self.alpha.service.drains.begin(name, there))
             self.clock.advance(60)
             self.assertEqual(self.alpha.service.drains.summary(name).moved, number)
