@@ -105,14 +105,21 @@ class QueueDrains:
             self._performer.commit_later(as_changes(self._kept.release()), "the end of a drain")
 
     def _report_damaged(self) -> None:
-        """Log the drains that cannot be read; their values stay in the store until they are begun again."""
+        """Log the drains that cannot be read; their values stay in the store until they are begun again, or
+        their queue is deleted.
+        """
         known = {str(queue.definition.identifier): queue for queue in self._performer.model.queues()}
-        for damaged in self._damaged.values():
+        for damaged in list(self._damaged.values()):
             queue = known.get(damaged.queue)
+            if queue is None:
+                # Nothing can begin it again.
+                del self._damaged[damaged.queue]
+                self._performer.commit_later(damaged.removed(), "the end of a drain")
+                continue
             self.log.error(
                 "the drain of {queue} does not go on, since its record in the store is damaged: {reason};"
                 " begin it again",
-                queue=damaged.queue if queue is None else shown(queue_path(queue)),
+                queue=shown(queue_path(queue)),
                 reason=shown(damaged.reason),
             )
 

@@ -247,6 +247,24 @@ class DrainTests(DrainTestCase):
         self.restart()
         self.assertEqual(self.alpha.service.drains.summary(ORDERS).moved, 1)
 
+    def test_damaged_record_of_a_deleted_queue(self) -> None:
+        """It leaves the store at the next start, and is in the log no more."""
+        self.both()
+        self.stored(b"1", delivery=RECOVERABLE)
+        self.begin()
+        self.clock.advance(5)
+        store = self.stores["ALPHA"]
+        [page] = [name for name in store.names() if name.startswith("drain-page.")]
+        self.successResultOf(store.commit([RemoveState(page)]))
+        self.restart()
+        deleting = self.deferred(self.alpha.service.delete_queue(ORDERS))
+        self.clock.advance(1)
+        self.successResultOf(deleting)
+        lines = self.log_lines()
+        self.restart()
+        self.assertEqual([line for line in lines if "the drain of" in line], [])
+        self.assertEqual([name for name in store.names() if name.startswith("drain")], [])
+
     def log_lines(self) -> list[str]:
         """The lines of the log from now on."""
         lines: list[str] = []
