@@ -231,7 +231,9 @@ class Readers:
                 found = _locked(reader, _first_visible(arrivals, now))
             if not found:
                 if reader.is_cut_short:
-                    self._waiting.cut_short[reader.tag] = reader
+                    # Those behind it look again, too: it may leave them some of what it finds then.
+                    by_tag = self._waiting.by_tag
+                    self._waiting.cut_short.update((tag, by_tag[tag]) for tag in queue.readers)
                 elif reader.after != START:
                     if further is None:
                         further = iter(tuple(dropwhile(reader.tag.__ne__, queue.readers))[1:])

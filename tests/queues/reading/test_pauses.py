@@ -104,13 +104,20 @@ class PauseTests(HandleTestCase):
                     self.model.cancel(tag)
 
     def test_very_many_messages_expire_during_the_pause(self) -> None:
-        """A receive gets the message behind them, although not in one step."""
+        """Receives get the messages behind them, although not in one step."""
         self.pause()
-        self.receive(seconds=None)
-        self.put(*(mortal(b"%d" % number, self.now) for number in range(2 * EXPIRED_AT_ONCE)), b"live")
+        tags = []
+        for _ in range(2):
+            self.receive(seconds=None)
+            tags.append(self.last_tag)
+        live = (b"live", b"too")
+        self.put(*(mortal(b"%d" % number, self.now) for number in range(2 * EXPIRED_AT_ONCE)), *live)
         self.assertEqual(len(self.expired(9)), 2 * EXPIRED_AT_ONCE)
         self.assertEqual(self.model.deadline(self.now), self.now.monotonic)
-        self.assertEqual(completions(self.model.expire(self.now)), [(self.last_tag, [b"live"])])
+        self.assertEqual(
+            completions(self.model.expire(self.now)),
+            [(tag, [body]) for tag, body in zip(tags, live, strict=True)],
+        )
 
     def test_a_pause_while_very_many_messages_leave(self) -> None:
         """A receive that was to look further does not, so that it does nothing until the queue resumes."""
