@@ -293,7 +293,11 @@ class InwardRoute(BridgeRoute):
             await self.replies.add(found)
 
     async def _bury(self, token: int, reason: str) -> None:
-        _, message = self._deliveries[token]
+        delivery = self._deliveries.get(token)
+        if delivery is None:
+            # The connection was lost while others were acknowledged; the broker delivers it again.
+            return
+        _, message = delivery
         publisher, queue = self._dead_letters, self.settings.dead_letters
         try:
             if publisher is None:

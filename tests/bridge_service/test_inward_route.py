@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import attrs
@@ -165,6 +165,32 @@ class DeadLetterTests(InwardRouteCase):
         self.clock.advance(5)
         self.assertEqual(len(self.broker.buried), 3)
         self.assertEqual((route.condition, route.reason), (RouteCondition.RUNNING, ""))
+
+    def test_connection_is_lost_before(self) -> None:
+        """A message that was to become a dead letter when its connection was lost becomes one later, when it
+        is delivered again.
+        """
+        self.broker = LosingConsumer()
+        route = self.start_route(InwardRules(route="in", limit=5))
+        bad = AmqpMessage("", "incoming", AmqpProperties(), b"too large")
+        self.broker.deliver(0, AmqpMessage("", "incoming", AmqpProperties(), b"good"))
+        self.broker.deliver(1, bad)
+        self.clock.advance(10)
+        self.assertIs(route.condition, RouteCondition.RUNNING)
+        self.broker.deliver(0, bad)
+        self.clock.advance(1)
+        self.assertEqual([each.body for each in self.broker.buried], [b"too large"])
+
+
+class LosingConsumer(MemoryBroker):
+    """Finds while it acknowledges the first messages that the connection has been idle for too long."""
+
+    def acknowledge(self, tags: Iterable[int]) -> None:
+        """See L{IConsumer}."""
+        is_first = not self.acknowledged
+        super().acknowledge(tags)
+        if is_first:
+            self.closed.callback(BrokerError("the connection is idle"))
 
 
 class OneMessageTests(InwardRouteCase):
