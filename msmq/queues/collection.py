@@ -410,5 +410,13 @@ def _check_main(queue: Queue, why: str) -> None:
 
 
 def deletion_of(family: list[Queue]) -> tuple[RemoveQueue, ...]:
-    """The changes that delete these queues from the store."""
-    return tuple(RemoveQueue(queue.definition.identifier) for queue in family if queue.is_stored)
+    """The changes that delete these queues from the store.
+
+    A batch that stores a journal or a subqueue may be pending although another one that was to store it has
+    failed, so these are deleted in any case.
+    """
+    return tuple(
+        RemoveQueue(queue.definition.identifier)
+        for queue in family
+        if queue.is_stored or queue.parent is not None
+    )

@@ -57,6 +57,10 @@ class FaultyStore(MemoryMessageStore):
         """The named values that it has."""
         return list(self._contents.snapshot().state)
 
+    def paths(self) -> list[str]:
+        """The paths of the queues that it has."""
+        return [definition.path for definition in self._contents.snapshot().queues]
+
     def fail_commit(self, number: int, error: Exception = BROKEN, *, of: type = object) -> None:
         """Let one commit fail, the first from now if the number is 1.
 

@@ -162,3 +162,21 @@ class NewQueueTests(ManagerTestCase):
         self.store.recover()
         self.restart(crash=True)
         self.assertEqual((self.seen(self.orders), self.count(f"{self.orders};journal")), ([b"1"], 1))
+
+    def test_journal_of_a_deleted_queue(self) -> None:
+        """A journal that the second of two copies has created is deleted with its queue."""
+        self.run_to_end(self.service.set_queue(self.orders, {"journal": True}))
+        self.put(self.orders, b"1", b"2")
+        held = [self.run_to_end(self.service.reserve(self.orders)) for _ in range(2)]
+        self.store.is_slow = True
+        confirming = [self.deferred(each.confirm()) for each in held]
+        self.store.fail_commit(1)
+        self.store.finish(1)
+        self.failureResultOf(confirming[0], MQError)
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.store.catch_up()
+        self.store.recover()
+        self.clock.advance(1)
+        self.successResultOf(confirming[1])
+        self.successResultOf(deleting)
+        self.assertEqual([path for path in self.store.paths() if "orders" in path], [])

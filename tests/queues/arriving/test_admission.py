@@ -379,7 +379,12 @@ class DeletedQueueTests(SynchronousTestCase):
         receive(self.model, self.queue)
         deletion = self.model.delete_queue(self.queue)
         self.assertEqual(bodies(deletion.positions), [b"1", b"2", b"3"])
-        self.assertEqual(list(deletion.changes), [RemoveQueue(self.queue.definition.identifier)])
+        journal = self.queue.journal
+        assert journal is not None
+        self.assertEqual(
+            list(deletion.changes),
+            [RemoveQueue(each.definition.identifier) for each in (self.queue, journal)],
+        )
         self.assertEqual((self.model.storage.used, self.model.message_count), (0, 0))
 
     def test_readers_of_a_deleted_queue(self) -> None:
