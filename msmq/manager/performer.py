@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Sequence
 from typing import ClassVar, Final, Protocol
+from uuid import UUID
 
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
@@ -141,12 +142,15 @@ class Performer:
             )
             raise MQError(status, str(failed)) from error
         else:
-            for identifier in created:
-                if (queue := self.model.collection.of_identifier(identifier)) is not None:
-                    # Another batch that was to create it may have failed.
-                    queue.is_stored = True
+            self._are_created(created)
         finally:
             self._new_queues.end(created)
+
+    def _are_created(self, created: Collection[UUID]) -> None:
+        for identifier in created:
+            if (queue := self.model.collection.of_identifier(identifier)) is not None:
+                # Another batch that was to create it may have failed.
+                queue.is_stored = True
 
     def commit_later(self, changes: Sequence[Change], what: str) -> Deferred[bool]:
         """Store these changes, without waiting for it.
@@ -248,11 +252,16 @@ class Performer:
                 position.size for position in admission.positions if position.kept is PacketHolder.OVERFLOW
             )
             self._overflowing += size
-            maybeDeferred(self.store.commit, admission.overflow).addBoth(self._overflowed, admission, size)
+            changes, created = self._new_queues.begin(admission.overflow)
+            storing = maybeDeferred(self.store.commit, changes)
+            storing.addBoth(self._overflowed, admission, size, created)
 
-    def _overflowed(self, result: object, admission: Admission, size: int) -> None:
+    def _overflowed(self, result: object, admission: Admission, size: int, created: Collection[UUID]) -> None:
         error = result.value if isinstance(result, Failure) else None
         self._overflowing -= size
+        self._new_queues.end(created)
+        if error is None:
+            self._are_created(created)
         self.model.overflowed(admission, is_stored=error is None)
         if error is not None:
             self.log.error("express messages stay in memory: {error}", error=error)

@@ -180,3 +180,19 @@ class NewQueueTests(ManagerTestCase):
         self.successResultOf(confirming[1])
         self.successResultOf(deleting)
         self.assertEqual([path for path in self.store.paths() if "orders" in path], [])
+
+
+class NewQueueOverflowTests(ManagerTestCase):
+    """Express messages beyond the memory limit, for a queue whose creation is being stored."""
+
+    limits = {"express_memory": 1000}  # noqa: RUF012
+
+    def test_the_first_is_not_stored(self) -> None:
+        """They are stored, with the queue, although the batch that was to create it fails."""
+        self.store.is_slow = True
+        sending = [self.deferred(self.service.send(THERE, [Message(body=bytes(2000))])) for _ in range(2)]
+        self.store.fail_commit(1)
+        self.store.catch_up()
+        self.failureResultOf(sending[0], MQError)
+        self.successResultOf(sending[1])
+        self.assertEqual(self.alpha.model.storage.express, 0)
