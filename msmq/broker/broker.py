@@ -7,13 +7,14 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.components import Componentized
@@ -57,6 +58,30 @@ DEFAULT_BACKLOG: Final = 10_000
 
 LONGEST_RETRY: Final = 60.0
 """Seconds after which a message that failed is processed again, at the latest."""
+
+
+@attrs.define(eq=False)
+class _Run:
+    """What one start has made: its stop removes that alone, whatever another start makes meanwhile.
+
+    @ivar ended: fires when the start has a result, or has undone its steps.
+    @ivar scratch: a temporary data directory.
+    """
+
+    ended: Deferred[None]
+    server: Server | None = None
+    scratch: Path | None = None
+
+    def make_scratch(self) -> Path:
+        """Make the temporary data directory."""
+        self.scratch = Path(tempfile.mkdtemp(prefix="msmq-broker-"))
+        return self.scratch
+
+    def remove_scratch(self) -> None:
+        """Remove it, if there is one."""
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            self.scratch = None
 
 
 class Broker(Service):
@@ -124,11 +149,9 @@ class Broker(Service):
         self._check_configured(owner)
         self._reactor = reactor
         self._program: BrokerProgram | None = None
-        self._server: Server | None = None
-        self._scratch: Path | None = None
         self._is_paused = False
         self._twistd_exit: ExitStatus | None = None
-        self._stopping = SharedRun(self._stop, self._not_stopped)
+        self._follow(_Run(succeed(None)))
         self.started: Deferred[None] = Deferred()
 
     def _check_configured(self, owner: str) -> None:
@@ -190,7 +213,7 @@ class Broker(Service):
     @property
     def addresses(self) -> Sequence[str]:
         """The addresses on which it listens: C{TCP 127.0.0.1:1801}; empty before it has started."""
-        return () if self._server is None else self._server.addresses
+        return () if self._run.server is None else self._run.server.addresses
 
     def pause(self) -> None:
         """Process no further messages until L{resume}; they are accepted and stored, up to C{backlog}.
@@ -251,18 +274,20 @@ class Broker(Service):
         @raise SystemExit: C{twistd} has called it, it cannot start, and the reason is known at once.
         """
         Service.startService(self)
-        self.started = ensureDeferred(self._start())
+        run = _Run(Deferred())
+        self._follow(run)
+        self.started = ensureDeferred(self._start(run))
         if self._twistd_exit is None:
             return
         reactor: Any = running_reactor() if self._reactor is None else self._reactor
         if reactor.running:
             return
-        if self._server is not None and self._server.refusal is not None:
+        if run.server is not None and run.server.refusal is not None:
             # Its ports close in the reactor, which does not run yet, and will not.
             if not self._twistd_exit.failed:
-                self._report_refusal(self._server.refusal)
-            self._server.remove_control_socket()
-            self._remove_scratch()
+                self._report_refusal(run.server.refusal)
+            run.server.remove_control_socket()
+            run.remove_scratch()
         if self._twistd_exit.failed:
             raise SystemExit(1)
 
@@ -287,28 +312,39 @@ class Broker(Service):
             return stopped
         return self._program.others_ended() or stopped
 
-    async def _start(self) -> None:
+    def _follow(self, run: _Run) -> None:
+        """Let a stop end this run; a stop of the former one may still be waiting."""
+        self._run = run
+        self._stopping = SharedRun(partial(self._stop, run), self._not_stopped)
+
+    async def _start(self, run: _Run) -> None:
+        try:
+            await self._begin(run)
+        finally:
+            run.ended.callback(None)
+
+    async def _begin(self, run: _Run) -> None:
         reactor = running_reactor() if self._reactor is None else self._reactor
         # It brings a reactor, which an application chooses before.
         from msmq.service.server import Server
 
         try:
-            configuration, store = await self._composed()
+            configuration, store = await self._composed(run)
             program = self._make_program(reactor, SystemClock())
-            self._server = Server(
+            server = run.server = Server(
                 configuration,
                 reactor,
                 session_protocol=program.session_protocol,
                 store=store,
                 program=program,
             )
-            self._server.startService()
-            await self._server.started
+            server.startService()
+            await server.started
         except CancelledError:
-            self._remove_scratch()
+            run.remove_scratch()
             raise
         except BaseException as error:
-            self._remove_scratch()
+            run.remove_scratch()
             if self._twistd_exit is None or not self._twistd_exit.failed:
                 self._report_refusal(error)
             if self._twistd_exit is not None and (core := cast(Any, reactor)).running:
@@ -322,23 +358,23 @@ class Broker(Service):
         if self._twistd_exit is not None:
             self._twistd_exit.fail(f"{broker} cannot start: {reason}", sys.__stderr__ or sys.stderr)
 
-    async def _composed(self) -> tuple[Configuration, IMessageStore | None]:
+    async def _composed(self, run: _Run) -> tuple[Configuration, IMessageStore | None]:
         """The configuration of the queue manager, and its store if that is not configured."""
         store = self._store
         if self._configuration is not None:
             return self._configuration, cast("IMessageStore | None", store)
         if isinstance(store, str):
             return self._loaded(store, None), None
-        self._scratch = Path(tempfile.mkdtemp(prefix="msmq-broker-"))
+        scratch = run.make_scratch()
         if store is not None:
-            configuration = self._loaded(str(self._scratch), "memory")
-            return configuration, await self._opened(store, self._scratch)
+            configuration = self._loaded(str(scratch), "memory")
+            return configuration, await self._opened(store, scratch)
         self.log.warn(
             "{broker} has no store: messages that it has acknowledged, and what it knows of duplicates and"
             " streams, are lost when the process ends; store=PATH keeps them",
             broker=qual(type(self)),
         )
-        configuration = self._loaded(str(self._scratch), "memory")
+        configuration = self._loaded(str(scratch), "memory")
         limits = configuration.limits
         quota = min(limits.quota, limits.express_memory // 1024)
         return (
@@ -363,21 +399,15 @@ class Broker(Service):
             Overrides(name=self._computer_name, data=data, address=self._address, storage=storage),
         )
 
-    async def _stop(self) -> None:
-        server, self._server = self._server, None
-        scratch, self._scratch = self._scratch, None
+    async def _stop(self, run: _Run) -> None:
+        server, run.server = run.server, None
         try:
             if server is not None:
                 await server.stopService()
+            # A start that is cancelled closes the store that it has opened.
+            await run.ended
         finally:
-            # Another start may have made a directory meanwhile.
-            if scratch is not None:
-                shutil.rmtree(scratch, ignore_errors=True)
+            run.remove_scratch()
 
     def _not_stopped(self, failure: Failure) -> None:
         self.log.failure("{broker} could not stop", failure, broker=qual(type(self)))
-
-    def _remove_scratch(self) -> None:
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None

@@ -73,6 +73,24 @@ class CountedStore(MemoryMessageStore):
         return super().close()
 
 
+class SlowStore(MemoryMessageStore):
+    """Opens at its second attempt, and takes until C{closing} fires to undo the first."""
+
+    def __init__(self) -> None:
+        super().__init__(durable=True)
+        self.closing: Deferred[None] = Deferred()
+        self._attempts = 0
+
+    def open(self) -> Deferred[Any]:
+        """Open."""
+        self._attempts += 1
+        return super().open() if self._attempts > 1 else Deferred()
+
+    def close(self) -> Deferred[None]:
+        """Close."""
+        return super().close() if self._attempts > 1 else self.closing
+
+
 class ServiceTests(TestCase):
     """Start, work, stop, and what the next start finds."""
 
@@ -142,6 +160,22 @@ class ServiceTests(TestCase):
             self.assertEqual(list(self.scratch.iterdir()), [])
         else:
             self.assertEqual(len(list(self.scratch.iterdir())), 1)
+        await broker.stopService()
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
+    async def test_a_start_while_another_is_undone(self) -> None:
+        """A stop ends when the start that it has cancelled has closed its store, and no later one suffers."""
+        store = SlowStore()
+        broker = Collector(store=store, queues=["orders"])
+        broker.startService()
+        stopping = broker.stopService()
+        self.assertNoResult(stopping)
+        broker.startService()
+        await broker.started
+        store.closing.callback(None)
+        await stopping
+        self.assertEqual(len(list(self.scratch.iterdir())), 1)
+        self.assertEqual(next(iter(broker.addresses)), f"TCP {own_address(63)}:1801")
         await broker.stopService()
         self.assertEqual(list(self.scratch.iterdir()), [])
 
