@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Final, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -51,23 +52,21 @@ class GuardedAccessControl:
 
     def token(self, sid: bytes) -> Deferred[Token]:
         """See L{IAccessControl.token}."""
-        return Deferred.fromCoroutine(self._ask(Token, self._guarded.token, sid))
+        return self._asked(Token, self._guarded.token, sid)
 
     def check(
         self, descriptor: SecurityDescriptor, sid: bytes, asked: int, kind: ObjectKind
     ) -> Deferred[AccessDecision]:
         """See L{IAccessControl.check}."""
-        return Deferred.fromCoroutine(
-            self._ask(AccessDecision, self._guarded.check, descriptor, sid, asked, kind)
-        )
+        return self._asked(AccessDecision, self._guarded.check, descriptor, sid, asked, kind)
 
     def is_domain_user(self, sid: bytes) -> Deferred[bool]:
         """See L{IAccessControl.is_domain_user}."""
-        return Deferred.fromCoroutine(self._ask(bool, self._guarded.is_domain_user, sid))
+        return self._asked(bool, self._guarded.is_domain_user, sid)
 
     def resolve(self, principal: str) -> Deferred[bytes]:
         """See L{IAccessControl.resolve}."""
-        return Deferred.fromCoroutine(self._ask(bytes, self._guarded.resolve, principal))
+        return self._asked(bytes, self._guarded.resolve, principal)
 
     def name_of(self, sid: bytes) -> str:
         """See L{IAccessControl.name_of}; after an error, the SID alone."""
@@ -89,17 +88,43 @@ class GuardedAccessControl:
             self._failed()
             return otherwise
 
-    async def _ask(self, kind: type[T], question: Callable[..., object], *args: object) -> T:
+    def _asked(self, kind: type[T], question: Callable[..., object], *args: object) -> Deferred[T]:
+        """The answer to a question; cancelling it is no error of the access control."""
+        given_up: list[Deferred[T]] = []
+
+        def give_up(cancelled: Deferred[T]) -> None:
+            given_up.append(cancelled)
+            asking.cancel()
+
+        asked: Deferred[T] = Deferred(give_up)
+
+        def answer(outcome: T | Failure) -> None:
+            # What is given up may still have an answer later.
+            if not asked.called:
+                asked.callback(outcome)
+
+        asking = Deferred.fromCoroutine(self._ask(kind, given_up, question, *args))
+        asking.addBoth(answer)
+        return asked
+
+    async def _ask(
+        self,
+        kind: type[T],
+        given_up: Sequence[Deferred[T]],
+        question: Callable[..., object],
+        *args: object,
+    ) -> T:
         try:
             answer = question(*args)
             found: object = await answer if isinstance(answer, Awaitable) else answer
             if not isinstance(found, kind):
                 raise TypeError(f"access control returned a {type(found).__name__}")
             return found
-        except (AccountUnknown, CancelledError):
-            # The caller has ended its wait; it knows why.
+        except AccountUnknown:
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if given_up:
+                raise CancelledError from error
             self._failed()
             raise AccountUnknown(f"access control failed: {type(error).__name__}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
@@ -94,6 +95,28 @@ class FailingTests(SynchronousTestCase):
         answered = self.failing(Deferred()).check(OPEN, ANONYMOUS, SEND, QUEUE_KIND)
         answered.cancel()
         self.failureResultOf(answered, CancelledError)
+
+    def test_cancelled_by_itself(self) -> None:
+        """A cancellation that is not the caller's is an error like any other, and denies."""
+        for error in (CancelledError(), asyncio.CancelledError()):
+            answered = self.failing(fail(error)).check(OPEN, ANONYMOUS, SEND, QUEUE_KIND)
+            self.assertEqual(self.denied(answered), "access control failed: CancelledError")
+        self.assertEqual(len(self.flushLoggedErrors(CancelledError, asyncio.CancelledError)), 2)
+
+    def test_answer_after_the_caller_has_given_up(self) -> None:
+        """It changes nothing."""
+        late: Deferred[Any] = Deferred()
+
+        async def stubborn() -> Any:
+            try:
+                await Deferred()
+            except CancelledError:
+                return await late
+
+        answered = self.failing(stubborn()).check(OPEN, ANONYMOUS, SEND, QUEUE_KIND)
+        answered.cancel()
+        self.failureResultOf(answered, CancelledError)
+        late.callback(True)
 
     def test_answers_of_another_type_deny(self) -> None:
         """C{True} is not an access decision, nor is C{None}: access is denied."""
