@@ -114,6 +114,8 @@ class HangingKeytabTests(TestCase):
             each.cancel()
             self.failureResultOf(each, CancelledError)
         [hanging] = set(threading.enumerate()) - before
+        # Callers that have given up leave nothing in memory.
+        self.assertEqual(len(account._checks), 1)
         self.assertEqual(hanging.name, "msmq-kerberos")
         keytab.write_bytes(b"not one")
         with self.assertRaises(KeytabError) as refused:

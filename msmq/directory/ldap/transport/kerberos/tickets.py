@@ -99,6 +99,7 @@ class KerberosAccount:
         self._principal = principal
         self._reactor = reactor
         self._lock = DeferredLock()
+        self._is_checking = False
         self._checks: list[Deferred[str]] = []
         self._number = next(_NUMBERS)
         self._cache = 0
@@ -124,16 +125,20 @@ class KerberosAccount:
             require_gssapi()
             return read_principal(self._keytab, self._principal)
 
-        waiting: Deferred[str] = Deferred()
-        if not self._checks:
-            self._start_thread(read).addBoth(self._checked)
+        if not self._is_checking:
+            checking = self._start_thread(read)
+            self._is_checking = True
+            checking.addBoth(self._checked)
+        waiting: Deferred[str] = Deferred(self._checks.remove)
         self._checks.append(waiting)
         return await waiting
 
     def _checked(self, outcome: str | Failure) -> None:
+        self._is_checking = False
         checks, self._checks = self._checks, []
-        for each in checks:
-            each.callback(outcome)
+        while checks:
+            # Its caller may cancel another one.
+            checks.pop(0).callback(outcome)
 
     async def start(self, host: str, binding: bytes | None) -> tuple[ClientContext, bytes | None, bool]:
         """Begin a context with the LDAP server at a host.
