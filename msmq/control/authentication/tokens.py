@@ -59,7 +59,7 @@ def read_tokens(path: Path) -> list[ApiToken]:
     is limited, so that a token in the position of a name is refused instead of logged.
 
     @raise TokenError: the file cannot be read, is readable or writable by all users, has a line that is not a
-        token, or has a token twice.
+        token, or has a token twice with different names or roles.
     """
     try:
         with path.open("rb") as file:
@@ -74,13 +74,15 @@ def read_tokens(path: Path) -> list[ApiToken]:
     if len(data) > _LARGEST_FILE or not lines:
         raise TokenError(f"token file {path}: it holds no token, or more than {_LARGEST_FILE} bytes")
     tokens = [_token(path, number, line.split()) for number, line in enumerate(lines, 1)]
+    # A token that is there again with the same name and role is the same one.
+    holders = [(line.split()[:-1][:1], token.role) for line, token in zip(lines, tokens, strict=True)]
     numbers: dict[bytes, int] = {}
     for number, token in enumerate(tokens, 1):
         former = numbers.setdefault(token.digest, number)
-        if former != number:
+        if holders[former - 1] != holders[number - 1]:
             raise TokenError(
                 f"token file {path}: token {number} ({token.name}) is the same as token {former}"
-                f" ({tokens[former - 1].name}), so that its name and role are ambiguous; remove one of them"
+                f" ({tokens[former - 1].name}), with another name or role; remove one of them"
             )
     return tokens
 

@@ -114,6 +114,20 @@ class TokenFileTests(SynchronousTestCase):
         self.assertIsNone(tokens.holder_with(sha256(TOKEN.encode()).digest()))
         self.assertRaises(TokenError, TokenFile, path)
 
+    def test_token_twice(self) -> None:
+        """A token that is there twice, with the same name and role, is no fault, as in earlier versions."""
+        for lines in (
+            (TOKEN, OTHER, TOKEN),
+            (f"night {TOKEN}", f"night  admin {TOKEN}"),
+            (f"desk reader {TOKEN}", f"desk reader {TOKEN}"),
+        ):
+            path = token_file(self, *lines)
+            self.assertEqual(len(read_tokens(path)), len(lines))
+            self.assertIsNotNone(TokenFile(path).holder_with(sha256(TOKEN.encode()).digest()))
+        self.refused(
+            token_file(self, TOKEN, f"night {TOKEN}"), "token 2 (token night) is the same as token 1"
+        )
+
     def test_replaced(self) -> None:
         """A token that is replaced counts at once; while the file cannot be used, none does."""
         path = token_file(self, TOKEN)
