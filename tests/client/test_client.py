@@ -276,6 +276,7 @@ class ArgumentTests(SynchronousTestCase):
             (lambda: message_to(ORDERS, colour="red"), "colour"),  # type: ignore[call-arg]
             (lambda: client.send_all([wrong]), "messages: each has to be a MessageToSend"),
             (lambda: client.create_queue(ORDERS, label=b"x"), "bytes is not JSON serializable"),
+            (lambda: client.create_queue(ORDERS, quota=float("nan")), "not JSON compliant"),
             (lambda: client.consume(ORDERS, count=0), "count is 0"),
             (lambda: client.consume(ORDERS, timeout=-1), "timeout is -1"),
             (lambda: client.consume(ORDERS, transactional=True), "count is missing"),

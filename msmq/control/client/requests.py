@@ -213,6 +213,6 @@ def json_body(value: Mapping[str, object]) -> bytes:
     @raise LocalProtocolError: a value is nothing that JSON can say.
     """
     try:
-        return json.dumps(dict(value)).encode("ascii")
+        return json.dumps(dict(value), allow_nan=False).encode("ascii")
     except (TypeError, ValueError) as error:
         raise LocalProtocolError(f"the body of a request is not JSON: {error}") from error
