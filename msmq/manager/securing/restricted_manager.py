@@ -115,13 +115,14 @@ class RestrictedQueueManager:
     ) -> Sequence[MessageIdentifier]:
         """See L{IMessaging.send}; of a queue of this queue manager, needs MQSEC_WRITE_MESSAGE.
 
-        The same right is needed for a local queue for its dead letters, acknowledgements or reports. A
-        message is signed with a certificate of the principal, and has no other sender.
+        The same right is needed for a local queue for its dead letters, acknowledgements or reports, which
+        has to exist: a closed one may be created under its name before they get there. A message is signed
+        with a certificate of the principal, and has no other sender.
         """
         self._parts.performer.check_running()
         await self._may_send(destination)
         for name in {name for message in templates_of(messages) for name in _answers(message)}:
-            await self._may_write(name)
+            await self._may_write(name, has_to_exist=True)
         # These checks may have waited, and a distribution list may have other members by now.
         await self._may_send(destination)
         signed: Sequence[Message]
@@ -255,10 +256,12 @@ class RestrictedQueueManager:
                 await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)
                 checked.add(queue)
 
-    async def _may_write(self, name: FormatName | PathName) -> None:
+    async def _may_write(self, name: FormatName | PathName, *, has_to_exist: bool = False) -> None:
         if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
             name = attrs.evolve(name, queue_manager=self._parts.model.identifier)
         queue = self._parts.model.find(name)
+        if queue is None and has_to_exist and self._parts.model.is_local(name):
+            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {quoted(str(name))} here")
         # System queues cannot be destinations.
         if queue is not None and not queue.is_system:
             await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)

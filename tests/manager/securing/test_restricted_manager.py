@@ -221,6 +221,25 @@ class ActingTests(NodesTestCase):
             self.clock.advance(5)
             self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
 
+    def test_answers_into_a_queue_that_is_created_later(self) -> None:
+        """A queue that does not exist is refused: it may be closed to the sender when they get there."""
+        nowhere, later = "DIRECT=TCP:127.0.0.2\\private$\\nowhere", ".\\private$\\later"
+        self.alpha.deaf()
+        for message in (
+            Message(dead_letter=True, dead_letter_queue=later, time_to_reach_queue=1),
+            Message(
+                acknowledge=Acknowledge.NEGATIVE_ARRIVAL,
+                admin_queue=parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\later"),
+                time_to_reach_queue=1,
+            ),
+        ):
+            sending = self.deferred(self.bob.send(nowhere, [message]))
+            status = self.failureResultOf(sending, MQError).value.status
+            self.assertEqual(status, Status.MQ_ERROR_QUEUE_NOT_FOUND)
+        self.queue(self.beta, "later", security=CLOSED)
+        self.clock.advance(5)
+        self.assertEqual(self.bodies(self.beta, later), [])
+
     def test_no_other_sender(self) -> None:
         """A message does not state the queue manager as its sender, whatever the application asks for."""
         self.run_to_end(self.service.access.allow(QUEUE, "bob", ["send"]))
