@@ -21,7 +21,7 @@ from msmq.directory.enterprise_file import (
     parse_enterprise,
     read_enterprise,
 )
-from msmq.directory.file_writes import WrittenAttributes, stated_attributes
+from msmq.directory.file_writes import WrittenAttributes, kept_attributes, stated_attributes
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.directory import (
@@ -221,7 +221,8 @@ class FileDirectory:
         return self._contents.memory.end_read(handle)
 
     def write(self, written: DirectoryObject, attributes: Attributes = None) -> Deferred[None]:
-        """See L{IDirectory.write}: kept in the memory of this process."""
+        """See L{IDirectory.write}: kept in the memory of this process, without quotas of a queue manager."""
+        attributes = kept_attributes(written, attributes)
         writing: Deferred[None] = self._ask(lambda memory: memory.write(written, attributes))
         return writing.addCallback(lambda _: self._remember(written, attributes))
 

@@ -54,6 +54,17 @@ def stated_attributes(held: DirectoryObject) -> frozenset[str]:
     return directory_attributes(type(held)) - _NEVER_STATED.get(type(held), frozenset())
 
 
+def kept_attributes(written: DirectoryObject, attributes: Attributes) -> Attributes:
+    """The attributes of a write, without the quotas of a queue manager, which are those of its configuration.
+
+    @param attributes: as of L{msmq.interfaces.directory.IDirectory.write}.
+    """
+    if not isinstance(written, QueueManagerObject):
+        return attributes
+    names = directory_attributes(QueueManagerObject) if attributes is None else attributes
+    return tuple(name for name in names if name not in _NEVER_STATED[QueueManagerObject])
+
+
 class WrittenAttributes:
     """The written attributes by object, so that they can be written again to the next content of the file."""
 

@@ -18,7 +18,7 @@ from msmq.membership.divergence import (
 )
 from msmq.membership.entry import DirectoryEntry
 from msmq.membership.enumerations import ChangeOperation, DirectoryOperationResult
-from msmq.membership.local import LocalQueueManager, queue_change
+from msmq.membership.local import QUOTAS, LocalQueueManager, queue_change
 from msmq.membership.objects import QueueManagerObject, QueueObject
 from msmq.membership.queries import AttributeFilter, SortOrder, check_query, equals, select
 from msmq.membership.requests import (
@@ -52,7 +52,6 @@ NO_DIRECTORY = Outcome(
 """Result of every event in workgroup mode."""
 
 _KEYS: Final = ("public_encryption_key_list", "public_signing_key_list")
-_QUOTAS: Final = ("queue_manager_quota", "journal_quota")
 _GONE: Final = "its object is not in the directory; the local queue is unchanged"
 
 OFFLINE = Outcome(
@@ -82,7 +81,6 @@ class DirectoryAccess:
     ) -> None:
         self.local = local
         self._changes = changes
-        self._configured = local.object
         self._reported: set[str] = set()
         self.timers = DirectoryTimers(times or DirectoryTimes())
         self.is_provisioned = True
@@ -268,24 +266,27 @@ class DirectoryAccess:
 
     def take_over(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[None]:
         """Adopt and store the attributes of the own object that were read."""
+        unset = self.local.unset_quotas
         changed = yield from self.reconcile(entry)
-        if changed != self.local.object:
+        if changed != self.local.object or unset != self.local.unset_quotas:
             self.local.object = changed
             yield Store([self.local.object_change()])
             yield QueueManagerChanged(changed)
 
     def reconcile(self, entry: DirectoryEntry[QueueManagerObject]) -> Procedure[QueueManagerObject]:
-        """Merge the own object with the one that was read; foreign public keys are replaced.
-
-        Quotas that the directory does not have are those of the configuration.
-        """
-        unset = {name: getattr(self._configured, name) for name in _QUOTAS if name not in entry.values}
-        held = attrs.evolve(self.local.object, **unset)
-        changed, differences = take_over_queue_manager(held, attrs.evolve(entry.onto(held), **unset))
+        """Merge the own object with the one that was read; foreign public keys are replaced."""
+        found = self.own_object(entry)
+        changed, differences = take_over_queue_manager(self.local.object, found)
         yield from self._report("", differences)
         if has_other_keys(differences):
             yield from self.write_directory(changed, _KEYS)
         return changed
+
+    def own_object(self, entry: DirectoryEntry[QueueManagerObject]) -> QueueManagerObject:
+        """The own object as it was read; which quotas the directory lacks is noted."""
+        local = self.local
+        local.unset_quotas = frozenset(name for name in QUOTAS if name not in entry.values)
+        return local.with_unset(entry.onto(local.object))
 
     def check_own_objects(self) -> Procedure[None]:
         """Compare the own object and the own public queues with the directory, while online."""

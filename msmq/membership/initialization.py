@@ -237,7 +237,7 @@ def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerOb
     sites = dict.fromkeys((*entry["site_identifier_list"], *held.site_identifier_list))
     missing = [name for name in _FILLED_IN if name not in entry.values]
     taken = attrs.evolve(
-        entry.onto(held),
+        access.own_object(entry),
         site_identifier_list=tuple(sites),
         public_encryption_key_list=held.public_encryption_key_list,
         public_signing_key_list=held.public_signing_key_list,
@@ -248,7 +248,7 @@ def _publish_again(access: DirectoryAccess, entry: DirectoryEntry[QueueManagerOb
     is_ours = entry["identifier"] == held.identifier
     if is_ours and written.result is DirectoryOperationResult.GENERIC_ERROR:
         access.publication_refusal = _reason(written)
-        yield from _become(access, entry.onto(held))
+        yield from _become(access, access.own_object(entry))
     elif not written.succeeded:
         raise _refused(written, f"queue manager {taken.computer_name}")
 

@@ -36,6 +36,9 @@ QUEUE: Final = "directory.queue."
 DELETION: Final = "directory.deletion."
 """Names of the state values; those that end with a full stop are followed by a GUID."""
 
+QUOTAS: Final = ("queue_manager_quota", "journal_quota")
+"""Attributes of the own object that are those of the configuration where the directory has none."""
+
 T = TypeVar("T", bound=DirectoryObject)
 
 
@@ -73,6 +76,7 @@ class LocalQueueManager:
     """LocalQueueManager. [MS-MQDMPR] 3.1.1.1.
 
     @ivar object: the published attributes; its quotas are those of the whole queue manager.
+    @ivar unset_quotas: those of L{QUOTAS} that the directory does not have, as far as it was read.
     @ivar directory_integrated: whether it uses a directory; otherwise workgroup mode.
     @ivar machine_domain_id: C{None} outside of a domain.
     @ivar last_domain: MachineDomainId at the end of the last initialization.
@@ -103,6 +107,7 @@ class LocalQueueManager:
     enterprise_reference: EnterpriseObject | None = attrs.field(default=None, init=False)
     public_queues: dict[UUID, QueueObject] = attrs.field(factory=dict, init=False)
     deletions: dict[UUID, QueueObject] = attrs.field(factory=dict, init=False)
+    unset_quotas: frozenset[str] = attrs.field(default=frozenset(), init=False)
     _hardened_next: bool | None = attrs.field(default=None, init=False)
 
     # Identity
@@ -145,7 +150,7 @@ class LocalQueueManager:
         if (data := state.get(SETTINGS)) is not None:
             self._restore_settings(from_json(SETTINGS, data))
         if (data := state.get(QUEUE_MANAGER)) is not None:
-            self.object = _restored(QUEUE_MANAGER, QueueManagerObject, from_json(QUEUE_MANAGER, data))
+            self._restore_object(from_json(QUEUE_MANAGER, data))
         if (data := state.get(ENTERPRISE)) is not None:
             self.enterprise_reference = _restored(ENTERPRISE, EnterpriseObject, from_json(ENTERPRISE, data))
         for name, identifier, packed in _numbered(state, SITE):
@@ -157,6 +162,15 @@ class LocalQueueManager:
             self.public_queues[identifier] = _restored(name, QueueObject, packed)
         for name, identifier, packed in _numbered(state, DELETION):
             self.deletions[identifier] = _restored(name, QueueObject, packed)
+
+    def _restore_object(self, packed: Any) -> None:
+        restored = _restored(QUEUE_MANAGER, QueueManagerObject, packed)
+        self.unset_quotas = frozenset(name for name in QUOTAS if name not in packed)
+        self.object = self.with_unset(restored)
+
+    def with_unset(self, read: QueueManagerObject) -> QueueManagerObject:
+        """The own object as it was read, with the present values of L{unset_quotas}."""
+        return attrs.evolve(read, **{name: getattr(self.object, name) for name in self.unset_quotas})
 
     def _restore_settings(self, settings: Any) -> None:
         try:
@@ -193,8 +207,10 @@ class LocalQueueManager:
         return self.settings_change()
 
     def object_change(self) -> Change:
-        """Store the published attributes."""
-        return _kept(QUEUE_MANAGER, self.object)
+        """Store the published attributes, without quotas that the directory does not have."""
+        packed = pack_object(self.object)
+        values = {name: value for name, value in packed.items() if name not in self.unset_quotas}
+        return PutState(QUEUE_MANAGER, to_json(values))
 
     def enterprise_change(self) -> Change:
         """Store the Enterprise."""

@@ -49,10 +49,10 @@ class MachineQuotas:
         self._configured = {QuotaKind.QUEUES: quota, QuotaKind.JOURNALS: journal_quota}
         self._apply()
 
-    def follow(self, quota: int, journal_quota: int) -> None:
-        """Use the values that a directory has, where they differ from the configuration."""
+    def follow(self, quota: int | None, journal_quota: int | None) -> None:
+        """Use the values that a directory has; C{None} where it has none."""
         found = {QuotaKind.QUEUES: quota, QuotaKind.JOURNALS: journal_quota}
-        self._followed = {kind: value for kind, value in found.items() if value != self._configured[kind]}
+        self._followed = {kind: value for kind, value in found.items() if value is not None}
         self._apply()
 
     def load(self, state: Mapping[str, bytes]) -> None:
@@ -87,10 +87,12 @@ class MachineQuotas:
         self._apply()
 
     def source(self, kind: QuotaKind) -> str:
-        """Where the value in use comes from: C{operator}, C{directory} or C{configuration}."""
+        """Where the value in use comes from: C{operator}, C{directory}, if that has another value than the
+        configuration, or C{configuration}.
+        """
         if kind in self._chosen:
             return "operator"
-        return "directory" if kind in self._followed else "configuration"
+        return "configuration" if self._value(kind) == self._configured[kind] else "directory"
 
     def kilobytes(self, kind: QuotaKind) -> int | None:
         """The quota in use; C{None} without a limit."""

@@ -324,8 +324,8 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.opened()
         told: list[str] = []
         self.directory.watch(lambda: told.append("changed"))
-        own = QueueManagerObject(identifier=ALPHA, computer_name="ALPHA", queue_manager_quota=77)
-        self.successResultOf(self.directory.write(own, ("queue_manager_quota",)))
+        own = QueueManagerObject(identifier=ALPHA, computer_name="ALPHA", foreign_system=True)
+        self.successResultOf(self.directory.write(own, ("foreign_system",)))
         handle = self.successResultOf(self.directory.begin_read(SiteObject))
         self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, [])
@@ -333,7 +333,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, ["changed"])
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.9")
-        self.assertEqual(self.found(QueueManagerObject, "identifier", ALPHA)["queue_manager_quota"], 77)
+        self.assertTrue(self.found(QueueManagerObject, "identifier", ALPHA)["foreign_system"])
         self.assertEqual(self.found(SiteObject, "name", "Lyon")["name"], "Lyon")
         # A read that had begun goes on with what it found then.
         names = [self.successResultOf(self.directory.read_next(handle))["name"] for _ in range(2)]

@@ -58,14 +58,19 @@ class MachineQuotaTests(SynchronousTestCase):
         self.quotas.follow(30, UNLIMITED)
         self.check(30, None)
         self.assertEqual(self.sources(), ("directory", "configuration"))
+        # Also one that was the same before a reload.
         self.quotas.configure(20, 5)
-        self.check(30, 5)
+        self.check(30, None)
+        self.assertEqual(self.sources(), ("directory", "directory"))
         self.quotas.set(QUEUES, 7)
         self.quotas.follow(40, 5)
         self.check(7, 5)
         self.assertEqual(self.sources(), ("operator", "configuration"))
         self.quotas.set(QUEUES, None)
         self.check(40, 5)
+        self.quotas.follow(None, 6)
+        self.check(20, 6)
+        self.assertEqual(self.sources(), ("configuration", "directory"))
 
     def test_over_a_restart(self) -> None:
         """The stored values are in use again; none and invalid ones leave the configuration in use."""

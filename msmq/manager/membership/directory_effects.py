@@ -16,6 +16,7 @@ from msmq.manager.membership.divergences import DirectoryDivergences
 from msmq.manager.membership.published_properties import FROM_THE_DIRECTORY
 from msmq.manager.performer import Performer
 from msmq.membership.access import DirectoryAccess
+from msmq.membership.local import QUOTAS
 from msmq.membership.objects import NO_KEYS, QueueManagerObject, QueueObject
 from msmq.membership.public_queues import definition_of
 from msmq.membership.requests import (
@@ -141,7 +142,9 @@ class DirectoryEffects:
 
     def limit(self, own: QueueManagerObject) -> None:
         """Apply the quotas that the directory has for this queue manager."""
-        self._performer.model.quotas.follow(own.queue_manager_quota, own.journal_quota)
+        unset = self._access.local.unset_quotas
+        quota, journal_quota = (None if name in unset else getattr(own, name) for name in QUOTAS)
+        self._performer.model.quotas.follow(quota, journal_quota)
 
     async def _create(self, held: QueueObject, changes: Sequence[Change]) -> None:
         definition = definition_of(held)

@@ -9,11 +9,12 @@ from uuid import UUID
 from twisted.internet.defer import maybeDeferred
 
 from msmq.directory.enterprise_copy import EnterpriseCopy
-from msmq.directory.file import FileDirectory
+from msmq.directory.file import CHECK_INTERVAL, FileDirectory
 from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.manager.securing.public_descriptors import LIFETIME
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.queues.machine_quota import QuotaKind
+from msmq.queues.model import ModelLimits
 from msmq.storage.memory import MemoryMessageStore
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.wire.sid import parse_sid
@@ -110,3 +111,25 @@ class FileEstateTests(NodesTestCase):
         self.assertEqual(self.gamma.model.storage.limit, 7 * 1024)
         quotas = self.gamma.service.inspection.status().quotas
         self.assertEqual((quotas.quota, quotas.quota_source), (7, "operator"))
+
+    def test_quotas_of_a_reload(self) -> None:
+        """So they do when a reload has changed them, whatever else the file or the next start changes."""
+        for quota in (100, 50):
+            limits = ModelLimits(
+                quota=quota,
+                journal_quota=0xFFFFFFFF,
+                peer_dead_letters=0,
+                express_memory=None,
+                packet_memory=None,
+            )
+            self.gamma.model.configure(limits)
+            role = f"routing_server = {str(quota == 100).lower()}"
+            self.file.write_text(ESTATE.replace("[[queue]]", f"{role}\n[[queue]]"))
+            self.clock.advance(3600 + CHECK_INTERVAL)
+            quotas = self.gamma.service.inspection.status().quotas
+            self.assertEqual((quotas.quota, quotas.quota_source), (quota, "configuration"))
+        (self.home / "directory-copy.json").unlink()
+        self.file.write_text("")
+        self.restart(quota=70)
+        quotas = self.gamma.service.inspection.status().quotas
+        self.assertEqual((quotas.quota, quotas.quota_source), (70, "configuration"))
