@@ -138,9 +138,10 @@ class LogProgress:
         if self.stream == "events" and self.options.bytes_per_trigger is not None:
             raise ReadingError("maxBytesPerTrigger is for messages; limit events with maxOffsetsPerTrigger")
 
-    def initial(self) -> dict[str, Any]:
+    def initial(self, until: int | None = None) -> dict[str, Any]:
         """The start offset of a query without a checkpoint.
 
+        @param until: the end of a batch that was returned before, and that this offset is not to exceed.
         @raise ReadingError: the options match no log.
         """
         with self._store.opened() as store:
@@ -152,6 +153,9 @@ class LogProgress:
                 topic.queue: self._first(store, topic, starting.get(topic.name, LATEST), end)
                 for topic in topics
             }
+            if until is not None:
+                firsts = {queue: min(first, until) for queue, first in firsts.items()}
+                end = min(end, until)
             return LogOffset(store.identifier(), min(firsts.values(), default=end), firsts).record()
 
     def latest(
@@ -202,7 +206,7 @@ class LogProgress:
         Queues that are read already go on from there, others begin with their first entry.
         """
         with self._store.opened() as store:
-            queues = [topic.queue for topic in self._topics(store)]
+            queues = [topic.queue for topic in self._topics(store, is_begun=True)]
             end = self._end(store)
             last, newest = max(
                 ((self._bounds(store, each)[1], each) for each in queues), default=(0, NULL_GUID)

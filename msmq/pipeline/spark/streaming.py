@@ -85,6 +85,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stream = "events" if stream == "events" else "log"
         self._target: int | None = None
         self._end: dict[str, Any] | None = None
+        # The end of the first batch, of versions that look for it before the start.
+        self._first_end: int | None = None
         self._delay = BatchDelay(options.delay)
 
     @cached_property
@@ -99,7 +101,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plain_errors()
     def initialOffset(self) -> dict[str, Any]:
         """The start offset of a query without a checkpoint."""
-        return self._progress.initial()
+        return self._progress.initial(self._first_end)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The most specific of the limits in the options; the others are applied with it."""
@@ -116,7 +118,10 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, Any]:
         """The end offset of the next batch."""
         if start is None and not HAS_LIMITS:
-            return self._progress.newest()
+            found = self._progress.newest()
+            if self._first_end is None:
+                self._first_end = found["next"]
+            return found
         options, begin = self._options, start or self.initialOffset()
         # Without a default limit, or by a trigger that has none, Spark asks for everything.
         is_limited = limit is not None and not isinstance(limit, ReadAllAvailable)

@@ -14,9 +14,11 @@ from pyspark.sql.types import StructType
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import Change, PutQueue, PutState, RemoveQueue
+from msmq.persistence.definition import QueueType
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
+from msmq.pipeline.spark import streaming
 from msmq.pipeline.spark.partitions import SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
 from msmq.storage.checking.log_repair import rebuild_log
@@ -199,6 +201,30 @@ class OlderSparkTests(OffsetCase):
         error = self.assertRaises(DataLost, self.batch, later)
         self.assertIn("its entry 4 is another one now, or none", str(error))
         self.assertEqual([(1, 6), (1, 6)], self.batch(later, failOnDataLoss="false"))
+
+    def test_start_after_the_end_of_the_first_batch(self) -> None:
+        """They ask for the end of the first batch before its start: nothing older is read for that, and what
+        arrived in between is read once.
+        """
+        self.patch(streaming, "HAS_LIMITS", False)
+        self.write(log(1), log(2))
+        reader = self.reader(startingOffsets="latest")
+        end = reader.latestOffset()
+        self.write(log(3))
+        self.assertEqual([], ranges(reader.partitions(reader.initialOffset(), end)))
+        later = reader.latestOffset()
+        self.assertEqual([(3, 4)], ranges(reader.partitions(end, later)))
+
+    def test_deleted_queue_of_subscribe(self) -> None:
+        """It is a loss that can be accepted, as in other versions."""
+        self.patch(streaming, "HAS_LIMITS", False)
+        self.write(PutQueue(LOGGED_BILLS), log(1), log(2, BILLS))
+        reader = self.reader(subscribe="orders,bills", failOnDataLoss="false")
+        former = reader.latestOffset()
+        self.write(log(3), RemoveQueue(BILLS.identifier))
+        self.assertEqual([(3, 4)], ranges(reader.partitions(former, reader.latestOffset())))
+        strict = self.reader(subscribe="orders,bills")
+        self.assertIn("has no queue bills", str(self.assertRaises(ReadingError, strict.latestOffset)))
 
 
 class DeletedQueueTests(OffsetCase):
