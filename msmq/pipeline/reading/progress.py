@@ -323,8 +323,9 @@ class LogProgress:
             return [EVENTS]
         every, options = topics_of("queue", store.queues()), self.options
         if is_begun and options.topics and not options.fail_on_data_loss:
-            every = [topic for topic in every if topic.is_logged]
-            names = tuple(name for name in options.topics if find_topic(every, name) is not None)
+            # A name must not pass to another queue with the log of the one that it means.
+            meant = {name: find_topic(every, name) for name in options.topics}
+            names = tuple(name for name, topic in meant.items() if topic is not None and topic.is_logged)
             self._name_absent(store, set(options.topics).difference(names))
             if not names:
                 return []

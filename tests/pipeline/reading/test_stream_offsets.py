@@ -256,3 +256,14 @@ class DeletedQueueTests(OffsetCase):
                 former = later
         missing = self.reader(subscribe="ordres", failOnDataLoss="false")
         self.assertIn("has no queue ordres", str(self.assertRaises(ReadingError, missing.initialOffset)))
+
+    def test_short_name(self) -> None:
+        """A name does not pass to another queue if the log of the queue that it means is disabled."""
+        public = attrs.evolve(LOGGED_BILLS, path="orders", type=QueueType.PUBLIC)
+        self.write(PutQueue(public), log(1), log(2, public))
+        options = {"subscribe": "orders", "failOnDataLoss": "false"}
+        reader = self.reader(**options)
+        former = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        self.write(log(3), PutQueue(attrs.evolve(public, log=False)))
+        later = reader.latestOffset(former, ReadAllAvailable())
+        self.assertEqual([], ranges(reader.partitions(former, later)))
