@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +25,6 @@ _LONGEST_SHOWN: Final = 60
 _LONGEST_NUMBER: Final = 100
 _EXACT: Final = Context(prec=2 * _LONGEST_NUMBER)
 """No number of this length is rounded, except to the scale of its type."""
-_LARGEST_FLOAT: Final = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 _ZONE: Final = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}")
 
 Report: TypeAlias = Callable[[str], None]
@@ -162,10 +160,10 @@ def _double(value: Any) -> float:
 
 
 def _float(value: Any) -> float:
-    """A number of 32 bits, in which a larger one would be infinite."""
+    """A number that 32 bits can hold when it is rounded to them; a larger one would be infinite."""
     found = _double(value)
-    if math.isfinite(found) and abs(found) > _LARGEST_FLOAT:
-        raise ValueError
+    # Raises OverflowError; the largest number is written as 3.4028235e38, which is more than it is.
+    struct.pack("<f", found)
     return found
 
 

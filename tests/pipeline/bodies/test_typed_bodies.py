@@ -31,6 +31,7 @@ ORDER = pyarrow.struct(
         ("lines", pyarrow.list_(pyarrow.struct([("sku", pyarrow.string()), ("count", pyarrow.int32())]))),
     ]
 )
+LARGEST_FLOAT = struct.unpack("<f", bytes.fromhex("ffff7f7f"))[0]
 
 
 def decoded(value: Any) -> str:
@@ -74,6 +75,9 @@ class TypedColumnTests(SynchronousTestCase):
             (10**38, pyarrow.decimal128(38, 0), None),
             ("1e999999", pyarrow.decimal128(38, 2), None),
             (3.4e38, pyarrow.float32(), struct.unpack("f", struct.pack("f", 3.4e38))[0]),
+            (3.4028235e38, pyarrow.float32(), LARGEST_FLOAT),
+            ("-3.4028235E+38", pyarrow.float32(), -LARGEST_FLOAT),
+            (3.4028236e38, pyarrow.float32(), None),
             (1e300, pyarrow.float32(), None),
             ("-1e39", pyarrow.float32(), None),
             ("INF", pyarrow.float32(), math.inf),
