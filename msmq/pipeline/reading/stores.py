@@ -81,10 +81,12 @@ class StoreScan:
             )
             return level_spans(topic.queue, topic.name, first, last)
         bounds = store.log_bounds(topic.queue)
-        if self.options.since is not None:
-            since = store.log_since(topic.queue, self.options.since)
-            begin = bounds[1] if since is None else since
         first, last = self._logged(topic.name, bounds, store.log_end(), begin, end)
+        moments = [each for each in (self.options.since, self.wanted.since) if each is not None]
+        if moments and first < last:
+            # What arrived before is not read, so that it may be trimmed meanwhile.
+            since = store.log_since(topic.queue, max(moments))
+            first = last if since is None else max(first, since)
         return [RowSpan(topic.queue, topic.name, first, last)] if first < last else []
 
     def _event_spans(self, store: StoreReader) -> list[RowSpan]:

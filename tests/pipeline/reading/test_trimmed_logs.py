@@ -62,6 +62,14 @@ class TrimmedLogContract:
                 found = offsets(lenient, lenient_parts)
                 self.assertEqual([*range(3, 8 if until else 11)], found)  # type: ignore[attr-defined]
 
+    def test_trimmed_before_the_selected_time(self) -> None:
+        """It is no loss, since nothing of that was to be read."""
+        self.begin()
+        scan = self.scan(ARRIVED + 5, None)
+        parts = self.planned(scan)
+        self.write(TrimLog(ORDERS.identifier, ARRIVED + 2.5, None))
+        self.assertEqual([*range(5, 11)], offsets(scan, parts))  # type: ignore[attr-defined]
+
     def test_deleted_queue(self) -> None:
         """A queue that was deleted with its log is a loss too."""
         for until in (None, ARRIVED + 8):
