@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from itertools import count
@@ -15,7 +16,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
-from msmq.control.protocol.refusals import refusal, too_many
+from msmq.control.protocol.refusals import invalid, refusal, too_many
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.reading import remote
 from msmq.pipeline.reading.opening import open_store, shown_location
@@ -26,8 +27,18 @@ from msmq.pipeline.reading.stores import StoreScan
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.storage.readers import RowDamaged, open_reader
+from msmq.storage.readers.pages_in_arrow import encoded_page
 from tests.estates.processes import TIMERS, Member, home, started
-from tests.pipeline.stores import ORDERS, estate, packet, spoil_log, write_log, write_sqlite
+from tests.pipeline.stores import (
+    ARRIVED,
+    ORDERS,
+    estate,
+    lookup_id,
+    packet,
+    spoil_log,
+    write_log,
+    write_sqlite,
+)
 from tests.servers.certificates import make_credentials
 from tests.servers.own_address import own_address
 
@@ -201,23 +212,18 @@ class DamageTests(SynchronousTestCase):
         self.assertEqual(expected, far.message_rows(ORDERS.identifier, 0))
 
 
-class BusyServer:
-    """A control socket that refuses some calls, as a server does while others wait, and answers the rest.
+class AnsweringServer:
+    """A control socket with given answers.
 
-    @param refusals: how many.
+    @param answer: returns the status and the body of the response to a call of a reader.
     """
 
-    def __init__(self, running: ExitStack, refusals: int) -> None:
-        left = [refusals]
-
+    def __init__(self, running: ExitStack, answer: Callable[[dict[str, Any]], tuple[int, bytes]]) -> None:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["content-length"]))
-                left[0] -= 1
-                is_busy = left[0] >= 0
-                answer: Any = refusal(too_many("calls of remote readers", 16)) if is_busy else {"value": 21}
-                body = json.dumps(answer).encode()
-                self.send_response(503 if is_busy else 200)
+                call = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                status, body = answer(call)
+                self.send_response(status)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -233,6 +239,42 @@ class BusyServer:
         running.callback(server.shutdown)
 
 
+def busy_server(running: ExitStack, refusals: int) -> AnsweringServer:
+    """One that refuses some calls, as a server does while others wait, and answers the rest.
+
+    @param refusals: how many.
+    """
+    left = [refusals]
+
+    def answer(call: dict[str, Any]) -> tuple[int, bytes]:
+        left[0] -= 1
+        if left[0] < 0:
+            return 200, json.dumps({"value": 21}).encode()
+        return 503, json.dumps(refusal(too_many("calls of remote readers", 16))).encode()
+
+    return AnsweringServer(running, answer)
+
+
+class EarlierServerTests(SynchronousTestCase):
+    """Servers of earlier versions, which do not know each call."""
+
+    def test_sizes_of_messages(self) -> None:
+        """They are those of the packets that a server sends which has no call for them alone."""
+        rows = [(lookup_id(number), ARRIVED, 0, 0, None, packet(number)) for number in (1, 2)]
+
+        def answer(call: dict[str, Any]) -> tuple[int, bytes]:
+            if call["call"] == "messages":
+                return 200, encoded_page("messages", rows, call["begin"] + 7)
+            return 400, json.dumps(refusal(invalid(f"call is one of messages, not {call['call']}"))).encode()
+
+        running = ExitStack()
+        self.addCleanup(running.close)
+        store = open_store(f"unix:{AnsweringServer(running, answer).path}")
+        page = store.message_rows(ORDERS.identifier, 5)
+        self.assertEqual([(*row[:5], len(row[5])) for row in rows], [*page.rows])
+        self.assertEqual(12, page.next)
+
+
 class UnansweredTests(SynchronousTestCase):
     """Servers that have too many calls, or do not answer."""
 
@@ -243,14 +285,14 @@ class UnansweredTests(SynchronousTestCase):
     def test_busy_server(self) -> None:
         """A call beyond those that may wait is repeated until it is answered."""
         pauses: list[float] = []
-        client = ControlClient(BusyServer(self.running, 7).path)
+        client = ControlClient(busy_server(self.running, 7).path)
         store = RemoteStoreReader(client, "there", sleep=pauses.append)
         self.assertEqual(21, store.log_end())
         self.assertEqual([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0], pauses)
 
     def test_server_that_stays_busy(self) -> None:
         """It is an error after a time, with the reason."""
-        client = ControlClient(BusyServer(self.running, 100).path)
+        client = ControlClient(busy_server(self.running, 100).path)
         ticks = count(0.0, 250.0)
         store = RemoteStoreReader(client, "there", monotonic=lambda: next(ticks), sleep=lambda _: None)
         self.assertIn(

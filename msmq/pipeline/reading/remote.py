@@ -24,6 +24,10 @@ _PAUSES: Final = (0.05, 1.0)
 _Answer = TypeVar("_Answer")
 
 
+class _RequestRefused(StorageError):
+    """The server does not know the call, or not one of its arguments."""
+
+
 class RemoteStoreReader:
     """See L{StoreReader<msmq.storage.readers.shape.StoreReader>}.
 
@@ -81,7 +85,12 @@ class RemoteStoreReader:
 
     def message_rows(self, queue: UUID, begin: int) -> RowPage:
         """See L{StoreReader.message_rows<msmq.storage.readers.shape.StoreReader.message_rows>}."""
-        data = self._rows("message_rows", {"queue": str(queue), "begin": begin})
+        try:
+            data = self._rows("message_rows", {"queue": str(queue), "begin": begin})
+        except _RequestRefused:
+            # A server of an earlier version does not know the call.
+            page = self.messages(queue, begin, 1 << 64, since=None, until=None, bodies=False)
+            return RowPage([(*row[:5], len(row[5])) for row in page.rows], page.next)
         return page_of("message_rows", data, self.text)
 
     def log(
@@ -182,7 +191,8 @@ class RemoteStoreReader:
     def _failure(self, error: MQError) -> StorageError:
         if isinstance(error, StoredRowUnreadable):
             return RowDamaged(f"{self.text}: {error.detail}", error.number)
-        return StorageError(f"{self.text}: cannot read: {error}")
+        is_refused = error.status is Status.MQ_ERROR_INVALID_PARAMETER
+        return (_RequestRefused if is_refused else StorageError)(f"{self.text}: cannot read: {error}")
 
     def _page(self, call: str, queue: UUID, begin: int, end: int, **how: object) -> RowPage:
         arguments = {"queue": str(queue), "begin": begin, "end": end, **how}
