@@ -18,6 +18,7 @@ from msmq.pipeline.reading.streams import is_called
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.pipeline.schema import PACKET_COLUMN, VERSION, VERSION_KEY
 from msmq.pipeline.stored_packets import StoredPacket
+from msmq.quoting import quoted
 from msmq.storage.readers import has_store
 from msmq.structures.names.name_text import is_outgoing_path
 from msmq.wire.framer import SIGNATURE
@@ -149,11 +150,13 @@ class FileScan:
         return f"{path} has {found}, and no {wanted}: leave out the option stream, or set it to another"
 
     def _parquet_slices(self, path: Path, file: Any) -> list[FileSlice]:
-        version = int((file.schema_arrow.metadata or {}).get(VERSION_KEY, VERSION))
-        if version > VERSION:
+        stored = (file.schema_arrow.metadata or {}).get(VERSION_KEY, b"%d" % VERSION)
+        version = stored[:100].decode("ascii", "replace")
+        if not version.isdecimal() or int(version) > VERSION:
+            found = version if version.isdecimal() else quoted(version)
             raise ReadingError(
                 f"{path}: written by a newer version of msmq"
-                f" (record format {version}, this one knows {VERSION})"
+                f" (record format {found}, this one knows {VERSION})"
             )
         for name in self._columns():
             if name not in file.schema_arrow.names:

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.rows import message_batch
-from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.source import MsmqReader
 from msmq.pipeline.stored_packets import StoredPacket
 from tests.pipeline.stores import ARRIVED, estate, lookup_id, packet, write_log
@@ -79,3 +79,11 @@ class SelectionTests(SynchronousTestCase):
                 error = self.assertRaises(ReadingError, self.offsets, path=str(path))
                 self.assertIn(f"{path}: cannot be read: ", str(error))
                 self.assertNotIn("\n", str(error))
+
+    def test_unknown_record_format(self) -> None:
+        """A file whose record format is not a number is refused in one line."""
+        path = self.export()
+        table = pyarrow.parquet.read_table(path).replace_schema_metadata({VERSION_KEY: b"two\n"})
+        pyarrow.parquet.write_table(table, path)
+        error = self.assertRaises(ReadingError, self.offsets, path=str(path))
+        self.assertIn(rf"{path}: written by a newer version of msmq (record format 'two\n'", str(error))
