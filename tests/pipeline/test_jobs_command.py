@@ -74,6 +74,7 @@ class InputTests(SynchronousTestCase):
         for text in (
             "postgresql://me:secret@host/db",
             "postgresql://me:its&secret@host/db",
+            "postgresql://me:its?secret@host/db",
             "postgresql://host/db?user=me&password=secret&a=b",
             "postgresql://host/db?oauth_client_secret=secret",
         ):

@@ -50,7 +50,7 @@ _OF_EVENTS: Final = tuple(
 
 _NAMED: Final = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
 _SECRET: Final = re.compile(
-    r"(://[^:@/?]*:)[^@/?]*(?=@)|((?:password|oauth_client_secret|scram_client_key|scram_server_key)=)[^&]*",
+    r"(://[^:@/]*:)[^@/]*(?=@)|((?:password|oauth_client_secret|scram_client_key|scram_server_key)=)[^&]*",
     re.IGNORECASE,
 )
 _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
