@@ -253,6 +253,20 @@ class ChecksTests(ArchiveTestCase):
         events = [json.loads(line)["eventType"] for line in lineage.read_text().splitlines()]
         self.assertEqual(["START", "ABORT"], events)
 
+    def test_unexpected_error(self) -> None:
+        """A run that ends by an error of a library has an end in OpenLineage too."""
+        shared_session()
+        lineage = self.directory.parent / "unexpected.jsonl"
+
+        def fail(_: JobContext) -> JobOutcome:
+            raise ValueError("of a library")
+
+        error = self.assertRaises(ValueError, run, *self.job_that(fail, lineage))
+        self.assertEqual("of a library", str(error))
+        start, end = map(json.loads, lineage.read_text().splitlines())
+        self.assertEqual(("START", "FAIL"), (start["eventType"], end["eventType"]))
+        self.assertEqual("of a library", end["run"]["facets"]["errorMessage"]["message"])
+
     def job_that(self, do: Callable[[JobContext], JobOutcome], lineage: Path) -> tuple[Job, Namespace]:
         """A job, and options for it."""
         output = str(self.directory.parent / "none")

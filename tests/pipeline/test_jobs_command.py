@@ -99,10 +99,12 @@ class InputTests(SynchronousTestCase):
     def test_lineage(self) -> None:
         """OpenLineage has the computer and the streams of a store behind a control endpoint."""
         file = Path(self.mktemp()).absolute()
-        inputs = [parse_input("ssl:alpha:1843:tokenFile=/t"), parse_input("postgresql://host:5433/shop")]
+        places = ("ssl:alpha:1843:tokenFile=/t", r"ssl:fd00\:\:1:1843", "postgresql://host:5433/shop")
+        inputs = [parse_input(each) for each in places]
         LineageRun(str(file), "loss", inputs, ("log", "events"), Path("out")).started()
         found = [(each["namespace"], each["name"]) for each in json.loads(file.read_text())["inputs"]]
         expected = [("msmq://alpha:1843", "log"), ("msmq://alpha:1843", "events")]
+        expected += [("msmq://[fd00::1]:1843", "log"), ("msmq://[fd00::1]:1843", "events")]
         expected += [("postgres://host:5433", "shop.log"), ("postgres://host:5433", "shop.events")]
         self.assertEqual(expected, found)
 

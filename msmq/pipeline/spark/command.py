@@ -162,16 +162,14 @@ def run(job: Job, options: Namespace) -> JobOutcome:
         reported.started()
     try:
         outcome = _run(job, options)
-    except (MsmqError, PySparkException, Py4JError, OSError) as error:
+    except BaseException as error:
         if reported is not None:
             # What is wrong with the job comes first.
             with suppress(ReadingError):
-                reported.failed(plain(" ".join(_reason(error).split())))
-        raise
-    except KeyboardInterrupt:
-        if reported is not None:
-            with suppress(ReadingError):
-                reported.aborted()
+                if isinstance(error, Exception):
+                    reported.failed(plain(" ".join(_reason(error).split())))
+                else:
+                    reported.aborted()
         raise
     if reported is not None:
         reported.completed(outcome)

@@ -14,7 +14,7 @@ from uuid import uuid4
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.opening import is_remote
+from msmq.pipeline.reading.opening import is_remote, parts_of
 from msmq.pipeline.spark.inputs import Input
 from msmq.pipeline.spark.running.job import JobOutcome
 from msmq.version import __version__
@@ -117,7 +117,9 @@ def _datasets(one: Input, streams: Sequence[str]) -> list[tuple[str, str]]:
     A store behind a control endpoint is C{msmq://HOST:PORT}.
     """
     if is_remote(one.location):
-        namespace = f"msmq://{one.shown.partition(':')[2]}"
+        _, address, *port = parts_of(one.shown)
+        host = address.replace("\\:", ":")
+        namespace = f"msmq://{':'.join([f'[{host}]' if ':' in host else host, *port])}"
         return [(namespace, stream) for stream in streams] or [(namespace, "msmq")]
     if one.path is None:
         address = one.shown.partition("://")[2].partition("?")[0].rpartition("@")[2]
