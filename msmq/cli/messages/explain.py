@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from msmq.cli.options import Settings, common_options, pass_settings
-from msmq.control.protocol.joined_explanations import ServerExplanation, join_explanations
+from msmq.control.protocol.joined_explanations import ServerExplanation, check_explanation, join_explanations
 from msmq.structures.status import MQError
 
 _SHOWN: Final = (
@@ -77,7 +77,9 @@ def _ask(settings: Settings, message: str, hosts: Sequence[str]) -> MQError | No
         server = place or "."
         try:
             client = settings.client if place is None else settings.client_of(place)
-            answers.append(ServerExplanation(server, client.explain(message), None))
+            known = client.explain(message)
+            check_explanation(known)
+            answers.append(ServerExplanation(server, known, None))
         except MQError as error:
             failed = failed or MQError(error.status, f"{server}: {error.detail}")
             answers.append(ServerExplanation(server, None, str(error)))

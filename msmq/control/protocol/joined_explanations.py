@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import attrs
 
+from msmq.quoting import quoted
+from msmq.structures.status import MQError, Status
+
 _LISTS: Final = ("events", "places", "deliveries", "reports")
 _OF_A_TIME: Final = ("events", "deliveries", "reports")
+_KEYS: Final[Mapping[str, Sequence[str]]] = {
+    "events": ("time", "event", "class_name", "queue", "reason"),
+    "places": ("arrived_time", "queue", "lookup_id", "state"),
+    "deliveries": ("time", "acknowledgement", "queue", "address", "class_name"),
+    "reports": ("time", "event", "queue_manager", "next_hop", "target_queue"),
+}
+"""What the entries of the lists have at least, with their time first."""
 
 
 @attrs.frozen
@@ -23,6 +34,44 @@ class ServerExplanation:
     server: str
     known: Mapping[str, Any] | None
     error: str | None
+
+
+def check_explanation(known: Mapping[str, Any]) -> None:
+    """Check that the answer of another server has what L{join_explanations} and its readers take from it.
+
+    @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE: it has not, as of a server of another kind or version.
+    """
+    if problem := _problem(known):
+        raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, f"its answer is not an explanation: {problem}")
+
+
+def _problem(known: Mapping[str, Any]) -> str:
+    for name, kind in (
+        ("known", bool),
+        ("summary", str),
+        ("message", dict),
+        *((each, list) for each in _KEYS),
+    ):
+        if not isinstance(known.get(name), kind):
+            return f"{name} is {'of another type' if name in known else 'missing'}"
+    for name, keys in _KEYS.items():
+        for entry in known[name]:
+            if not isinstance(entry, dict):
+                return f"{name} has an entry that is not an object"
+            for key in keys:
+                if key not in entry:
+                    return f"{key} is missing in {name}"
+            if (time := entry[keys[0]]) is not None and not _is_time(time):
+                return f"{quoted(time)} is not a time"
+    return ""
+
+
+def _is_time(text: object) -> bool:
+    """Whether it is a time that a reader can show in its own zone."""
+    try:
+        return isinstance(text, str) and bool(datetime.fromisoformat(text).astimezone())
+    except (ValueError, OverflowError, OSError):
+        return False
 
 
 def join_explanations(message: str, answers: Sequence[ServerExplanation]) -> dict[str, Any]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse
+from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
 
 from msmq.control.client.client import ControlClient
 from msmq.control.client.locations import LocationError, parse_location
-from msmq.control.protocol.joined_explanations import ServerExplanation
+from msmq.control.protocol.joined_explanations import ServerExplanation, check_explanation
+from msmq.control.protocol.records import json_problem, parse_json
+from msmq.control.server.http.disconnection import shielded
 from msmq.structures.status import MQError, Status
 
 MOST_ASKED: Final = 32
@@ -22,6 +26,14 @@ AT_ONCE: Final = 4
 
 PATIENCE: Final = 4.0
 """Seconds for a connection to a server, and for each part of its answer."""
+
+WHOLE: Final = 20.0
+"""Seconds for the body of an answer."""
+
+LONGEST: Final = 0x800000
+"""Bytes of an answer."""
+
+_READ: Final = 0x10000
 
 _T = TypeVar("_T")
 
@@ -44,13 +56,40 @@ class InThread(Protocol):
 
 
 class MemberClient(ControlClient):
-    """A client that does not wait long for a server that does not answer."""
+    """A client that does not wait long for a server that does not answer, nor reads an answer without end."""
 
     def connect(self, connection: HTTPConnection) -> None:
         """See L{ControlRequests.connect<msmq.control.client.requests.ControlRequests.connect>}."""
         connection.timeout = PATIENCE
         super().connect(connection)
         connection.sock.settimeout(PATIENCE)
+
+    def call(self, method: str, target: str, body: bytes = b"") -> Any:
+        """See L{ControlRequests.call<msmq.control.client.requests.ControlRequests.call>}.
+
+        @raise MQError: also if the response has more than L{LONGEST} bytes, or takes longer than L{WHOLE}.
+        """
+        with closing(self.open()) as connection:
+            response = self.begin(connection, method, target, body)
+            with self.losing():
+                whole = self._whole(response)
+                try:
+                    return parse_json(whole)
+                except RecursionError as error:
+                    raise self.lost(f"its response is not JSON: {json_problem(error)}") from error
+
+    def _whole(self, response: HTTPResponse) -> bytes:
+        ended = monotonic() + WHOLE
+        parts: list[bytes] = []
+        size = 0
+        while part := response.read1(_READ):
+            parts.append(part)
+            size += len(part)
+            if size > LONGEST:
+                raise self.lost(f"its response has more than {LONGEST} bytes")
+            if monotonic() > ended:
+                raise self.lost(f"its response takes longer than {WHOLE:g} s")
+        return b"".join(parts)
 
 
 def member_client(token_file: str, endpoint: str) -> MessageExplainer:
@@ -86,18 +125,31 @@ class MemberExplanations:
         self.names: Sequence[str] = () if client_of is None else sorted(members)[:MOST_ASKED]
 
     def ask(self, message: str) -> Deferred[list[ServerExplanation]]:
-        """The answers of all servers, by name; one that does not answer has the reason."""
+        """The answers of all servers, by name; one that does not answer has the reason.
+
+        Cancelling the Deferred queries no further server. Those that are being queried occupy their threads
+        until they have answered or are given up, and count for L{AT_ONCE} as long.
+        """
         return gatherResults(
-            [
-                self._slots.run(self._in_thread, partial(self._explained, name, message))
-                for name in self.names
-            ],
+            [Deferred.fromCoroutine(self._asked(name, message)) for name in self.names],
             consumeErrors=True,
         )
+
+    async def _asked(self, name: str, message: str) -> ServerExplanation:
+        await self._slots.acquire()
+        return await shielded(
+            self._in_thread(partial(self._explained, name, message)).addBoth(self._answered)
+        )
+
+    def _answered(self, result: _T) -> _T:
+        self._slots.release()
+        return result
 
     def _explained(self, name: str, message: str) -> ServerExplanation:
         assert self._client_of is not None, "no server has a name then"
         try:
-            return ServerExplanation(name, self._client_of(self._members[name]).explain(message), None)
+            known = self._client_of(self._members[name]).explain(message)
+            check_explanation(known)
+            return ServerExplanation(name, known, None)
         except MQError as error:
             return ServerExplanation(name, None, str(error))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import attrs
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -23,6 +24,7 @@ from msmq.web import endpoint
 from msmq.web.console import member_explanations
 from msmq.web.console.member_explanations import (
     MOST_ASKED,
+    MemberClient,
     MemberExplanations,
     MessageExplainer,
     member_client,
@@ -40,7 +42,7 @@ def at_once(work: Callable[[], T]) -> Deferred[T]:
     return maybeDeferred(work)
 
 
-class EstateExplanationTests(ConsoleTestCase):
+class EstateTestCase(ConsoleTestCase):
     """ALPHA's console asks BETA, and a server that does not answer."""
 
     def setUp(self) -> None:
@@ -55,13 +57,21 @@ class EstateExplanationTests(ConsoleTestCase):
         """BETA, or a server that is down."""
         if where != "beta":
             return member_client("/no/token", where)
+        return ControlClient(self.location())
+
+    def location(self) -> MemoryLocation:
+        """Where BETA is."""
         site: ControlSite = make_site(
             self.beta.service,
             configuration=NoServerConfiguration(),
             members=EstateMembers(("BETA",), {}, None),
             clock=self.clock.reactor,
         )
-        return ControlClient(MemoryLocation(site, self.clock))
+        return MemoryLocation(site, self.clock)
+
+
+class EstateExplanationTests(EstateTestCase):
+    """Answers of several servers on one page."""
 
     def test_joined(self) -> None:
         """A message that was handed over has its acknowledgement here and its position at BETA."""
@@ -86,6 +96,19 @@ class EstateExplanationTests(ConsoleTestCase):
         page = self.page(f"{address}&others=true").text
         self.assertIn("BETA", page)
 
+    def test_answers_without_end(self) -> None:
+        """An answer that is too long, or takes too long, is given up."""
+        client, message = MemberClient(self.location()), "{A1FA0000-0000-4000-8000-000000000001}\\1"
+        self.assertFalse(client.explain(message)["known"])
+        for name, limit, reason in (
+            ("LONGEST", 10, "its response has more than 10 bytes"),
+            ("WHOLE", -1.0, "its response takes longer than"),
+        ):
+            patched = self.patch(member_explanations, name, limit)
+            error = self.assertRaises(MQError, client.explain, message)
+            patched.restore()
+            self.assertIn(reason, error.detail)
+
 
 class NotConfiguredTests(ConsoleTestCase):
     """A console without a token for other servers."""
@@ -97,40 +120,41 @@ class NotConfiguredTests(ConsoleTestCase):
         self.assertIn("ALPHA", self.page(f"{address}&others=true").text)
 
 
+def explained(*times: str, **message: Any) -> dict[str, Any]:
+    """The answer of a server with an event at each of these times."""
+    events = [
+        {"time": time, "event": "expired", "class_name": None, "queue": "q", "reason": "late"}
+        for time in times
+    ]
+    delivery = {
+        "time": "2026-01-01T00:00:02Z",
+        "acknowledgement": "order",
+        "queue": None,
+        "address": "192.0.2.1",
+        "class_name": None,
+    }
+    return {
+        "known": bool(times),
+        "summary": "here",
+        "message": {"id": "m", **message},
+        "events": events,
+        "places": [],
+        "deliveries": [delivery],
+        "reports": [],
+    }
+
+
 class JoinTests(SynchronousTestCase):
     """Answers of servers as one timeline."""
-
-    def known(self, *times: str, **message: Any) -> dict[str, Any]:
-        """The answer of a server with an event at each of these times."""
-        events = [
-            {"time": time, "event": "expired", "class_name": None, "queue": "q", "reason": "late"}
-            for time in times
-        ]
-        delivery = {
-            "time": "2026-01-01T00:00:02Z",
-            "acknowledgement": "order",
-            "queue": None,
-            "address": "192.0.2.1",
-            "class_name": None,
-        }
-        return {
-            "known": bool(times),
-            "summary": "here",
-            "message": {"id": "m", **message},
-            "events": events,
-            "places": [],
-            "deliveries": [delivery],
-            "reports": [],
-        }
 
     def test_order(self) -> None:
         """Entries of several servers are in the order of their times, whatever their kind."""
         joined = join_explanations(
             "m",
             [
-                ServerExplanation("ALPHA", self.known("2026-01-01T00:00:03Z"), None),
+                ServerExplanation("ALPHA", explained("2026-01-01T00:00:03Z"), None),
                 ServerExplanation("BETA", None, "it is down"),
-                ServerExplanation("GAMMA", self.known("2026-01-01T00:00:01Z", label="L"), None),
+                ServerExplanation("GAMMA", explained("2026-01-01T00:00:01Z", label="L"), None),
             ],
         )
         self.assertEqual(joined["message"], {"id": "m", "label": "L"})
@@ -149,6 +173,43 @@ class JoinTests(SynchronousTestCase):
             [(each["server"], each["known"], each["error"]) for each in joined["servers"]],
             [("ALPHA", True, None), ("BETA", None, "it is down"), ("GAMMA", True, None)],
         )
+
+
+class OtherAnswerTests(EstateTestCase):
+    """A server answers something else, as one of another kind or version would."""
+
+    answer: Mapping[str, Any] = {}
+
+    def client_of(self, where: str) -> MessageExplainer:
+        """BETA, or a server with another answer."""
+        return super().client_of(where) if where == "beta" else OtherExplainer(self.answer)
+
+    def test_reason(self) -> None:
+        """The page has the reason for that server, and the answers of the others."""
+        address = "/explain?others=true&message=" + quote("{A1FA0000-0000-4000-8000-000000000001}\\1")
+        whole = explained("2026-01-01T00:00:00Z")
+        for answer, reason in (
+            ({}, "known is missing"),
+            ({**whole, "reports": [{}]}, "time is missing in reports"),
+            ({**whole, "events": None}, "events is of another type"),
+            (explained("yesterday"), "'yesterday' is not a time"),
+            (explained("0001-01-01T00:00:00+14:00"), "is not a time"),
+        ):
+            self.answer = answer
+            page = self.page(address).text
+            self.assertRegex(page, f"its answer is not an explanation: .*{reason}")
+            self.assertIn("BETA", page)
+
+
+@attrs.frozen
+class OtherExplainer:
+    """A server with one answer."""
+
+    answer: Mapping[str, Any]
+
+    def explain(self, message: str) -> dict[str, Any]:
+        """The answer."""
+        return dict(self.answer)
 
 
 class MemberLimitTests(SynchronousTestCase):
@@ -176,6 +237,37 @@ class MemberLimitTests(SynchronousTestCase):
         answers = self.successResultOf(asked)
         self.assertEqual([answer.server for answer in answers], [f"M{each:03}" for each in range(MOST_ASKED)])
         self.assertTrue(all(answer.error and "down" in answer.error for answer in answers))
+
+    def test_readers_that_leave(self) -> None:
+        """A reader that disconnects has no further server queried, and those that are being queried count."""
+        waiting: list[Deferred[object]] = []
+
+        def start(work: Callable[[], T]) -> Deferred[T]:
+            done: Deferred[Any] = Deferred()
+            waiting.append(done)
+            # The work goes on in its thread, whatever becomes of this Deferred.
+            result: Deferred[T] = Deferred()
+            done.addCallback(lambda _: work()).chainDeferred(result)
+            return result
+
+        def refuse(_: str) -> MessageExplainer:
+            raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "down")
+
+        members = {f"M{number:03}": "e" for number in range(MOST_ASKED)}
+        explanations = MemberExplanations(members, refuse, start)
+        for _ in range(3):
+            left = explanations.ask("m")
+            left.cancel()
+            self.failureResultOf(left)
+            self.assertEqual(len(waiting), member_explanations.AT_ONCE)
+        following = explanations.ask("m")
+        self.assertEqual(len(waiting), member_explanations.AT_ONCE)
+        started = 0
+        while started < len(waiting):
+            waiting[started].callback(None)
+            started += 1
+        self.assertEqual(started, member_explanations.AT_ONCE + MOST_ASKED)
+        self.assertEqual(len(self.successResultOf(following)), MOST_ASKED)
 
     def test_a_server_that_hangs(self) -> None:
         """A server that accepts a connection and does not answer is given up."""
