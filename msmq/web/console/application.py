@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Final
 
 from klein import Klein
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -107,12 +108,16 @@ def make_console(
             request, MethodNotAllowed(request.method.decode("ascii", "replace"), path, allowed)
         )
 
-    def refused(request: IRequest, failure: Failure) -> bytes:
+    def refused(request: IRequest, failure: Failure) -> bytes | Deferred[None]:
         assert isinstance(request, WebRequest)
         error = failure.value
         if not isinstance(error, MQError):
             _log.failure("A page of the web console failed", failure)
             error = internal_error()
+        if request.startedWriting:
+            # A download: only a connection that is cut reports that the file is not whole.
+            request.connection.abortConnection()
+            return Deferred()
         return context.refused(request, error)
 
     resource: IResource = make_tree(families, partial(_admit, access), unknown, refused).resource()

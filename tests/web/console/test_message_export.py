@@ -11,6 +11,8 @@ from twisted.internet.testing import StringTransport
 
 from msmq.control.authentication.roles import Role
 from msmq.decoding.captures import decode
+from msmq.errors import LocalProtocolError
+from msmq.web.console.pages import message_export
 from tests.control.callers.test_roles import TOKENS
 from tests.control.support import Answer
 from tests.web.console.test_changes import FORM, ChangeTestCase
@@ -100,6 +102,18 @@ class MessageExportTests(ChangeTestCase):
         self.run_now(self.alpha.service.delete_queue(ORDERS))
         self.clock.advance(2)
         self.assertTrue(transport.disconnected)
+
+    def test_internal_error(self) -> None:
+        """So is one that ends with an error of the server itself: no page of it is appended to the file."""
+        self.put(ORDERS, *(b"%d" % number for number in range(200)))
+        transport = self.begin(EXPORT)
+        assert transport.producer is not None
+        transport.producer.pauseProducing()
+        self.patch(message_export, "PAGE", -1)
+        self.clock.advance(2)
+        self.assertEqual(len(self.flushLoggedErrors(LocalProtocolError)), 1)
+        self.assertTrue(transport.disconnected)
+        self.assertNotIn(b"<html", transport.value())
 
     def test_revoked_token(self) -> None:
         """A download ends with its token: the rest of the messages is not shown."""

@@ -10,7 +10,6 @@ import attrs
 from klein import Klein
 
 from msmq.control.protocol.refusals import invalid
-from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import parameters, refuse_rest, take
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream
@@ -125,7 +124,7 @@ class MessageExport:
         chosen: ExportFormat,
         messages: AsyncIterator[ReceivedMessage],
     ) -> None:
-        """Stream a file; after an error the connection is closed, so that the browser reports a failure."""
+        """Stream a file; an error on the way cuts the connection, so that the browser reports a failure."""
         protect(request)
         name = _UNSAFE.sub("-", path).strip("-")[:_LONGEST_NAME] or "messages"
         request.set_header("content-disposition", f'attachment; filename="{name}.{chosen.suffix}"')
@@ -133,9 +132,6 @@ class MessageExport:
         try:
             async for message in messages:
                 stream.write(chosen.encode(message))
-        except MQError:
-            assert isinstance(request.channel, ControlChannel)
-            request.channel.cut()
         finally:
             stream.close()
 
