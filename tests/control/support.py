@@ -25,7 +25,7 @@ from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.estate_members import EstateMembers
 from msmq.control.server.server_configuration import NoServerConfiguration, ServerConfiguration
 from msmq.interfaces.manager.received_messages import ReceivedMessage
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import LogEntry, StorageError
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.message import Message
 from msmq.settings import SessionSettings
@@ -170,10 +170,12 @@ class Disk(MemoryMessageStore):
     @ivar is_slow: commits wait for L{catch_up}.
     @ivar is_broken: commits fail.
     @ivar damaged: the LookupIdentifiers of messages that cannot be read.
+    @ivar log_entries: the most entries of a message log in one answer, as if they were large.
     """
 
     is_slow = False
     is_broken = False
+    log_entries = 1000
 
     def __init__(self) -> None:
         super().__init__(durable=True)
@@ -195,6 +197,10 @@ class Disk(MemoryMessageStore):
         if self.damaged.intersection(lookup_ids):
             return fail(StorageError("checksum of page 7"))
         return super().read(queue, lookup_ids)
+
+    def read_log(self, queue: UUID, after: int, limit: int) -> Deferred[Sequence[LogEntry]]:
+        """As the store of memory, but for the limit."""
+        return super().read_log(queue, after, min(limit, self.log_entries))
 
     def fail_late(self, count: int = 1000) -> None:
         """Let pending operations fail, the first of them this number of commits."""

@@ -56,6 +56,17 @@ class JournalTests(ChangeTestCase):
         )
         self.assertEqual(self.bodies_of(ORDERS), [b"one", b"two", b"three", b"late"])
 
+    def test_large_entries(self) -> None:
+        """A page that has fewer entries, since they are large, is continued too; the last page is not."""
+        self.put(LOGGED, b"1", b"2", b"3")
+        self.disk.log_entries = 2
+        [further] = [
+            link for link in self.shown(LOG).values("href") if "after=2&" in link and "from=&" in link
+        ]
+        page = self.shown(further)
+        self.assertIn("from 3", page.text)
+        self.assertNotIn("Continue", page.text)
+
     def test_no_log(self) -> None:
         """The page of a queue without a log says so."""
         answer = self.get(f"/log?path={quote(ORDERS)}", headers=self.headers())

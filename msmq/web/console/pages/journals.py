@@ -66,14 +66,17 @@ class JournalPages:
         found.pop("after", None)
         refuse_rest(found, "path, after, from and to")
         entries = await running(self._inspection.logged(path, after, LISTED))
+        extent = await running(self._inspection.log_extent(path))
+        # Of large messages a page has fewer than the limit.
+        last_shown = entries[-1].sequence if entries else extent.last
         return await self._context.page(
             request,
             "log",
             path=path,
-            extent=await running(self._inspection.log_extent(path)),
+            extent=extent,
             entries=entries,
             after=after,
-            next=entries[-1].sequence if len(entries) == LISTED else None,
+            next=last_shown if last_shown < extent.last else None,
             first=first,
             last=last,
         )
