@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
+from zope.interface import implementer
 
 from msmq.alarm_limits import OLD
+from msmq.interfaces.storage import IStoreFiles
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.web.console.pages.overview import ALARMS
+from tests.control.support import Disk
+from tests.nodes.support import Node
 from tests.web.console.test_pages import ELSEWHERE, ConsoleTestCase
 from tests.web.support import ORDERS
 
@@ -105,3 +112,26 @@ class StoreFigureTests(ConsoleTestCase):
         store = self.get("/v1/status").json["store"]
         self.assertEqual((store["bytes"], store["free_bytes"], store["capacity_bytes"]), (None, None, None))
         self.assertNotIn("Free space", self.page("/").text)
+
+
+@implementer(IStoreFiles)
+class AbsentDisk(Disk):
+    """A store whose directory cannot be examined, as that of a disk that is away."""
+
+    def files(self) -> Sequence[Path]:
+        """See L{IStoreFiles.files}."""
+        return [Path("/nonexistent/messages")]
+
+
+class AbsentDiskTests(ConsoleTestCase):
+    """The overview is needed most while something is wrong."""
+
+    def node(self, name: str, identifier: Any, **kwargs: Any) -> Node:
+        """ALPHA's store is on such a disk."""
+        if name == "ALPHA":
+            self.disk = AbsentDisk()
+        return super().node(name, identifier, **kwargs)
+
+    def test_overview(self) -> None:
+        """The page is shown, without the free space."""
+        self.assertRegex(self.page("/").text, r"Free space\s*\u2013")
