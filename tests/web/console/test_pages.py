@@ -254,6 +254,15 @@ class PageTests(ConsoleTestCase):
         page = self.page(f"/transaction?id={transaction.identifier}")
         self.assertIn("private$\\ledger", page.text)
 
+    def test_long_transaction(self) -> None:
+        """Of a transaction the first thousand messages are listed, and it is said how many there are."""
+        self.make_queue("ledger", transactional=True)
+        transaction = self.alpha.service.begin()
+        messages = [Message(body=b"1", transactional=True)] * 1001
+        self.run_now(self.alpha.service.send(".\\private$\\ledger", messages, transaction=transaction))
+        text = self.page(f"/transaction?id={transaction.identifier}").text
+        self.assertIn("The first 1000 of 1001 messages.", text)
+
     def test_outgoing(self) -> None:
         """An outgoing queue has its state, and its page the history of its connections."""
         self.put(ELSEWHERE, b"1")
