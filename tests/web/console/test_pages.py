@@ -213,6 +213,14 @@ class PageTests(ConsoleTestCase):
             [stream] = page.values("data-stream")
             self.assertIn(query.replace("queue=", "event_queue=").replace("text=", "event_text="), stream)
 
+    def test_events_that_are_not_compared(self) -> None:
+        """Entries to which an expression could not be applied are counted, with the reason."""
+        self.run_now(self.alpha.service.purge_queue(ORDERS))
+        self.clock.advance(1)
+        text = self.page("/events?where=" + quote("starts_with(sequence, '1')")).text
+        self.assertRegex(text, r"\d+ entr(y|ies) could not be compared: ")
+        self.assertNotIn("could not be compared", self.page("/events").text)
+
     def test_links_to_events(self) -> None:
         """Each entry has an address of its own, which shows it first."""
         self.run_now(self.alpha.service.purge_queue(ORDERS))

@@ -120,6 +120,7 @@ class HistoryPages:
             first=first,
             after=None if scan.is_end else scan.after,
             last=scan.after,
+            failures=wanted.failures(),
             kinds=sorted(scan.kinds | {ADMINISTERED} | ({chosen["event"]} - {""})),
             chosen=chosen,
             query={name: value for name, value in chosen.items() if value},
