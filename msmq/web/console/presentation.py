@@ -27,6 +27,13 @@ def visible(text: object) -> str:
     return "".join(each if each in _LAYOUT or each.isprintable() else _escaped(each) for each in value)
 
 
+def field_text(text: str) -> str:
+    """What the field of a form returns for a text that was not edited: hidden characters are escaped in it,
+    and browsers drop line feeds.
+    """
+    return visible(text).replace("\n", "")
+
+
 def _escaped(character: str) -> str:
     if unicodedata.category(character) == "Zs":
         return character

@@ -9,6 +9,7 @@ from twisted.internet.protocol import Factory
 from msmq.control.authentication.roles import Role
 from msmq.queues.arriving.message import Delivery
 from msmq.web.console.page_roles import PAGE_ROLES
+from msmq.web.console.pages.queue_changes import shown_properties
 from tests.builders import GAMMA
 from tests.control.callers.test_roles import TOKENS
 from tests.control.support import Answer
@@ -83,6 +84,7 @@ class QueueChangeTests(ChangeTestCase):
         self.make_queue("new", label="fresh", quota=1000)
         page = f"/queue/set?path={quote(NEW)}"
         same = {"label": "fresh", "privacy": "optional", "quota": "1000", "journal_quota": ""}
+        same["shown"] = shown_properties(self.alpha.service.inspection.queue(NEW))
         self.assertIn("Nothing is changed", self.done(page, *same.items()))
         changed = {**same, "quota": "", "journal": "true"}
         self.assertIn("The properties are set.", self.done(page, *changed.items()))
@@ -92,6 +94,31 @@ class QueueChangeTests(ChangeTestCase):
         [entry] = [reason for reason in events if "queue set" in reason]
         self.assertIn("admin's", entry)
         self.assertNotIn("label", entry)
+
+    def test_set_of_a_stale_page(self) -> None:
+        """What was set after the page was loaded is not undone by a form that has the former value."""
+        page = self.shown(f"/queue?{self.here}")
+        shown = page.attributes[page.attributes.index(("name", "shown")) + 1][1]
+        self.run_now(self.alpha.service.set_queue(ORDERS, {"quota": 2000}))
+        fields = ("label", "new"), ("privacy", "optional"), ("quota", ""), ("shown", shown)
+        text = "the properties have changed since the page was loaded, and nothing is set"
+        self.refused(f"/queue/set?{self.here}", 400, text, *fields)
+        queue = self.alpha.service.inspection.queue(ORDERS)
+        self.assertEqual((queue.label, queue.quota), ("from the shop", 2000))
+
+    def test_set_keeps_hidden_characters(self) -> None:
+        """A label that was not edited stays, although its field shows hidden characters escaped."""
+        label = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+        self.run_now(self.alpha.service.set_queue(ORDERS, {"label": label}))
+        page = self.shown(f"/queue?{self.here}")
+        values = {
+            name: page.attributes[page.attributes.index(("name", name)) + 1][1] for name in ("label", "shown")
+        }
+        self.assertIn("\\u200c", values["label"])
+        fields = (*values.items(), ("privacy", "optional"), ("quota", "77"))
+        self.assertIn("The properties are set.", self.done(f"/queue/set?{self.here}", *fields))
+        queue = self.alpha.service.inspection.queue(ORDERS)
+        self.assertEqual((queue.label, queue.quota), (label, 77))
 
     def test_pause_and_resume(self) -> None:
         """A paused queue offers to be resumed."""
@@ -250,6 +277,15 @@ class EditedCopyTests(ChangeTestCase):
         self.assertEqual(self.bodies_of(ORDERS)[-1], b"<order n='1'/>")
         reasons = [each.event.reason for each in self.run_now(self.alpha.service.inspection.events())]
         self.assertIn(f"sent to {other} as {sent.view.identifier}, edited", reasons)
+
+    def test_label_with_a_line_feed(self) -> None:
+        """A label of two lines is kept, although its field has one."""
+        self.put(ORDERS, b"x", label="two\nlines")
+        last = self.run_now(self.alpha.service.inspection.browse(ORDERS)).messages[-1].lookup_id
+        fields = ("label", "twolines"), ("body", "y")
+        self.done(f"/message/resend?queue={quote(ORDERS)}&id={last}", *fields)
+        sent = self.run_now(self.alpha.service.inspection.browse(ORDERS)).messages[-1].view
+        self.assertEqual((bytes(sent.body), sent.label), (b"y", "two\nlines"))
 
     def test_to_its_destination(self) -> None:
         """Without another destination the copy goes where the message went."""

@@ -7,7 +7,7 @@ from datetime import UTC, timedelta, timezone
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.quantities import count, duration, kilobytes, seconds, size
-from msmq.web.console.presentation import hex_rows, shown_time, visible
+from msmq.web.console.presentation import field_text, hex_rows, shown_time, visible
 
 
 class PresentationTests(SynchronousTestCase):
@@ -36,6 +36,7 @@ class PresentationTests(SynchronousTestCase):
         self.assertEqual(visible("a\u202egpj.exe\x00\u200b"), "a\\u202egpj.exe\\x00\\u200b")
         self.assertEqual(visible("two\nlines\tand\u00a0é 日本"), "two\nlines\tand\u00a0é 日本")
         self.assertEqual(visible("\ud800"), "\\ud800")
+        self.assertEqual(field_text("two\nlines\u202e"), "twolines\\u202e")
 
     def test_hex(self) -> None:
         """Each row has an offset, sixteen bytes, and their ASCII characters."""

@@ -21,7 +21,7 @@ from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.forms import ChangeForm
 from msmq.web.console.pages.context import PageContext
-from msmq.web.console.presentation import visible
+from msmq.web.console.presentation import field_text, visible
 
 EDITED: Final = 0x10000
 """Characters of the longest body that the form for resending has."""
@@ -132,7 +132,7 @@ class MessageChanges:
         form.end()
         described = await self._described(path, lookup_id)
         edited: dict[str, Any] = {}
-        if label != visible(described["label"]):
+        if label != field_text(described["label"]):
             edited |= read_properties({"label": label})
         shown = _editable(described)
         if shown is not None and _lines(text) != _lines(shown):

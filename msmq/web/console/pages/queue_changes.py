@@ -18,8 +18,12 @@ from msmq.web.access.request import WebRequest
 from msmq.web.console.change_outcomes import ChangeOutcome
 from msmq.web.console.forms import ChangeForm
 from msmq.web.console.pages.context import PageContext
+from msmq.web.console.presentation import field_text, fingerprint
 
 _PAGE: Final = "/queue"
+_TEXTS: Final = ("label", "privacy")
+_LIMITS: Final = ("quota", "journal_quota")
+_FLAGS: Final = ("journal", "log", "authenticate")
 
 
 class QueueChanges:
@@ -53,15 +57,23 @@ class QueueChanges:
 
     @app.route("/queue/set", methods=["POST"])
     async def set(self, request: WebRequest) -> bytes:
-        """Set the properties that differ from those that the queue has."""
+        """Set the properties that differ from those that the queue has, if it still has those of the page."""
         path, form = _path(request), ChangeForm(request)
         wanted: dict[str, Any] = {
-            **{name: form.optional(name) for name in ("label", "privacy")},
-            **{name: form.limit(name) for name in ("quota", "journal_quota")},
-            **{name: form.flag(name) for name in ("journal", "log", "authenticate")},
+            **{name: form.optional(name) for name in _TEXTS},
+            **{name: form.limit(name) for name in _LIMITS},
+            **{name: form.flag(name) for name in _FLAGS},
         }
+        shown = form.optional("shown")
         form.end()
         queue = self._manager.inspection.queue(path)
+        if shown != shown_properties(queue):
+            raise _refused(
+                "the properties have changed since the page was loaded, and nothing is set;"
+                " load the page again"
+            )
+        if wanted["label"] == field_text(queue.label):
+            wanted["label"] = queue.label
         changed = {name: value for name, value in wanted.items() if value != getattr(queue, name)}
         if not changed:
             return self._context.redirect(request, ChangeOutcome("unchanged").address(_PAGE, path=path))
@@ -140,6 +152,13 @@ class QueueChanges:
             lambda: self._manager.replay(path, into, **options),
         )
         return self._context.redirect(request, ChangeOutcome("replayed", replayed).address(_PAGE, path=path))
+
+
+def shown_properties(queue: QueueSummary) -> str:
+    """A fingerprint of the properties that the form of a queue sets, which would otherwise undo a change that
+    was made after its page was loaded.
+    """
+    return fingerprint([getattr(queue, name) for name in (*_TEXTS, *_LIMITS, *_FLAGS)])
 
 
 def held(queue: QueueSummary) -> int:

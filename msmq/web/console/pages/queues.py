@@ -17,7 +17,7 @@ from msmq.interfaces.manager.access_summaries import AccessList
 from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.structures.status import MQError
 from msmq.web.console.pages.context import PageContext, page_parameters
-from msmq.web.console.pages.queue_changes import held
+from msmq.web.console.pages.queue_changes import held, shown_properties
 from msmq.web.console.rows import TableRows, read_query
 
 COLUMNS: Final[Mapping[str, Callable[[QueueSummary], Any]]] = {
@@ -82,6 +82,7 @@ class QueuePages:
             "queue",
             queue=json_record(queue),
             held=held(queue),
+            shown=shown_properties(queue),
             extent=extent,
             acl=acl,
             verdict=verdict,
