@@ -164,6 +164,16 @@ class PageTests(ConsoleTestCase):
             self.assertIn("eighth", text)
             self.assertNotIn("seven", text)
 
+    def test_search_is_repeated(self) -> None:
+        """A search has what was typed in its fields, with joiners that are not seen."""
+        typed = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
+        for page in (
+            f"/messages?queue=.%5Cprivate$%5Corders&body={quote(typed)}",
+            f"/queues?filter={quote(typed)}",
+            f"/events?text={quote(typed)}",
+        ):
+            self.assertIn(typed, self.page(page).values("value"), page)
+
     def test_packet(self) -> None:
         """The bytes of a packet are linked with its fields, as msmq decode finds them."""
         self.make_queue("packets")
