@@ -166,7 +166,7 @@ class Lookups:
                 entries.append(LogEntry(sequence, lookup_id, arrived, packet))
             if rows and not entries:
                 # An empty page is the end of a log.
-                self.read_log(queue, rows[-1][0], limit, done)
+                self._retry(done, partial(self.read_log, queue, rows[-1][0], limit, done))
                 return
             done.callback(entries)
 
@@ -215,7 +215,7 @@ class Lookups:
                 stored.append(StoredEvent(sequence, read_event(packet, time, owner)))
             if rows and not stored:
                 # An empty page is the end of the log.
-                self.read_events(rows[-1][0], limit, identity, done)
+                self._retry(done, partial(self.read_events, rows[-1][0], limit, identity, done))
                 return
             done.callback(stored)
 

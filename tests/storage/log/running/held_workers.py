@@ -12,6 +12,7 @@ _Result = TypeVar("_Result")
 PACKETS: Final = "msmq log packets"
 WRITER: Final = "msmq log writer"
 UPKEEP: Final = "msmq log upkeep"
+SEARCHES: Final = "msmq log searches"
 
 
 class HeldWorker:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from twisted.internet.defer import Deferred
 
 from msmq.interfaces.storage import MessageNotStored, StoreNotOpen
-from msmq.persistence.changes import PutQueue
+from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutQueue
 from msmq.storage.log import LogMessageStore
 from msmq.testing.contracts.store_contract import ORDERS, put, remove
-from tests.storage.log.running.held_workers import PACKETS, WRITER, HeldWorker, HoldingSystem
+from tests.storage.log.running.held_workers import (
+    PACKETS,
+    SEARCHES,
+    WRITER,
+    HeldWorker,
+    HoldingSystem,
+)
 from tests.storage.log.support import SEGMENT, LogTestCase
 from tests.storage.readers.reader_contract import spoil_file
+
+Found = TypeVar("Found")
 
 
 class ReadMeanwhileTests(LogTestCase):
@@ -81,6 +90,56 @@ class ReadMeanwhileTests(LogTestCase):
         for each in written:
             self.done(each)
         self.assertEqual(self.packets(store, ORDERS.identifier, [1, 2]), [b"anew", b"packet"])
+        self.done(store.close())
+
+    def test_entry_behind_a_damaged_page(self) -> None:
+        """An entry that is being written when all entries of a page are found damaged is intact."""
+        store, read, written = self.written_meanwhile(
+            lambda packet: AppendLog(ORDERS.identifier, 1, packet, 1.0),
+            lambda store: store.read_log(ORDERS.identifier, 0, 1),
+        )
+        [entry] = self.done(read)
+        self.assertEqual(entry.packet, b"later")
+        self.assert_one_damaged(store, written)
+
+    def test_event_behind_a_damaged_page(self) -> None:
+        """So is an event."""
+        store, read, written = self.written_meanwhile(
+            lambda packet: AppendEvent(1.0, b"", "expired", packet.decode()),
+            lambda store: store.read_events(0, 1),
+        )
+        [event] = self.done(read)
+        self.assertEqual(event.event.reason, "later")
+        self.assert_one_damaged(store, written)
+
+    def written_meanwhile(
+        self, change: Callable[[bytes], Change], ask: Callable[[LogMessageStore], Deferred[Found]]
+    ) -> tuple[LogMessageStore, Deferred[Found], Deferred[None]]:
+        """A read of what is damaged, which ended while a second one was being written."""
+        system = HoldingSystem()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        self.commit(store, PutQueue(ORDERS))
+        self.commit(store, change(b"to be damaged"))
+        [path] = [one for one in self.home.glob("log/segment-*") if b"to be damaged" in one.read_bytes()]
+        spoil_file(path, b"to be damaged")
+        searches, writer = system.workers[SEARCHES], system.workers[WRITER]
+        searches.hold()
+        read = ask(store)
+        writer.hold()
+        written = store.commit([change(b"later")])
+        assert store._running is not None
+        while not store._running.engine.is_busy:
+            self.reactor.turn()
+        self.release(searches)
+        writer.release()
+        return store, read, written
+
+    def assert_one_damaged(self, store: LogMessageStore, written: Deferred[None]) -> None:
+        """Only what was damaged is counted as such."""
+        self.done(written)
+        self.settle_all(store)
+        self.assertEqual(store.damaged(), 1)
         self.done(store.close())
 
     def test_store_that_is_closed(self) -> None:
