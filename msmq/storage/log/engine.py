@@ -101,6 +101,11 @@ class Engine:
         return not self.is_busy and not self._waiting
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether it accepts no more batches."""
+        return self._is_stopped
+
+    @property
     def active(self) -> Segment:
         """The segment that is written to."""
         return self.segments.used[self.position.generation]

@@ -93,8 +93,9 @@ class Lookups:
                 # The message was moved or removed meanwhile, and its space reused.
                 self._retry(done, partial(self.read, queue, lookup_ids, done))
                 return
-            self._quarantine.put(packet, one.location, owner)
-            done.errback(MessageNotStored(queue, lookup_id))
+            # Its event has to precede what the caller does then, such as the removal of a lost message.
+            error = MessageNotStored(queue, lookup_id)
+            self._quarantine.put(packet, one.location, owner, lambda: done.errback(error))
             return
         done.callback(found)
 

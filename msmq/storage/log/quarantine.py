@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -25,6 +25,9 @@ DIRECTORY: Final = "quarantine"
 DAMAGED: Final = "damaged"
 """The event for a packet that was quarantined."""
 
+_Packet: TypeAlias = tuple[PacketOwner, int]
+"""A packet: the row that refers to it, and its location."""
+
 
 class Quarantine:
     """Removes damaged messages from the log, and saves the remaining bytes of each packet to a file.
@@ -41,50 +44,76 @@ class Quarantine:
         self._engine = engine
         self._upkeep = upkeep
         self._now = now
-        # Owners already handled, with the location: the row may still exist, or exist permanently.
-        self._seen: set[tuple[PacketOwner, int]] = set()
+        # Packets whose bytes are being written, with what waits for that.
+        self._keeping: dict[_Packet, list[Callable[[], object]]] = {}
+        # Packets already handled: the row may still exist, or exist permanently.
+        self._seen: set[_Packet] = set()
         # Those that could not be removed, on a disk that failed: the next read of them tries again.
-        self._failed: set[tuple[PacketOwner, int]] = set()
+        self._failed: set[_Packet] = set()
 
-    def put(self, damage: Damage, location: int, owner: PacketOwner) -> None:
+    def put(
+        self,
+        damage: Damage,
+        location: int,
+        owner: PacketOwner,
+        then: Callable[[], object] = lambda: None,
+    ) -> None:
         """Quarantine a packet, unless it was already quarantined or has moved meanwhile.
 
         If the disk does not take its bytes or the event, the packet stays, and the next read of it tries
-        again.
+        again. So it does in a store that is being closed.
 
         @param location: the location that was read.
+        @param then: called when the removal of the message precedes all later batches, or is not to be.
         """
-        if (owner, location) in self._seen or owner.location(self._engine.state) != location:
+        found = owner, location
+        if (waiting := self._keeping.get(found)) is not None:
+            waiting.append(then)
             return
-        self._seen.add((owner, location))
+        is_there = owner.location(self._engine.state) == location
+        if found in self._seen or not is_there or self._engine.is_stopped:
+            then()
+            return
         packet = damage.location
         target = self._engine.directory / DIRECTORY / f"{packet.path.name}-{packet.offset}-{location >> 32}"
         where = f"{packet.path}, offset {packet.offset}: {packet.size} bytes are damaged: {damage.problem}"
-        if (owner, location) not in self._failed:
+        if found not in self._failed:
             self._engine.counters.damaged += 1
             self.log.error("{where}; what is left is in {target}", where=where, target=target)
-
-        def failed(problem: Failure) -> None:
-            self._not_removed(owner, location, problem.value)
+        self._keeping[found] = [then]
 
         def kept(outcome: object) -> None:
             if isinstance(outcome, Exception):
-                self._not_removed(owner, location, failure(target, "write", outcome))
-                return
-            done: Deferred[None] = Deferred()
-            done.addErrback(failed)
-            work = partial(self._remove, location, owner, where)
-            self._engine.put(WriteBatch((), done, work=work, is_removing=True))
+                self._not_removed(found, failure(target, "write", outcome))
+            else:
+                self._put_event(found, where)
+            for each in self._keeping.pop(found):
+                each()
 
         self._upkeep.do(lambda: _keep(target, damage.found, self._system), kept)
 
-    def _not_removed(self, owner: PacketOwner, location: int, problem: object) -> None:
-        self._seen.discard((owner, location))
-        if (owner, location) not in self._failed:
-            self._failed.add((owner, location))
+    def _put_event(self, found: _Packet, where: str) -> None:
+        """Have the message removed, with an event, by a batch."""
+        self._seen.add(found)
+        done: Deferred[None] = Deferred()
+
+        def removed(_: None) -> None:
+            self._failed.discard(found)
+
+        def failed(problem: Failure) -> None:
+            self._not_removed(found, problem.value)
+
+        done.addCallbacks(removed, failed)
+        work = partial(self._remove, *found, where)
+        self._engine.put(WriteBatch((), done, work=work, is_removing=True))
+
+    def _not_removed(self, found: _Packet, problem: object) -> None:
+        self._seen.discard(found)
+        if found not in self._failed:
+            self._failed.add(found)
             self.log.error("a damaged packet stays in the log: {problem}", problem=problem)
 
-    def _remove(self, location: int, owner: PacketOwner, where: str, plan: GroupPlan) -> None:
+    def _remove(self, owner: PacketOwner, location: int, where: str, plan: GroupPlan) -> None:
         """Remove a message, with an event; of a log entry or an event only the content is lost."""
         if owner.location(plan.state) != location:
             return

@@ -14,6 +14,7 @@ from msmq.testing.contracts.store_contract import ORDERS, put, remove
 from tests.storage.log.running.held_workers import (
     PACKETS,
     SEARCHES,
+    UPKEEP,
     WRITER,
     HeldWorker,
     HoldingSystem,
@@ -90,6 +91,32 @@ class ReadMeanwhileTests(LogTestCase):
         for each in written:
             self.done(each)
         self.assertEqual(self.packets(store, ORDERS.identifier, [1, 2]), [b"anew", b"packet"])
+        self.done(store.close())
+
+    def test_event_of_a_damaged_message(self) -> None:
+        """It precedes what the readers of the message do, such as to remove what the store has lost."""
+        system = HoldingSystem()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        self.commit(store, PutQueue(ORDERS))
+        self.commit(store, put(1, b"to be damaged"))
+        [path] = [one for one in self.home.glob("log/segment-*") if b"to be damaged" in one.read_bytes()]
+        spoil_file(path, b"to be damaged")
+        self.settle_all(store)
+        upkeep = system.workers[UPKEEP]
+        upkeep.hold()
+        removed = store.read(ORDERS.identifier, [1]).addErrback(lambda _: store.commit([remove(1)]))
+        other = store.read(ORDERS.identifier, [1])
+        self.release(system.workers[PACKETS])
+        assert store._running is not None
+        while not store._running.engine.is_idle:
+            self.reactor.turn()
+        upkeep.release()
+        self.done(removed)
+        self.refused(other, MessageNotStored)
+        self.settle_all(store)
+        self.assertEqual([one.event.event for one in self.done(store.read_events(0, 10))], ["damaged"])
+        self.assertEqual(store.damaged(), 1)
         self.done(store.close())
 
     def test_entry_behind_a_damaged_page(self) -> None:
