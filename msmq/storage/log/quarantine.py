@@ -24,6 +24,8 @@ from msmq.storage.log.system import LogSystem, LogWorker
 DIRECTORY: Final = "quarantine"
 DAMAGED: Final = "damaged"
 """The event for a packet that was quarantined."""
+REMEMBERED: Final = 1000
+"""Damaged packets that are remembered before those that were removed meanwhile are forgotten."""
 
 _Packet: TypeAlias = tuple[PacketOwner, int]
 """A packet: the row that refers to it, and its location."""
@@ -44,6 +46,7 @@ class Quarantine:
         self._engine = engine
         self._upkeep = upkeep
         self._now = now
+        self._remembered = REMEMBERED
         # Packets whose bytes are being written, with what waits for that.
         self._keeping: dict[_Packet, list[Callable[[], object]]] = {}
         # Packets already handled: the row may still exist, or exist permanently.
@@ -95,6 +98,8 @@ class Quarantine:
     def _put_event(self, found: _Packet, where: str) -> None:
         """Have the message removed, with an event, by a batch."""
         self._seen.add(found)
+        if len(self._seen) + len(self._failed) > self._remembered:
+            self._forget()
         done: Deferred[None] = Deferred()
 
         def removed(_: None) -> None:
@@ -112,6 +117,14 @@ class Quarantine:
         if found not in self._failed:
             self._failed.add(found)
             self.log.error("a damaged packet stays in the log: {problem}", problem=problem)
+
+    def _forget(self) -> None:
+        """Forget packets to which no row refers any more."""
+        state = self._engine.state
+        self._seen = {one for one in self._seen if one[0].location(state) == one[1]}
+        self._failed = {one for one in self._failed if one[0].location(state) == one[1]}
+        # Looked at again when there are twice as many, so that each packet costs a constant time.
+        self._remembered = max(self._remembered, 2 * (len(self._seen) + len(self._failed)))
 
     def _remove(self, owner: PacketOwner, location: int, where: str, plan: GroupPlan) -> None:
         """Remove a message, with an event; of a log entry or an event only the content is lost."""

@@ -117,6 +117,24 @@ class BitRotTests(LogTestCase):
         self.assertEqual(store.counters.damaged, 1)
         self.done(store.close())
 
+    def test_many(self) -> None:
+        """What was removed is forgotten, and an entry that stays has one event."""
+        store = self.opened(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 1, b"logged" * 50, 1.0))
+        self.flip(b"logged" * 50)
+        assert store._running is not None
+        quarantine = store._running.lookups._quarantine
+        quarantine._remembered = 3
+        for number in range(10):
+            packet = b"message %d " % number * 20
+            self.commit(store, put(number, packet))
+            self.flip(packet)
+            self.refused(store.read(ORDERS.identifier, [number]), MessageNotStored)
+            self.assertEqual(self.done(store.read_log(ORDERS.identifier, 0, 1)), [])
+            self.settle_all(store)
+        self.assertLessEqual(len(quarantine._seen), 5)
+        self.assertEqual(len(self.damaged(store)), 11)
+        self.done(store.close())
+
     def test_message_that_was_moved(self) -> None:
         """The queue in which it is now is the one that is named, and purging never reads it."""
         packet = packet_of(SOURCE, 5, b"rotten" * 50)
