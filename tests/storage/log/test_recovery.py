@@ -16,7 +16,7 @@ from msmq.storage.log.core.scan import Position, Read
 from msmq.storage.log.core.state import State
 from msmq.storage.log.failures import StoreDamaged
 from tests.faults import IS_THOROUGH
-from tests.storage.log.model import BLOCKS, NOWHERE, QUEUE, Blocks, Machine, Written
+from tests.storage.log.model import BLOCKS, NOWHERE, QUEUE, Blocks, Machine, Numbers, Written
 
 DEPTH = 3 if IS_THOROUGH else 2
 
@@ -91,6 +91,20 @@ class EveryHistoryTests(SynchronousTestCase):
             machine.confirm(seal)
             self.assertEqual(machine.recovered(), machine.confirmed)
             self.explore(machine, [], 1)
+
+    def test_report_of_a_cut(self) -> None:
+        """A write that was begun is reported as cut off; the earlier content of a segment is not."""
+        for is_recycled in (False, True):
+            machine = Machine(is_recycled=is_recycled)
+            machine.confirm(machine.group(is_large=True))
+            self.assertFalse(self.is_cut(machine))
+            machine.write(machine.group(is_large=True), [0])
+            self.assertTrue(self.is_cut(machine))
+
+    def is_cut(self, machine: Machine) -> bool:
+        """Whether a start reports that a write was cut off."""
+        sources = {generation: one.source() for generation, one in machine.segments.items()}
+        return recover(NOWHERE, sources, Position(generation=2), Numbers()).is_cut
 
     def test_every_byte(self) -> None:
         """A write that is cut off behind any of its bytes is there whole or not at all."""

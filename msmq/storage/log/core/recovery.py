@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from msmq.interfaces.storage import StoreIncomplete
-from msmq.storage.log.core.format import BLOCK, SegmentHeader
+from msmq.storage.log.core.format import GROUP_HEADER, SegmentHeader, read_group_header
 from msmq.storage.log.core.records import RecordTarget, TableRecord, replay
 from msmq.storage.log.core.scan import (
     Group,
@@ -100,7 +100,7 @@ def recover(
         # No group continues the chain of the checkpoint.
         problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
         raise StoreDamaged(source.path, position.offset, problem)
-    is_cut = bool(source.read(position.offset, BLOCK).strip(b"\0"))
+    is_cut = _is_begun(source, position)
     if pending is None:
         return Recovered(position, is_cut, None)
     source, group, records = pending
@@ -110,6 +110,16 @@ def recover(
         return Recovered(before, True, None)
     _apply(records, state)
     return Recovered(position, is_cut, LastGroup(source.path, group.offset, group.end - group.offset))
+
+
+def _is_begun(source: RecoveredSegment, position: Position) -> bool:
+    """Whether the next group was begun, as far as its header shows; a reused segment has older bytes there."""
+    header = read_group_header(source.read(position.offset, GROUP_HEADER))
+    return (
+        header is not None
+        and header.generation == source.header.generation
+        and header.sequence == position.sequence
+    )
 
 
 def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
