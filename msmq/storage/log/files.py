@@ -124,26 +124,30 @@ def read_exactly(descriptor: int, offset: int, size: int, system: LogSystem = LO
     return found
 
 
-def read_readable(descriptor: int, offset: int, size: int) -> bytes:
+def read_readable(
+    descriptor: int, offset: int, size: int, system: LogSystem = LOCAL, most_bad: int | None = None
+) -> bytes:
     """Read bytes of a file, with zeros for the pages that the disk cannot read; fewer at its end.
 
+    @param most_bad: unreadable pages after which it ends, since a disk takes seconds for each; C{None} for no
+        limit.
     @raise OSError: it cannot be read for another reason.
     """
     try:
-        return read_exactly(descriptor, offset, size)
+        return read_exactly(descriptor, offset, size, system)
     except OSError as error:
         if error.errno != errno.EIO:
             raise
     pieces: list[bytes] = []
-    end = offset + size
-    while offset < end:
+    end, bad = offset + size, 0
+    while offset < end and bad != most_bad:
         count = min(_PAGE - offset % _PAGE, end - offset)
         try:
-            piece = read_exactly(descriptor, offset, count)
+            piece = read_exactly(descriptor, offset, count, system)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            piece = bytes(count)
+            piece, bad = bytes(count), bad + 1
         pieces.append(piece)
         if len(piece) < count:
             break

@@ -15,10 +15,12 @@ import attrs
 from msmq.storage.log.core.records import EXPRESS, OFFSET_MASK
 from msmq.storage.log.core.segments import Segments
 from msmq.storage.log.failures import failure
-from msmq.storage.log.files import FileDescriptors, read_exactly
+from msmq.storage.log.files import FileDescriptors, read_exactly, read_readable
 from msmq.storage.log.system import LOCAL, LogSystem
 from msmq.storage.log.writer import express_path
 
+MOST_BAD: Final = 4
+"""Unreadable pages of a packet after which the rest of it is given up: other reads wait meanwhile."""
 _PAGE: Final = 4096
 
 
@@ -36,7 +38,8 @@ class PacketLocation:
 class Damage:
     """A damaged packet.
 
-    @ivar found: the bytes that were read; shorter if the file ends or is unreadable.
+    @ivar found: the bytes that could be read, with zeros for pages that the disk cannot read; shorter if the
+        file ends, or the disk cannot read several of them.
     """
 
     location: PacketLocation
@@ -90,6 +93,14 @@ class PacketFetcher:
         """Close the files."""
         self._files.close()
 
+    def _readable(self, location: PacketLocation) -> bytes:
+        """What the disk can read of a packet."""
+        try:
+            descriptor = self._files.of(location.path)
+            return read_readable(descriptor, location.offset, location.size, self._system, MOST_BAD)
+        except OSError:
+            return b""
+
     def _fetch(self, location: PacketLocation) -> bytes | Damage:
         try:
             packet = read_exactly(self._files.of(location.path), location.offset, location.size, self._system)
@@ -97,7 +108,9 @@ class PacketFetcher:
             if error.errno != errno.EIO:
                 # Such as too many open files: the packet may be intact.
                 raise failure(location.path, "read", error) from error
-            return Damage(location, b"", error.strerror or str(error))
+            packet = self._readable(location)
+            if len(packet) < location.size or crc32(packet) != location.checksum:
+                return Damage(location, packet, error.strerror or str(error))
         if len(packet) < location.size:
             return Damage(location, packet, f"the file ends {location.size - len(packet)} bytes too early")
         if crc32(packet) != location.checksum:

@@ -7,11 +7,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from msmq.interfaces.storage import MessageNotStored
 from msmq.persistence.changes import PutQueue
 from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.log.checkpoint_files import NAMES
 from msmq.storage.log.core.format import FIRST, GROUP_HEADER, GROUP_MAGIC
+from msmq.storage.log.core.records import MESSAGE_ROW, OFFSET_MASK
 from msmq.storage.log.failures import StoreDamaged
 from msmq.storage.readers import open_reader
 from msmq.storage.readers.shape import MESSAGE_PLACE, PacketDamage, RowDamaged
@@ -164,6 +166,26 @@ class BadSectorTests(LogTestCase):
         self.assertIn(f"lookup id {7:#018x}; {path}, offset {offset}: ", line)
         kept = (self.log / "quarantine").glob(f"{path.name}-{offset}-*")
         self.assertEqual([one.read_bytes()[:900] for one in kept], [content(7)[:900]])
+        self.assert_found(7)
+
+    def test_bytes_in_quarantine(self) -> None:
+        """A server keeps what can be read of a message on a bad sector."""
+        self.filled()
+        store = self.opened()
+        running = store._running
+        assert running is not None
+        location, *_ = MESSAGE_ROW.unpack(running.engine.state.queues[ORDERS.identifier].messages[7])
+        path, offset = running.engine.segments.used[location >> 32].path, location & OFFSET_MASK
+        self.spoil(path, offset + 4096)
+        self.refused(store.read(ORDERS.identifier, [7]), MessageNotStored)
+        self.settle_all(store)
+        self.done(store.close())
+        [kept] = (self.log / "quarantine").glob(f"{path.name}-{offset}-*")
+        found = kept.read_bytes()
+        self.assertEqual(len(found), len(content(7)))
+        bad = (offset + 4096) // 4096 * 4096 - offset
+        self.assertEqual(found[:bad], content(7)[:bad])
+        self.assertEqual(found[bad + 4096 :], content(7)[bad + 4096 :])
         self.assert_found(7)
 
     def test_scrubber(self) -> None:
