@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -29,7 +31,7 @@ from msmq.storage.log.checkpoint_files import CheckpointWriter
 from msmq.storage.log.core.checkpoint import BODY
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.readers.shape import LARGE, MESSAGE_PLACE, MomentGone
-from msmq.testing.contracts.store_contract import ORDERS
+from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.builders import user_packet
 from tests.storage.log.support import SEGMENT, LogTestCase
 from tests.storage.readers.reader_contract import ANY, EVERYTHING, ReaderContract, spoil_file
@@ -258,6 +260,52 @@ class LiveCheckTests(LogTestCase):
         (self.home / "log" / "segment-000002").unlink()
         [problem] = check_log(self.home / "log", self.home / "mark").problems
         self.assertEqual(problem, f"{self.home / 'log'}: the segment of generation 2 is missing")
+        self.done(writer.close())
+
+    def test_missing_end(self) -> None:
+        """So is one from which the groups after the checkpoint would be read."""
+        writer = self.opened(PutQueue(ORDERS))
+        assert writer._running is not None
+        path = writer._running.engine.active.path
+        path.rename(path.with_name("away"))
+        [problem] = check_log(self.home / "log", self.home / "mark").problems
+        self.assertEqual(problem, f"{self.home / 'log'}: a segment is missing")
+        path.with_name("away").rename(path)
+        self.done(writer.close())
+
+    def test_damage_of_a_busy_log(self) -> None:
+        """Damage that was found is reported, also if the server is faster than the rest of the check."""
+        other = attrs.evolve(BILLS, identifier=UUID(int=9), path="private$\\other", number=9)
+        writer = self.opened(*map(PutQueue, (ORDERS, BILLS, other)))
+        self.commit(writer, put(1, b"rotten" * 5000), put(1, bytes(10_001), queue=BILLS))
+        self.commit(writer, put(0, bytes(SEGMENT // 2), queue=other))
+        # In a segment without other messages that stay.
+        last = 1000
+        self.commit(writer, put(last, queue=other), remove(0, queue=other))
+        [path] = [one for one in (self.home / "log").glob("segment-*") if b"rotten" in one.read_bytes()]
+        spoil_file(path, b"rotten" * 5000)
+        pread = os.pread
+
+        def read(descriptor: int, size: int, offset: int) -> bytes:
+            """When the check reads the message of one queue, what it has to read next is reused."""
+            nonlocal last
+            found = pread(descriptor, size, offset)
+            if size == 10_001 and current_thread() is main_thread():
+                self.commit(writer, remove(last, queue=other))
+                for number in range(240):
+                    self.commit(
+                        writer, put(number, bytes(5000), queue=other), remove((number - 1) % 240, queue=other)
+                    )
+                    if number % 12 == 0:
+                        self.settle_all(writer)
+                last += 1
+                self.commit(writer, put(last, queue=other))
+            return found
+
+        self.patch(os, "pread", read)
+        damage, busy = check_log(self.home / "log", self.home / "mark").problems
+        self.assertIn("30000 bytes are damaged: message 0x1 of queue 1", damage)
+        self.assertIn("cannot be verified: the server is faster than the check", busy)
         self.done(writer.close())
 
     def test_checkpoint_that_is_overwritten(self) -> None:
