@@ -98,11 +98,11 @@ def salvage(directory: Path, mark: GenerationMark | None) -> LogSalvage:
     found = find_segments(directory)
     headers = [_checkpoint_header(one) for one in checkpoints]
     stores = [one.store for one in headers if one is not None]
-    in_segments = [one.header.store for one in found if one.header is not None]
     if mark is not None:
-        # Which of several stores is meant, the mark says, if a file of that one is there.
-        stores.insert(0 if mark.store in (*stores, *in_segments) else len(stores), mark.store)
-    stores += in_segments
+        # Of two checkpoints the mark says which is meant. Segments alone may be left of a store that was
+        # replaced by another one.
+        stores.insert(0 if mark.store in stores else len(stores), mark.store)
+    stores += [one.header.store for one in found if one.header is not None]
     if not stores:
         raise StorageError(
             f"{directory}: {' and '.join(NAMES)} and the segments are missing or damaged; restore the store"

@@ -248,6 +248,20 @@ class RepairTests(LogTestCase):
         self.assertIn(f"{foreign}, offset 0: of another store; put aside", "\n".join(self.repaired()))
         self.assert_lost([])
 
+    def test_segments_of_a_store_that_was_replaced(self) -> None:
+        """Segments of the store used last do not make another store, which was put there, a foreign one."""
+        other = self.home.with_name(f"{self.home.name}-other")
+        other.mkdir()
+        self.done(self.opened(PutQueue(ORDERS), put(1, b"restored"), home=other).close())
+        for path in (other / "log").iterdir():
+            (self.log / path.name).write_bytes(path.read_bytes())
+        before = {path.name: path.read_bytes() for path in self.log.iterdir() if path.is_file()}
+        error = self.assertRaises(StorageError, rebuild_log, self.log, self.home / "mark", lambda: NOW)
+        self.assertIn("not the store that was used last", str(error))
+        self.assertEqual(
+            before, {path.name: path.read_bytes() for path in self.log.iterdir() if path.is_file()}
+        )
+
     def test_older_copy(self) -> None:
         """A log whose end is missing goes on with what is left; its numbers go on behind the mark."""
         mark = self.home / "mark"
