@@ -26,7 +26,7 @@ from msmq.storage.log.core.salvage import (
     is_whole,
     one_bit_changed,
 )
-from msmq.storage.log.core.scan import Read, torn_packet
+from msmq.storage.log.core.scan import Position, Read, torn_packet
 from msmq.storage.log.files import FileDescriptors, FoundSegment, find_segments, read_readable
 
 _CHECKPOINT_HEAD: Final = 100
@@ -247,7 +247,7 @@ def _take_records(
     known.reverse()
     begins = [header.position.sequence for header, _ in known] or [1]
     result.last = begins[0] - 1
-    groups = _groups(result, begins[0])
+    groups = _groups(result, known[0][0].position if known else Position(0, 0))
     for index, begin in enumerate(begins):
         end = begins[index + 1] if index + 1 < len(begins) else 1 << 64
         if known:
@@ -272,13 +272,17 @@ def _take_checkpoint(result: LogSalvage, header: CheckpointHeader, found: FoundC
             replay(record, state)
 
 
-def _groups(result: LogSalvage, begin: int) -> list[tuple[int, int, int]]:
-    """Sequence, generation and offset of every intact group from a sequence on, in order."""
+def _groups(result: LogSalvage, begin: Position) -> list[tuple[int, int, int]]:
+    """Sequence, generation and offset of every intact group from a position on, in order.
+
+    The segment before may have one of the same number, which an earlier repair has left out.
+    """
     found: list[tuple[int, int, int]] = []
     for generation, segment in result.segments.items():
         read = _reader(result, generation)
         for group in intact_groups(read, generation, segment.seed, segment.header.size):
-            if group.header.sequence >= begin:
+            is_behind = (generation, group.offset) >= (begin.generation, begin.offset)
+            if group.header.sequence >= begin.sequence and is_behind:
                 found.append((group.header.sequence, generation, group.offset))
     return sorted(found)
 

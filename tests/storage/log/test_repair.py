@@ -303,6 +303,26 @@ class RepairTests(LogTestCase):
         error = self.assertRaises(StorageError, rebuild_log, self.log, self.home / "none", lambda: NOW)
         self.assertIn("restore the store from a backup", str(error))
 
+    def test_repeated(self) -> None:
+        """A write that was never confirmed, and was left out by a repair, is left out by the next one too."""
+        store = self.opened()
+        self.settle_all(store)
+        mark = (self.home / "mark").read_text()
+        self.commit(store, put(5000, content(77)))
+        home = self.copied(store)
+        (home / "mark").write_text(mark)
+        self.done(store.close())
+        self.home, self.log = home, home / "log"
+        self.paths = [self.log / path.name for path in self.paths]
+        [last] = [path for path in self.log.glob("segment-*") if content(77) in path.read_bytes()]
+        begin = last.read_bytes().index(content(77))
+        self.change(last, lambda found: bytes([found[0] ^ 1]) + found[1:], begin + 100)
+        lost = self.in_file(self.paths[2])
+        self.paths[2].unlink()
+        self.repaired()
+        rebuild_log(self.log, self.home / "mark", lambda: NOW)
+        self.assert_lost(self.names(lost))
+
     def test_interrupted(self) -> None:
         """A repair that is killed before its end is done again, with the same result."""
         lost = self.in_file(self.paths[2])
