@@ -72,6 +72,11 @@ def newest_header(directory: Path) -> CheckpointHeader | None:
     return next((one.header for one in _heads(directory, LOCAL) if one.header is not None), None)
 
 
+def other_file(path: Path) -> Path:
+    """The other one of the two files."""
+    return path.with_name(NAMES[path.name == NAMES[0]])
+
+
 def is_overwritten(found: FoundCheckpoint) -> bool:
     """Whether a server has begun to write another checkpoint over one since it was found.
 
@@ -145,6 +150,18 @@ class CheckpointWriter:
         self._unsynced = 0
         self._descriptor = -1
         self._problem: OSError | None = None
+
+    def reserve(self, size: int) -> None:
+        """Create the file without a checkpoint, so that there is space for one on a full disk.
+
+        @param size: bytes of the body that it is to have space for.
+        @raise OSError: there is no space.
+        """
+        try:
+            self._begin()
+            self._system.allocate(self._descriptor, 2 * (BODY + size) + self._spare)
+        finally:
+            self.close()
 
     def begin(self) -> None:
         """Invalidate the content of the file; L{finish} reports failures of this and of L{append}."""

@@ -11,7 +11,7 @@ import attrs
 from twisted.logger import Logger
 
 from msmq.storage.generation_mark import GenerationMark
-from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter
+from msmq.storage.log.checkpoint_files import CheckpointWriter, other_file
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
 from msmq.storage.log.engine import Engine
 from msmq.storage.log.failures import failure
@@ -151,7 +151,7 @@ class Checkpointing:
                 # A start uses the other file, and so has the next checkpoint to leave that one.
                 self._tables = None
                 self._upkeep.do(self._writer.close, lambda _: None)
-                self._path = self._other_path()
+                self._path = other_file(self._path)
             return False
         if self._tables is None:
             self._begin()
@@ -186,7 +186,7 @@ class Checkpointing:
     def _begin(self) -> None:
         engine = self._engine
         state = engine.state
-        path = self._other_path()
+        path = other_file(self._path)
         self._next = CheckpointHeader(
             engine.store,
             self._last.number + 1,
@@ -202,9 +202,6 @@ class Checkpointing:
         self._writer = writer = CheckpointWriter(path, engine.segments.size // 2, self._system)
         self._tables = tables(state)
         self._do(writer.begin)
-
-    def _other_path(self) -> Path:
-        return self._path.with_name(NAMES[self._path.name == NAMES[0]])
 
     def _do(self, task: object) -> None:
         assert callable(task)
@@ -233,7 +230,7 @@ class Checkpointing:
                 # The disk may go on failing.
                 self._requested = 0
             # The other file still has the previous checkpoint; the next attempt overwrites this file.
-            self._path = self._other_path()
+            self._path = other_file(self._path)
             return
         self._retry_after = 0
         self._requested = max(0, self._requested - 1)

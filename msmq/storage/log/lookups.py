@@ -95,7 +95,7 @@ class Lookups:
                 return
             # Its event has to precede what the caller does then, such as the removal of a lost message.
             error = MessageNotStored(queue, lookup_id)
-            self._quarantine.put(packet, one.location, owner, lambda: done.errback(error))
+            self._quarantine.put(packet, one.location, owner, partial(done.errback, error))
             return
         done.callback(found)
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from msmq.interfaces.storage import StorageError, StoreIncomplete
-from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter, FoundCheckpoint, find_checkpoints
+from msmq.storage.log.checkpoint_files import (
+    NAMES,
+    CheckpointWriter,
+    FoundCheckpoint,
+    find_checkpoints,
+    other_file,
+)
 from msmq.storage.log.core.checkpoint import BODY, CheckpointHeader, tables
 from msmq.storage.log.core.format import Malformed, SegmentHeader
 from msmq.storage.log.core.recovery import LastGroup, RecoveredSegment, missing, recover
@@ -81,6 +88,7 @@ def open_log(directory: Path, loss: LossCheck, segment_size: int, system: LogSys
         _make_durable(opened, system)
         for path in extra:
             system.unlink(path)
+        _reserve_checkpoint(opened, system)
         return opened
     except (OSError, Malformed) as error:
         raise failure(directory, "open", error) from error
@@ -222,6 +230,17 @@ def _make_durable(opened: OpenedLog, system: LogSystem) -> None:
     if opened.last is not None:
         _write_again(opened.last.path, opened.last.offset, opened.last.size, system)
     system.sync(opened.directory)
+
+
+def _reserve_checkpoint(opened: OpenedLog, system: LogSystem) -> None:
+    """Create the other file for checkpoints, if it is missing, as after a repair.
+
+    If the disk is full already, the first checkpoint tries again.
+    """
+    path = other_file(opened.checkpoint_path)
+    if not system.exists(path):
+        with suppress(OSError):
+            CheckpointWriter(path, opened.segments.size // 2, system).reserve(opened.checkpoint.size)
 
 
 def _write_again(path: Path, start: int, size: int, system: LogSystem) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from twisted.python.failure import Failure
 
 from msmq.persistence.changes import AppendLog, PutAborts, PutQueue
+from msmq.storage.log import LogMessageStore
 from msmq.storage.log.checkpoint_files import find_checkpoints
 from msmq.storage.log.system import LocalSystem
 from msmq.storage.log.upkeep import QUIET_SECONDS
@@ -109,6 +110,19 @@ class FullDiskTests(LogTestCase):
         store = self.make_store(system=disk)
         self.done(store.open())
         self.commit(store, PutQueue(ORDERS), put(1, b"one"))
+        self.assert_goes_on(store, disk)
+
+    def test_full_after_a_repair(self) -> None:
+        """So it does in a log that has one checkpoint, which is what a repair leaves."""
+        self.done(self.opened(PutQueue(ORDERS), put(1, b"one")).close())
+        (self.home / "log" / "checkpoint-b").unlink()
+        disk = FilledDisk()
+        store = self.make_store(system=disk)
+        self.done(store.open())
+        self.assert_goes_on(store, disk)
+
+    def assert_goes_on(self, store: LogMessageStore, disk: FilledDisk) -> None:
+        """On a disk that is full from now on, batches that remove or count are not refused."""
         self.settle_all(store)
         disk.is_full = True
         for number in range(2000):

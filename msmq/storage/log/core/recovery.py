@@ -113,7 +113,7 @@ def recover(
 
 
 def _is_begun(source: RecoveredSegment, position: Position) -> bool:
-    """Whether the next group was begun, as far as its header shows; a reused segment has older bytes there."""
+    """Whether the next group was begun, by its header; a reused segment has older bytes there."""
     header = read_group_header(source.read(position.offset, GROUP_HEADER))
     return (
         header is not None
