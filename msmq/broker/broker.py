@@ -77,6 +77,11 @@ class _Run:
         self.scratch = Path(tempfile.mkdtemp(prefix="msmq-broker-"))
         return self.scratch
 
+    def begin(self, server: Server) -> None:
+        """Start the server."""
+        self.server = server
+        server.startService()
+
     def remove_scratch(self) -> None:
         """Remove it, if there is one."""
         if self.scratch is not None:
@@ -331,14 +336,14 @@ class Broker(Service):
         try:
             configuration, store = await self._composed(run)
             program = self._make_program(reactor, SystemClock())
-            server = run.server = Server(
+            server = Server(
                 configuration,
                 reactor,
                 session_protocol=program.session_protocol,
                 store=store,
                 program=program,
             )
-            server.startService()
+            run.begin(server)
             await server.started
         except CancelledError:
             run.remove_scratch()
