@@ -82,6 +82,11 @@ class _Run:
         self.server = server
         server.startService()
 
+    def take_server(self) -> Server | None:
+        """The server, which is stopped now."""
+        server, self.server = self.server, None
+        return server
+
     def remove_scratch(self) -> None:
         """Remove it, if there is one."""
         if self.scratch is not None:
@@ -405,7 +410,7 @@ class Broker(Service):
         )
 
     async def _stop(self, run: _Run) -> None:
-        server, run.server = run.server, None
+        server = run.take_server()
         try:
             if server is not None:
                 await server.stopService()
