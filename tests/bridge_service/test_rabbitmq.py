@@ -109,7 +109,7 @@ class InwardTests(BridgeTestCase):
         await self.publish(queue, b"one", b"two", b"three")
         await self.until(lambda: route.counts.forwarded == 5)
         self.assertEqual([each.body for each in await self.receive(3)], [b"one", b"two", b"three"])
-        self.assertEqual(self.count(), 0)
+        await self.until(lambda: self.count() == 0)
 
     async def test_transactional_queue(self) -> None:
         """Messages reach a transactional queue in transactions."""

@@ -85,7 +85,7 @@ class InwardTests(Amqp10TestCase):
         await self.publish(self.target, b"one", b"two", b"three")
         await self.until(lambda: route.counts.forwarded == 5)
         self.assertEqual([each.body for each in await self.receive(3)], [b"one", b"two", b"three"])
-        self.assertEqual(self.count(), 0)
+        await self.until(lambda: self.count() == 0)
 
     async def test_prefetch(self) -> None:
         """At most as many messages as the window has are unsettled; the others stay at the broker."""

@@ -133,7 +133,7 @@ class InwardTests(KafkaTestCase):
         await self.produce(b"three")
         await self.until(lambda: again.counts.forwarded == 3)
         self.assertEqual([each.body for each in await self.receive(1)], [b"three"])
-        self.assertEqual(self.count(), 0)
+        await self.until(lambda: self.count() == 0)
 
     async def test_restart_goes_on(self) -> None:
         """A route that is started again goes on behind what it has acknowledged, at a stop at once."""
