@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
@@ -22,8 +22,14 @@ from tests.pipeline.stores import ARRIVED, ORDERS, event, log, write_log, write_
 
 PAGE = 2000
 
+if TYPE_CHECKING:
+    Case = SynchronousTestCase
+else:
+    # The tests of the contract run in the classes of the stores alone.
+    Case = object
 
-class TrimmedLogContract:
+
+class TrimmedLogContract(Case):
     """Whatever selects its rows, a batch has all of them, or says that it has not."""
 
     write_store: ClassVar[Callable[..., Path]]
@@ -34,7 +40,7 @@ class TrimmedLogContract:
 
     def begin(self, entries: int = 10) -> None:
         """Write a new store with this number of log entries, and events."""
-        self.data = Path(self.mktemp()).absolute()  # type: ignore[attr-defined]
+        self.data = Path(self.mktemp()).absolute()
         numbers = range(1, entries + 1)
         self.write(PutState("queue_manager", ALPHA.bytes), PutQueue(ORDERS), *map(log, numbers))
         self.write(*map(event, range(1, 11)))
@@ -52,15 +58,15 @@ class TrimmedLogContract:
     def test_trimmed_before_it_is_read(self) -> None:
         """It is an error, unless the loss of data is accepted."""
         for since, until in ((None, None), (None, ARRIVED + 8), (ARRIVED + 1, None)):
-            with self.subTest(since=since, until=until):  # type: ignore[attr-defined]
+            with self.subTest(since=since, until=until):
                 self.begin()
                 strict, lenient = self.scan(since, until), self.scan(since, until, failOnDataLoss="false")
                 parts, lenient_parts = self.planned(strict), self.planned(lenient)
                 self.write(TrimLog(ORDERS.identifier, ARRIVED + 2.5, None))
-                error = self.assertRaises(DataLost, offsets, strict, parts)  # type: ignore[attr-defined]
-                self.assertIn(r".\private$\orders between the offsets 1 and 11", str(error))  # type: ignore[attr-defined]
+                error = self.assertRaises(DataLost, offsets, strict, parts)
+                self.assertIn(r".\private$\orders between the offsets 1 and 11", str(error))
                 found = offsets(lenient, lenient_parts)
-                self.assertEqual([*range(3, 8 if until else 11)], found)  # type: ignore[attr-defined]
+                self.assertEqual([*range(3, 8 if until else 11)], found)
 
     def test_trimmed_before_the_selected_time(self) -> None:
         """It is no loss, since nothing of that was to be read."""
@@ -68,17 +74,17 @@ class TrimmedLogContract:
         scan = self.scan(ARRIVED + 5, None)
         parts = self.planned(scan)
         self.write(TrimLog(ORDERS.identifier, ARRIVED + 2.5, None))
-        self.assertEqual([*range(5, 11)], offsets(scan, parts))  # type: ignore[attr-defined]
+        self.assertEqual([*range(5, 11)], offsets(scan, parts))
 
     def test_deleted_queue(self) -> None:
         """A queue that was deleted with its log is a loss too."""
         for until in (None, ARRIVED + 8):
-            with self.subTest(until=until):  # type: ignore[attr-defined]
+            with self.subTest(until=until):
                 self.begin()
                 scan = self.scan(None, until)
                 parts = self.planned(scan)
                 self.write(RemoveQueue(ORDERS.identifier))
-                self.assertRaises(DataLost, offsets, scan, parts)  # type: ignore[attr-defined]
+                self.assertRaises(DataLost, offsets, scan, parts)
 
     def test_trimmed_events(self) -> None:
         """So are events."""
@@ -87,13 +93,13 @@ class TrimmedLogContract:
         scan = StoreScan(options, wanted_columns(("offset",), options), "events")
         [part] = scan.slices()
         self.write(TrimEvents(keep=3))
-        error = self.assertRaises(DataLost, list, scan.event_pages(part))  # type: ignore[attr-defined]
-        self.assertIn("7 rows of events between the offsets 1 and 11 were trimmed", str(error))  # type: ignore[attr-defined]
+        error = self.assertRaises(DataLost, list, scan.event_pages(part))
+        self.assertIn("7 rows of events between the offsets 1 and 11 were trimmed", str(error))
 
     def test_trimmed_after_it_was_read(self) -> None:
         """Nothing is lost if the entries of a page go while the next one is read."""
         for until in (None, ARRIVED + PAGE + 50):
-            with self.subTest(until=until):  # type: ignore[attr-defined]
+            with self.subTest(until=until):
                 self.begin(PAGE + 100)
                 scan = self.scan(None, until)
                 [part] = scan.slices()
@@ -101,7 +107,7 @@ class TrimmedLogContract:
                 first = next(pages)
                 self.write(TrimLog(ORDERS.identifier, ARRIVED + 1000.5, None))
                 found = [row.offset for row in chain(first, *pages)]
-                self.assertEqual([*range(1, PAGE + (50 if until else 101))], found)  # type: ignore[attr-defined]
+                self.assertEqual([*range(1, PAGE + (50 if until else 101))], found)
 
 
 def with_places(parts: Sequence[ReadSlice], places: Callable[[RowSpan], bytes]) -> list[ReadSlice]:
