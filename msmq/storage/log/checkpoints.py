@@ -38,6 +38,7 @@ class Checkpointing:
     In a quiet log one is due when the log after the last one has its size, so that restarts and readers of
     a store, which replay that log, begin quickly.
     A step after a large group writes as much as the group, so that a checkpoint ends under any load.
+    A checkpoint overwrites the older one, unless the newer one was found damaged.
     On a full disk one is due as soon as it frees a segment.
 
     @param mark: the file of the generation mark.
@@ -60,8 +61,11 @@ class Checkpointing:
         self._resume = resume
         self._system = opened.system
         self._last = opened.checkpoint
-        self._path = opened.checkpoint_path
         self._last_path = opened.checkpoint_path
+        # Whether the last one was found damaged: a start needs the one in the other file then.
+        self._is_damaged = False
+        # The file that is being written.
+        self._path = opened.checkpoint_path
         self._next = self._last
         self._tables: Iterator[bytes] | None = None
         self._writer: CheckpointWriter
@@ -85,6 +89,15 @@ class Checkpointing:
         """
         self._requested = 2 + self.is_running
 
+    def damaged(self, path: Path) -> None:
+        """A check has found the checkpoint in a file damaged.
+
+        The next one overwrites it and not the other file, whose checkpoint a start uses until then. One that
+        is being written has begun to overwrite that one already.
+        """
+        if path == self._last_path and not self.is_running:
+            self._is_damaged = True
+
     def check(self) -> LogCheck:
         """The recovery data to verify at this moment; called while no group is being written."""
         engine = self._engine
@@ -94,7 +107,8 @@ class Checkpointing:
         return LogCheck(
             segments,
             list(engine.segments.free),
-            self._last_path,
+            # One that is known to be damaged may be overwritten at this moment.
+            None if self._is_damaged else self._last_path,
             self._last.position,
             engine.position,
             self._system,
@@ -148,10 +162,8 @@ class Checkpointing:
             return True
         if not self._requested:
             if self._tables is not None:
-                # A start uses the other file, and so has the next checkpoint to leave that one.
                 self._tables = None
                 self._upkeep.do(self._writer.close, lambda _: None)
-                self._path = other_file(self._path)
             return False
         if self._tables is None:
             self._begin()
@@ -186,7 +198,8 @@ class Checkpointing:
     def _begin(self) -> None:
         engine = self._engine
         state = engine.state
-        path = other_file(self._path)
+        # A start uses the checkpoint in the other file until this one is complete.
+        path = self._last_path if self._is_damaged else other_file(self._last_path)
         self._next = CheckpointHeader(
             engine.store,
             self._last.number + 1,
@@ -229,16 +242,17 @@ class Checkpointing:
             if self._is_closing:
                 # The disk may go on failing.
                 self._requested = 0
-            # The other file still has the previous checkpoint; the next attempt overwrites this file.
-            self._path = other_file(self._path)
             return
         self._retry_after = 0
         self._requested = max(0, self._requested - 1)
         self._last_path = self._path
+        is_older_kept, self._is_damaged = self._is_damaged, False
         engine.counters.checkpoints += 1
         engine.counters.checkpoint_bytes += outcome
-        # The previous checkpoint may still be needed if this one is damaged.
-        engine.segments.advance_horizon(self._last.position.generation)
+        # The previous checkpoint may still be needed if this one is damaged. If that one was damaged itself,
+        # the other file has the one before it.
+        if not is_older_kept:
+            engine.segments.advance_horizon(self._last.position.generation)
         self._last = attrs.evolve(self._next, size=outcome)
         self.write_mark()
         self._resume()

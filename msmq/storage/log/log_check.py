@@ -27,12 +27,14 @@ class LogProblem:
     """Damage in data that recovery would need.
 
     @ivar needs_checkpoint: whether a new checkpoint makes it unnecessary.
+    @ivar is_checkpoint: whether it is the newest checkpoint that is damaged.
     """
 
     path: Path
     offset: int
     text: str
     needs_checkpoint: bool
+    is_checkpoint: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}, offset {self.offset}: {self.text}"
@@ -43,12 +45,13 @@ class LogCheck:
     """Recovery data of one moment, to be verified.
 
     @ivar segments: the segments in use, by generation; C{free} has the files that may be used next.
-    @ivar begin: the position of the newest checkpoint, in the file C{checkpoint}; C{end} that of the log.
+    @ivar checkpoint: the file of the newest checkpoint; C{None} if it is known to be damaged.
+    @ivar begin: the position of that checkpoint; C{end} that of the log.
     """
 
     segments: Mapping[int, tuple[Path, SegmentHeader]]
     free: Sequence[Path]
-    checkpoint: Path
+    checkpoint: Path | None
     begin: Position
     end: Position
     system: LogSystem = LOCAL
@@ -67,9 +70,14 @@ class LogCheck:
         found += [
             problem for path in self.free if (problem := _repair_free_segment(path, system)) is not None
         ]
-        for problem in (_checkpoint_problem(self.checkpoint, system), self._group_problem()):
-            if problem is not None:
-                found.append(problem)
+        if self.checkpoint is not None:
+            damage = _checkpoint_damage(self.checkpoint, system)
+            if damage is not None:
+                offset, text = damage
+                text = f"{text}; a new one replaces it"
+                found.append(LogProblem(self.checkpoint, offset, text, True, is_checkpoint=True))
+        if (problem := self._group_problem()) is not None:
+            found.append(problem)
         return found
 
     def _group_problem(self) -> LogProblem | None:
@@ -138,13 +146,14 @@ def _head(descriptor: int, system: LogSystem) -> bytes:
         return b""
 
 
-def _checkpoint_problem(path: Path, system: LogSystem) -> LogProblem | None:
+def _checkpoint_damage(path: Path, system: LogSystem) -> tuple[int, str] | None:
+    """The offset and the kind of the damage of a checkpoint; C{None} if it is intact."""
     descriptor = system.open(path, os.O_RDONLY)
     try:
         try:
             header = read_checkpoint_header(read_exactly(descriptor, 0, BODY, system))
         except Malformed as error:
-            return LogProblem(path, 0, f"{error}; a new one replaces it", True)
+            return 0, str(error)
         checksum, offset, end = 0, BODY, BODY + header.size
         while offset < end:
             piece = read_exactly(descriptor, offset, min(_PIECE, end - offset), system)
@@ -155,11 +164,9 @@ def _checkpoint_problem(path: Path, system: LogSystem) -> LogProblem | None:
     except OSError as error:
         if error.errno != errno.EIO:
             raise
-        return LogProblem(path, 0, f"{UNREADABLE}; a new one replaces it", True)
+        return 0, UNREADABLE
     finally:
         system.close(descriptor)
     if offset == end and checksum == header.checksum:
         return None
-    return LogProblem(
-        path, BODY, "the checksum of the checkpoint does not match; a new one replaces it", True
-    )
+    return BODY, "the checksum of the checkpoint does not match"

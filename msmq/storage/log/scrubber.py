@@ -140,6 +140,8 @@ class Scrubber:
                 done: Deferred[None] = Deferred()
                 done.addErrback(lambda failure: failure.trap(StorageError))
                 self._engine.put(WriteBatch((event,), done))
+                if problem.is_checkpoint:
+                    self._checkpointing.damaged(problem.path)
                 if problem.needs_checkpoint:
                     self._checkpointing.request()
         self._go_on(0)

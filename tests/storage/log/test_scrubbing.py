@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -15,7 +18,10 @@ from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.log import LogMessageStore
+from msmq.storage.log.checkpoint_files import find_checkpoints
+from msmq.storage.log.core.checkpoint import BODY
 from msmq.storage.log.core.format import GROUP_HEADER, GROUP_MAGIC
+from msmq.storage.log.system import LocalSystem
 from msmq.storage.scrub_policy import SCRUBBING, ScrubPolicy
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
 from tests.faults import IS_THOROUGH, tell
@@ -34,6 +40,22 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
         [byte] = file.read(1)
         file.seek(offset)
         file.write(bytes([byte ^ 1 << bit]))
+
+
+class NoCheckpoints(LocalSystem):
+    """A disk that takes nothing of a checkpoint but its header while C{is_failing}."""
+
+    is_failing = False
+
+    def write(self, descriptor: int, buffers: Sequence[bytes], offset: int, flags: int = 0) -> int:
+        """See L{LogSystem.write}."""
+        if (
+            self.is_failing
+            and offset >= BODY
+            and "/checkpoint-" in os.readlink(f"/proc/self/fd/{descriptor}")
+        ):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return super().write(descriptor, buffers, offset, flags)
 
 
 class ScrubberTests(LogTestCase):
@@ -130,6 +152,30 @@ class ScrubberTests(LogTestCase):
         self.done(store.close())
         store = self.make_store()
         self.assertEqual(self.done(store.open()).state["later"], b"2")
+        self.done(store.close())
+
+    def test_kill_after_damage_of_a_checkpoint(self) -> None:
+        """Until there is another one, a start has the older checkpoint: the damaged one is overwritten."""
+        system = NoCheckpoints()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        self.commit(store, PutQueue(ORDERS), put(1, b"one"))
+        flip(self.home / "log" / "checkpoint-a", 4096 + 9)
+        system.is_failing = True
+        for number in (2, 3):
+            self.scrub(store)
+            self.commit(store, put(number, b"more"))
+            self.settle_all(store)
+        self.assertEqual((store.counters.checkpoints, len(self.damaged(store))), (0, 1))
+        killed = self.make_store(self.copied(store))
+        snapshot = self.done(killed.open())
+        self.assertEqual([entry[0] for entry in snapshot.messages[ORDERS.identifier]], [1, 2, 3])
+        self.done(killed.close())
+        system.is_failing = False
+        while store.counters.checkpoints < 2:
+            self.commit(store, PutState("value", b""))
+            self.settle_all(store)
+        self.assertEqual([one.problem for one in find_checkpoints(self.home / "log")], [None, None])
         self.done(store.close())
 
     def test_rate(self) -> None:
