@@ -157,6 +157,8 @@ class Follower:
 
         @raise SegmentGone: it is not.
         """
+        if generation not in self._segments:
+            raise SegmentGone
         path, header = self._segments[generation]
         try:
             found = read_exactly(self._files.of(path), 0, SEGMENT_HEADER)

@@ -308,6 +308,34 @@ class LiveCheckTests(LogTestCase):
         self.assertIn("cannot be verified: the server is faster than the check", busy)
         self.done(writer.close())
 
+    def test_header_that_is_damaged_meanwhile(self) -> None:
+        """A segment whose header is damaged during the check is reported as missing, with its messages."""
+        writer = self.opened(PutQueue(ORDERS))
+        self.commit(writer, put(1, b"rotten" * 5000))
+        for number in range(2, 20):
+            self.commit(writer, put(number, bytes(20_000)))
+            self.settle_all(writer)
+        self.assertGreater(writer.counters.checkpoints, 1)
+        [path] = [one for one in (self.home / "log").glob("segment-*") if b"rotten" in one.read_bytes()]
+        spoil_file(path, b"rotten" * 5000)
+        pread, is_spoiled = os.pread, False
+
+        def read(descriptor: int, size: int, offset: int) -> bytes:
+            """When the check has read the message, the log goes on in another segment."""
+            nonlocal is_spoiled
+            found = pread(descriptor, size, offset)
+            if size == 30_000 and not is_spoiled and current_thread() is main_thread():
+                is_spoiled = True
+                spoil_file(path, b"MSMQLOG\n")
+                for number in range(20, 24):
+                    self.commit(writer, put(number, bytes(30_001)))
+            return found
+
+        self.patch(os, "pread", read)
+        [problem] = check_log(self.home / "log", self.home / "mark").problems
+        self.assertRegex(problem, r": the segment of generation \d+ is missing$")
+        self.done(writer.close())
+
     def test_checkpoint_that_is_overwritten(self) -> None:
         """A checkpoint over which the server writes another one during the check is not damaged."""
         self.done(self.opened(PutQueue(ORDERS)).close())
