@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -12,7 +13,7 @@ import attrs
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.checking.log_repair import check_directory
-from msmq.storage.checking.report import StoreReport, is_locked
+from msmq.storage.checking.report import StoreReport, check_at_rest
 from msmq.storage.damage import DamagePolicy
 from msmq.storage.log.checkpoint_files import find_checkpoints, is_overwritten, newest_header
 from msmq.storage.log.compaction import Live, live_packets
@@ -47,8 +48,7 @@ def check_log(directory: Path, mark: Path) -> StoreReport:
         for one in find_checkpoints(directory):
             if one.problem is not None and not is_overwritten(one):
                 report.add(f"{one.path}, offset 0: {one.problem}")
-        if not is_locked(directory / "lock"):
-            _check_at_rest(directory, mark, report)
+        check_at_rest(directory / "lock", report, partial(_check_at_rest, directory, mark))
         newest = newest_header(directory)
         for _ in range(TRIES):
             report.rows = report.size = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -55,8 +56,26 @@ class StoreReport:
             self.add(f"{self.location}: {older} {number}, but had {found.number}")
 
 
+def check_at_rest(lock: Path, report: StoreReport, check: Callable[[StoreReport], object]) -> None:
+    """Check what holds only while no server has a store open; what is found is dropped if one has opened it.
+
+    @param lock: the lock file.
+    @param check: adds problems to a report.
+    """
+    if is_locked(lock):
+        return
+    found = StoreReport(report.location)
+    check(found)
+    if not is_locked(lock):
+        for problem in found.problems:
+            report.add(problem)
+
+
 def is_locked(path: Path) -> bool:
     """Whether a server has a store open.
+
+    The lock is shared for an instant, so that two checks do not take each other for a server. A server that
+    starts in this instant waits for it (L{lock_exclusively<msmq.storage.exclusive_lock.lock_exclusively>}).
 
     @param path: the lock file.
     """
@@ -65,7 +84,7 @@ def is_locked(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
     finally:

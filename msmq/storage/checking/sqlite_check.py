@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
-from msmq.storage.checking.report import StoreReport, is_locked
+from msmq.storage.checking.report import StoreReport, check_at_rest
 from msmq.storage.checking.sqlite_repair import check_header
 from msmq.storage.damage import DamagedRow
 from msmq.storage.scrub_step import ScrubPosition
@@ -51,8 +52,8 @@ def _check(durable: sqlite3.Connection, path: Path, mark: Path, report: StoreRep
             f"{path}: schema {version}, this version of msmq verifies {SCHEMA.version};"
             " the start of a server brings an older one up to date"
         )
-    if not is_locked(path.with_name(f"{path.name}.lock")):
-        _check_at_rest(durable, path, mark, report)
+    lock = path.with_name(f"{path.name}.lock")
+    check_at_rest(lock, report, partial(_check_at_rest, durable, path, mark))
     for (found,) in durable.execute("PRAGMA quick_check(100)").fetchall():
         if found != "ok":
             report.add(f"{path}: {one_line(found)}")

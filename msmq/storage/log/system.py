@@ -5,13 +5,13 @@ A simulation of disks provides another one.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from msmq.durable import make_directory, sync, write_durably
+from msmq.storage.exclusive_lock import lock_exclusively
 from msmq.storage.log.workers import Call, Worker
 
 _Result = TypeVar("_Result")
@@ -167,7 +167,7 @@ class LocalSystem:
 
     def lock(self, descriptor: int) -> None:
         """See L{LogSystem.lock}."""
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_exclusively(descriptor)
 
     def make_directory(self, path: Path, *, parents: bool = True) -> None:
         """See L{LogSystem.make_directory}."""

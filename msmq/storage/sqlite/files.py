@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import attrs
 
 from msmq.durable import sync
 from msmq.interfaces.storage import StorageError
+from msmq.storage.exclusive_lock import lock_exclusively
 from msmq.storage.sqlite.failures import failure
 
 
@@ -68,7 +68,7 @@ def lock_file(path: Path) -> int:
     except OSError as error:
         raise failure(lock_path, "open", error) from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_exclusively(descriptor)
     except BlockingIOError as error:
         os.close(descriptor)
         raise StorageError(f"{path} is in use by another queue manager; stop it first") from error
