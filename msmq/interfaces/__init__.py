@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from msmq.interfaces.session_policy import ISessionPolicy, MessageRefusal, SessionPeer
     from msmq.interfaces.sessions import ISessions
     from msmq.interfaces.storage import (
+        DamagedMessageKept,
         IMessageRuns,
         IMessageStore,
         IStoreFiles,
@@ -145,6 +146,7 @@ __all__ = [
     "BodyNotDecoded",
     "CertificateSummary",
     "Change",
+    "DamagedMessageKept",
     "DecodedBody",
     "DirectoryCondition",
     "DirectoryContext",
@@ -338,6 +340,7 @@ _MODULES: Final = {
     "msmq.moment": ("Moment",),
     "msmq.interfaces.sessions": ("ISessions",),
     "msmq.interfaces.storage": (
+        "DamagedMessageKept",
         "IMessageRuns",
         "IMessageStore",
         "IStoreFiles",

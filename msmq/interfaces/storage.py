@@ -49,10 +49,26 @@ class MessageNotStored(StorageError):
     @ivar lookup_id: its LookupIdentifier.
     """
 
-    def __init__(self, queue: UUID, lookup_id: int) -> None:
-        super().__init__(f"the store keeps no message {lookup_id:#018x} of queue {queue}")
+    def __init__(self, queue: UUID, lookup_id: int, problem: str | None = None) -> None:
+        super().__init__(problem or f"the store keeps no message {lookup_id:#018x} of queue {queue}")
         self.queue = queue
         self.lookup_id = lookup_id
+
+
+class DamagedMessageKept(MessageNotStored):
+    """A message that is to be read is damaged, and what is left of it could not be put into quarantine.
+
+    The store keeps it until a later read succeeds in that, as when the disk has space again, and raises
+    L{MessageNotStored} then. If the message is removed before, what is left of it is lost.
+    """
+
+    def __init__(self, queue: UUID, lookup_id: int) -> None:
+        super().__init__(
+            queue,
+            lookup_id,
+            f"message {lookup_id:#018x} of queue {queue} is damaged, and stays in the store until what is"
+            " left of it can be put into quarantine",
+        )
 
 
 @attrs.frozen
@@ -190,6 +206,7 @@ class IMessageStore(Interface):
         """The packets of these messages, in the order of the request.
 
         @raise MessageNotStored: (through the Deferred) one of them is not stored.
+        @raise DamagedMessageKept: (through the Deferred) one of them is damaged, and still stored.
         @raise StoreNotOpen: (through the Deferred) before L{open} or after L{close}.
         """
 

@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 from msmq.deadline_timer import DeadlineTimer
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.storage import (
+    DamagedMessageKept,
     IMessageRuns,
     IMessageStore,
     MessageNotStored,
@@ -305,7 +306,8 @@ class Performer:
                 views = [UserMessageView(packet) for _, packet in zip(wanted, packets, strict=True)]
             except MessageNotStored as error:
                 # It is removed, so that later messages are found.
-                self.perform(self.model.lost(one for one in wanted if one.lookup_id == error.lookup_id))
+                lost = [one for one in wanted if one.lookup_id == error.lookup_id]
+                self.perform(self.model.lost(lost, is_kept=isinstance(error, DamagedMessageKept)))
                 raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error
             except CancelledError:
                 raise

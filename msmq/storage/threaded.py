@@ -15,7 +15,14 @@ from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent, StoreNotOpen
+from msmq.interfaces.storage import (
+    DamagedMessageKept,
+    LogEntry,
+    LogExtent,
+    StorageError,
+    StoredEvent,
+    StoreNotOpen,
+)
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.damage import DamagedRow, DamagePolicy, PacketDamaged, RowKind, VerifiedRows
@@ -178,8 +185,11 @@ class ThreadedMessageStore(ABC):
         return done
 
     def _cannot_read(self, failure: Failure) -> Failure:
-        if isinstance(failure.value, PacketDamaged):
-            self._quarantine(failure.value.damaged)
+        error = failure.value
+        if isinstance(error, PacketDamaged):
+            self._quarantine(error.damaged)
+            if not error.damaged[0].is_kept:
+                return Failure(DamagedMessageKept(error.queue, error.lookup_id))
         return failure
 
     def _have_read(self, found: VerifiedRows[_Result]) -> Sequence[_Result]:

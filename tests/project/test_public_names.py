@@ -95,6 +95,7 @@ INTERFACES = [
     "BodyNotDecoded",
     "CertificateSummary",
     "Change",
+    "DamagedMessageKept",
     "DecodedBody",
     "DirectoryCondition",
     "DirectoryContext",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from msmq.interfaces.storage import MessageNotStored
+from msmq.interfaces.storage import DamagedMessageKept, MessageNotStored
 from msmq.line_limit import LineLimit
 from msmq.manager.acknowledgement_batch import AcknowledgementBatch
 from msmq.manager.events import EventLog
@@ -26,6 +26,9 @@ from msmq.structures.status import MQError
 
 PATIENCE = 10
 """Attempts to read the packets of messages that are removed, before they are removed without."""
+
+KEPT_RETRY = 10.0
+"""Seconds between two attempts to read a damaged message that the store keeps."""
 
 NAMED = 5
 """Messages that one log line names; the event log has all of them."""
@@ -47,11 +50,18 @@ class UnreadRemovals:
         self._events = events
         self._sequences = sequences
         self._lines = LineLimit.a_minute(LINES)
+        # Departures of damaged messages that the store keeps.
+        self._kept: deque[Departure] = deque()
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by class."""
 
     def begin(self, departure: Departure) -> None:
         """Begin to remove these messages, which are locked meanwhile."""
+        if departure.is_kept:
+            self._kept.append(departure)
+            if len(self._kept) == 1:
+                Deferred.fromCoroutine(self._remove_kept())
+            return
         if any(position.is_stored for position in departure.positions):
             Deferred.fromCoroutine(self._persist(departure))
             return
@@ -124,6 +134,47 @@ class UnreadRemovals:
                     queue=shown(departure.queue.definition.path),
                     error=error,
                 )
+
+    async def _remove_kept(self) -> None:
+        """Remove damaged messages once what is left of them is in quarantine; each read tries that.
+
+        All of them wait for the same disk: after one that fails the others are tried at the next attempt.
+        """
+        performer, kept = self._performer, self._kept
+        while kept:
+            await performer.pause(KEPT_RETRY)
+            is_decided = True
+            while kept and is_decided and not performer.is_stopped:
+                departure, error = kept[0], None
+                try:
+                    await performer.load(departure.positions)
+                except MQError as problem:
+                    error = problem
+                is_decided = self._decide(departure, error)
+                kept.rotate(-1)
+                if is_decided:
+                    kept.pop()
+            if performer.is_stopped:
+                return
+
+    def _decide(self, departure: Departure, error: MQError | None) -> bool:
+        """Begin to remove damaged messages, or return them to their queue, unless the store keeps them.
+
+        @param error: of the last read; C{None} if the disk can read them again.
+        @return: false if the store keeps them.
+        """
+        performer = self._performer
+        if error is None:
+            now = performer.clock.now()
+            performer.perform(performer.model.cancel_departure(departure, now), now)
+            return True
+        cause = error.__cause__
+        is_kept = isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored)
+        # What the deletion of a queue removes need not be kept.
+        if is_kept and not departure.queue.is_deleted:
+            return False
+        Deferred.fromCoroutine(self._persist(departure))
+        return True
 
     async def _persist(self, departure: Departure) -> None:
         """Store the removal of these messages, with retries."""

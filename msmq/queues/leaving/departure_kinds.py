@@ -24,6 +24,7 @@ class Departure:
     @ivar message_class: the class of the negative acknowledgement.
     @ivar is_reported: their events and dead letters are stored already.
     @ivar reason: an additional text for the event.
+    @ivar is_kept: the store keeps them, damaged, until it can put what is left of them into quarantine.
     """
 
     queue: Queue = attrs.field(repr=False)
@@ -31,6 +32,7 @@ class Departure:
     message_class: MessageClass
     is_reported: bool = False
     reason: str = ""
+    is_kept: bool = False
 
 
 @attrs.frozen
@@ -63,10 +65,14 @@ class Removal:
 
 
 def departure(
-    positions: Sequence[MessagePosition], message_class: MessageClass, reason: str = ""
+    positions: Sequence[MessagePosition],
+    message_class: MessageClass,
+    reason: str = "",
+    *,
+    is_kept: bool = False,
 ) -> Departure:
     """The departure of at least one message, all of one queue."""
-    return Departure(positions[0].queue, positions, message_class, reason=reason)
+    return Departure(positions[0].queue, positions, message_class, reason=reason, is_kept=is_kept)
 
 
 def gone_with_queue(positions: Iterable[MessagePosition], *, is_reported: bool = False) -> list[Departure]:

@@ -143,10 +143,12 @@ class Departures:
         departures = [departure(positions, message_class, reason) for positions in groups]
         return [*departures, *finish_purge(purged)]
 
-    def lost(self, positions: Iterable[MessagePosition]) -> list[Departure]:
+    def lost(self, positions: Iterable[MessagePosition], *, is_kept: bool = False) -> list[Departure]:
         """The store has lost these messages, found damaged for example: they are removed unread.
 
         Positions that are being removed already are skipped.
+
+        @param is_kept: as of L{Departure}.
         """
         leaving: list[MessagePosition] = []
         for each in positions:
@@ -162,7 +164,8 @@ class Departures:
             leaving.append(position)
         why = "the store no longer has it"
         groups = by_queue(leaving).values()
-        return [departure(group, MessageClass.NACK_RECEIVE_REJECTED, why) for group in groups]
+        rejected = MessageClass.NACK_RECEIVE_REJECTED
+        return [departure(group, rejected, why, is_kept=is_kept) for group in groups]
 
     def disposed(
         self, position: MessagePosition, copies: Iterable[MessagePosition], now: Moment

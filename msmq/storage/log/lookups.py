@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.storage import LogEntry, LogExtent, MessageNotStored, StoredEvent
+from msmq.interfaces.storage import DamagedMessageKept, LogEntry, LogExtent, MessageNotStored, StoredEvent
 from msmq.storage.log.batches import WriteBatch
 from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.packet_owner import OwnerKind, PacketOwner
@@ -94,8 +94,7 @@ class Lookups:
                 self._retry(done, partial(self.read, queue, lookup_ids, done))
                 return
             # Its event has to precede what the caller does then, such as the removal of a lost message.
-            error = MessageNotStored(queue, lookup_id)
-            self._quarantine.put(packet, one.location, owner, partial(done.errback, error))
+            self._quarantine.put(packet, one.location, owner, partial(_fail, done, queue, lookup_id))
             return
         done.callback(found)
 
@@ -242,3 +241,11 @@ class Lookups:
             answer([])
             return
         worker.do(lambda: fetcher.fetch(places), answer)
+
+
+def _fail(done: Deferred[Any], queue: UUID, lookup_id: int, is_kept: bool) -> None:
+    """Answer the read of a damaged message.
+
+    @param is_kept: whether the message is still stored.
+    """
+    done.errback((DamagedMessageKept if is_kept else MessageNotStored)(queue, lookup_id))

@@ -48,7 +48,7 @@ class Quarantine:
         self._now = now
         self._remembered = REMEMBERED
         # Packets whose bytes are being written, with what waits for that.
-        self._keeping: dict[_Packet, list[Callable[[], object]]] = {}
+        self._keeping: dict[_Packet, list[Callable[[bool], object]]] = {}
         # Packets already handled: the row may still exist, or exist permanently.
         self._seen: set[_Packet] = set()
         # Those that could not be removed, on a disk that failed: the next read of them tries again.
@@ -59,7 +59,7 @@ class Quarantine:
         damage: Damage,
         location: int,
         owner: PacketOwner,
-        then: Callable[[], object] = lambda: None,
+        then: Callable[[bool], object] = lambda _: None,
     ) -> None:
         """Quarantine a packet, unless it was already quarantined or has moved meanwhile.
 
@@ -67,7 +67,8 @@ class Quarantine:
         again. So it does in a store that is being closed.
 
         @param location: the location that was read.
-        @param then: called when the removal of the message precedes all later batches, or is not to be.
+        @param then: called with false when the removal of the message precedes all later batches, and with
+            true if it stays.
         """
         found = owner, location
         if (waiting := self._keeping.get(found)) is not None:
@@ -75,7 +76,7 @@ class Quarantine:
             return
         is_there = owner.location(self._engine.state) == location
         if found in self._seen or not is_there or self._engine.is_stopped:
-            then()
+            then(is_there and found not in self._seen)
             return
         packet = damage.location
         target = self._engine.directory / DIRECTORY / f"{packet.path.name}-{packet.offset}-{location >> 32}"
@@ -86,12 +87,13 @@ class Quarantine:
         self._keeping[found] = [then]
 
         def kept(outcome: object) -> None:
+            stays = isinstance(outcome, Exception) or self._engine.is_stopped
             if isinstance(outcome, Exception):
                 self._not_removed(found, failure(target, "write", outcome))
-            else:
+            elif not stays:
                 self._put_event(found, where)
             for each in self._keeping.pop(found):
-                each()
+                each(stays)
 
         self._upkeep.do(lambda: _keep(target, damage.found, self._system), kept)
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from uuid import UUID
+
+from twisted.internet.defer import Deferred, fail
+
+from msmq.interfaces.storage import DamagedMessageKept
+from msmq.manager.administration.unread_removals import KEPT_RETRY
 from msmq.persistence.changes import RemoveMessages
-from tests.manager.support import ManagerTestCase
+from tests.manager.support import FaultyStore, ManagerTestCase
 
 
 class LostMessageTests(ManagerTestCase):
@@ -39,3 +46,95 @@ class LostMessageTests(ManagerTestCase):
         self.lose(1)
         self.assertEqual(self.seen(self.orders), [b"1", b"3"])
         self.assertEqual(self.count(self.orders), 2)
+
+
+class QuarantineStore(FaultyStore):
+    """A store on a full disk, which cannot put damaged messages into quarantine.
+
+    @ivar kept: the LookupIdentifiers of these messages.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: set[int] = set()
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
+        """See L{IMessageStore.read}."""
+        for each in lookup_ids:
+            if each in self.kept:
+                return fail(DamagedMessageKept(queue, each))
+        return super().read(queue, lookup_ids)
+
+
+class KeptMessageTests(ManagerTestCase):
+    """A damaged message that the store keeps until what is left of it can be put into quarantine."""
+
+    store: QuarantineStore
+
+    def make_store(self) -> FaultyStore:
+        """See L{ManagerTestCase.make_store}."""
+        return QuarantineStore()
+
+    def damage(self, *bodies: bytes) -> None:
+        """Send messages, of which the first is damaged after a restart."""
+        self.put(self.orders, *bodies)
+        first = self.messages(self.orders)[0].lookup_id
+        self.restart()
+        self.store.kept = {first}
+
+    def removed_from_store(self) -> None:
+        """The store has put them into quarantine."""
+        [identifier] = [one.identifier for one in self.service.inspection.queues() if one.path == self.orders]
+        self.successResultOf(self.store.commit([RemoveMessages(identifier, tuple(self.store.kept))]))
+        self.store.kept.clear()
+
+    def test_skipped(self) -> None:
+        """The others are received, and the store has it after a restart."""
+        self.damage(b"1", b"2", b"3")
+        self.assertEqual([bytes(view.body) for view in self.take(self.alpha, self.orders, 2)], [b"2", b"3"])
+        self.clock.advance(10 * KEPT_RETRY)
+        self.assertEqual(self.count(self.orders), 1)
+        self.restart()
+        self.store.kept.clear()
+        self.assertEqual([bytes(view.body) for view in self.take(self.alpha, self.orders)], [b"1"])
+
+    def test_quarantine(self) -> None:
+        """It leaves its queue, with an event, when it is in quarantine."""
+        self.damage(b"1")
+        self.assertEqual(self.seen(self.orders), [])
+        self.clock.advance(10 * KEPT_RETRY)
+        before = len(self.events())
+        self.removed_from_store()
+        self.assertEqual(self.count(self.orders), 1)
+        self.clock.advance(KEPT_RETRY)
+        self.assertEqual(self.count(self.orders), 0)
+        [event] = self.events()[before:]
+        self.assertIn("the store no longer has it", event.reason)
+
+    def test_readable_again(self) -> None:
+        """It returns to its position if the disk can read it again."""
+        self.damage(b"1", b"2")
+        self.assertEqual(self.seen(self.orders), [b"2"])
+        self.store.kept.clear()
+        self.clock.advance(KEPT_RETRY)
+        self.assertEqual([bytes(view.body) for view in self.take(self.alpha, self.orders)], [b"1", b"2"])
+
+    def test_several(self) -> None:
+        """Each is tried, also if another one stays."""
+        self.damage(b"1", b"2", b"3")
+        first = min(self.store.kept)
+        self.store.kept |= {first + 1}
+        self.assertEqual(self.seen(self.orders), [b"3"])
+        self.store.kept.discard(first + 1)
+        self.clock.advance(2 * KEPT_RETRY)
+        self.assertEqual(self.seen(self.orders), [b"2", b"3"])
+
+    def test_deleted_queue(self) -> None:
+        """It goes with its queue."""
+        self.damage(b"1")
+        self.assertEqual(self.seen(self.orders), [])
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.clock.advance(KEPT_RETRY)
+        self.clock.advance(1)
+        self.successResultOf(deleting)
+        self.assertNotIn("private$\\orders", self.store.paths())

@@ -200,15 +200,15 @@ class BadSectorTests(LogTestCase):
         group = running.engine.active.path
         # The first sector of a group has the beginning of its packet.
         [lost] = [n for n in range(COUNT) if self.place(content(n)) == (group, FIRST + GROUP_HEADER)]
-        checkpoint = running._checkpointing._last_path
-        for path, offset in ((header, 0), (group, FIRST), (checkpoint, FIRST), (checkpoint, 0)):
+        for damaged, offset in ((header, 0), (group, FIRST), (None, FIRST), (None, 0)):
+            # Without a file, the newest checkpoint of this moment.
+            path = damaged or running._checkpointing._last_path
             self.bad = {}
             before = store.counters.damaged
             self.spoil(path, offset)
             self.scrub(store)
             self.settle_all(store)
             self.assertGreater(store.counters.damaged, before, (path, offset))
-            checkpoint = running._checkpointing._last_path
         self.bad = {}
         self.done(store.close())
         self.assert_found(lost)

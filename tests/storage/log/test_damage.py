@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msmq.interfaces import StorageError
-from msmq.interfaces.storage import MessageNotStored, StoreIncomplete
+from msmq.interfaces.storage import DamagedMessageKept, MessageNotStored, StoreIncomplete
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.failures import StoreDamaged, failure
@@ -106,10 +106,12 @@ class BitRotTests(LogTestCase):
         quarantine = self.home / "log" / "quarantine"
         quarantine.write_bytes(b"not a directory")
         for _ in range(2):
-            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            error: MessageNotStored = self.refused(store.read(ORDERS.identifier, [1]), DamagedMessageKept)
+            self.assertIn("message 0x0000000000000001 of queue ", str(error))
             self.assertEqual(self.damaged(store), [])
         quarantine.unlink()
-        self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+        error = self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+        self.assertNotIsInstance(error, DamagedMessageKept)
         [event] = self.damaged(store)
         self.assertEqual(event.identity, packet[16:32] + packet[56:60])
         [kept] = quarantine.iterdir()

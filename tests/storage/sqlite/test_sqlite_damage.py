@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
-from msmq.interfaces.storage import MessageNotStored, StorageError, StoreIncomplete
+from msmq.interfaces.storage import DamagedMessageKept, MessageNotStored, StorageError, StoreIncomplete
 from msmq.persistence.changes import AppendEvent, AppendLog, Change, PutAborts, PutQueue, PutState
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.checking.sqlite_repair import rebuild
@@ -161,12 +161,14 @@ class RottenRowTests(_DamageTestCase):
         quarantine.touch()
         store = self.opened()
         for _ in range(2):
-            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            error: MessageNotStored = self.refused(store.read(ORDERS.identifier, [1]), DamagedMessageKept)
+            self.assertEqual((error.queue, error.lookup_id), (ORDERS.identifier, 1))
             self.assertEqual(self.done(store.read_log(ORDERS.identifier, 0, 10)), [])
             self.assertEqual(self.damaged(store), [])
         quarantine.unlink()
         for _ in range(2):
-            self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            error = self.refused(store.read(ORDERS.identifier, [1]), MessageNotStored)
+            self.assertNotIsInstance(error, DamagedMessageKept)
             self.assertEqual(self.done(store.read_log(ORDERS.identifier, 0, 10)), [])
             self.assertEqual(len(self.damaged(store)), 2)
         self.assertEqual(
