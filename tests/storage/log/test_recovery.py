@@ -106,6 +106,18 @@ class EveryHistoryTests(SynchronousTestCase):
         sources = {generation: one.source() for generation, one in machine.segments.items()}
         return recover(NOWHERE, sources, Position(generation=2), Numbers()).is_cut
 
+    def test_damage_before_a_cut(self) -> None:
+        """A damaged packet does not make the last group a torn write, if another one was begun after it."""
+        for is_recycled in (False, True):
+            machine = Machine(is_recycled=is_recycled)
+            machine.confirm(machine.group(is_large=True))
+            group = machine.group(is_large=True)
+            machine.confirm(group)
+            machine.segments[2].content[group.offset + 600] ^= 1
+            self.assertEqual(machine.recovered(), [1])
+            machine.write(machine.group(is_large=True), [0])
+            self.assertEqual(machine.recovered(), [1, 2])
+
     def test_every_byte(self) -> None:
         """A write that is cut off behind any of its bytes is there whole or not at all."""
         for is_recycled in (False, True):

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from msmq.interfaces.storage import StoreIncomplete
-from msmq.storage.log.core.format import GROUP_HEADER, SegmentHeader, read_group_header
+from msmq.storage.log.core.format import GROUP_HEADER, GroupHeader, SegmentHeader, read_group_header
 from msmq.storage.log.core.records import RecordTarget, TableRecord, replay
 from msmq.storage.log.core.scan import (
     Group,
@@ -100,26 +100,34 @@ def recover(
         # No group continues the chain of the checkpoint.
         problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
         raise StoreDamaged(source.path, position.offset, problem)
-    is_cut = _is_begun(source, position)
+    begun = _begun(source, position)
     if pending is None:
-        return Recovered(position, is_cut, None)
+        return Recovered(position, begun is not None, None)
     source, group, records = pending
+    if begun is not None and begun.previous == position.chain:
+        # Another one was begun after it, so that it is on stable storage: a packet of it that does not match
+        # is damaged, and its message is lost, but nothing else of the group.
+        _apply(records, state)
+        return Recovered(position, True, None)
     if torn_packet(source.read, group) is not None:
         header = group.header
         before = Position(header.generation, group.offset, header.sequence, header.previous)
         return Recovered(before, True, None)
     _apply(records, state)
-    return Recovered(position, is_cut, LastGroup(source.path, group.offset, group.end - group.offset))
+    last = LastGroup(source.path, group.offset, group.end - group.offset)
+    return Recovered(position, begun is not None, last)
 
 
-def _is_begun(source: RecoveredSegment, position: Position) -> bool:
-    """Whether the next group was begun, by its header; a reused segment has older bytes there."""
+def _begun(source: RecoveredSegment, position: Position) -> GroupHeader | None:
+    """The header of a next group that was begun; a reused segment has older bytes there."""
     header = read_group_header(source.read(position.offset, GROUP_HEADER))
-    return (
-        header is not None
-        and header.generation == source.header.generation
-        and header.sequence == position.sequence
-    )
+    if (
+        header is None
+        or header.generation != source.header.generation
+        or header.sequence != position.sequence
+    ):
+        return None
+    return header
 
 
 def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
