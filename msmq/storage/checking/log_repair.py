@@ -2,7 +2,8 @@
 
 Packets stay where they are.  The readable checkpoints and groups give a state; messages with missing or
 damaged packets are removed from it, each with an event. The rest is written as a new checkpoint, and the log
-continues in a new segment. An interrupted repair is repeated from the same files.
+continues in a new segment. Until that checkpoint is in place, a start reads the log as if there had been no
+repair, and an interrupted repair is repeated from the same files.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from msmq.storage.checking.log_salvage import LogSalvage, SalvagedSegment, salva
 from msmq.storage.checking.lost_packets import MOST_EVENTS, take_lost
 from msmq.storage.damage import REPAIRED, keep
 from msmq.storage.generation_mark import GenerationMark
-from msmq.storage.log.checkpoint_files import NAMES, CheckpointWriter
+from msmq.storage.log.checkpoint_files import NAMES, UNFINISHED, CheckpointWriter
 from msmq.storage.log.core.checkpoint import CheckpointHeader, tables
 from msmq.storage.log.core.format import BLOCK, FIRST, GROUP_HEADER, Malformed, SegmentHeader, padded
 from msmq.storage.log.core.plan import GroupPlan
@@ -43,7 +44,6 @@ from msmq.storage.log.quarantine import DIRECTORY
 from msmq.storage.log.store import SEGMENT_BYTES
 from msmq.storage.log.writer import GroupWriter, PlannedGroup
 
-_NEW: Final = "checkpoint.new"
 _PIECE: Final = 1 << 20
 
 
@@ -92,6 +92,7 @@ class _Repair:
     mark_path: Path
     now: Callable[[], float]
     said: list[str]
+    _is_mark_damaged: bool = attrs.field(default=False, init=False)
 
     def run(self) -> None:
         mark = self._mark()
@@ -108,11 +109,23 @@ class _Repair:
                 f"stored are lost, and those they removed may be delivered again"
             )
             found.last = mark.number
+        truncated = [one for one in found.segments.values() if one.file_size < one.header.size]
+        for segment in truncated:
+            self.said.append(
+                f"{segment.path}, offset {segment.file_size}: the file has {segment.file_size} of"
+                f" {segment.header.size} bytes; the missing part is filled with zeros"
+            )
         try:
-            for segment in found.segments.values():
-                self._complete(segment)
             self._keep_orphans(found)
             self._write(found)
+            self._exchange(found)
+            for segment in truncated:
+                _complete(segment)
+            if self._is_mark_damaged:
+                # The data directory may be on another file system.
+                self._put_aside(self.mark_path, stays=True)
+                self.mark_path.unlink()
+                sync(self.mark_path.parent)
         finally:
             found.descriptors.close()
 
@@ -120,24 +133,10 @@ class _Repair:
         try:
             return GenerationMark.read(self.mark_path)
         except StorageError as error:
-            self._put_aside(self.mark_path)
+            # It stays until the end, since a start refuses the log because of it.
+            self._is_mark_damaged = True
             self.said.append(f"{error}: put aside".replace("; --accept-loss opens the store without it", ""))
             return None
-
-    def _complete(self, segment: SalvagedSegment) -> None:
-        """Extend a truncated file to its former size, with zeros."""
-        if segment.file_size >= segment.header.size:
-            return
-        self.said.append(
-            f"{segment.path}, offset {segment.file_size}: the file has {segment.file_size} of"
-            f" {segment.header.size} bytes; the missing part is filled with zeros"
-        )
-        descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.posix_fallocate(descriptor, 0, segment.header.size)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _keep_orphans(self, found: LogSalvage) -> None:
         """Quarantine messages of unknown queues, one file each."""
@@ -176,19 +175,21 @@ class _Repair:
             0,
         )
         GroupWriter(time.perf_counter).write(PlannedGroup(plan, segment, path, header.position))
-        writer = CheckpointWriter(self.directory / _NEW, 0)
+        writer = CheckpointWriter(self.directory / UNFINISHED, 0)
         writer.begin()
         writer.append(list(tables(state)))
         writer.finish(header)
         writer.close()
-        self._exchange(found)
 
     def _exchange(self, found: LogSalvage) -> None:
-        """Replace all checkpoints by the new one."""
+        """Replace all checkpoints by the new one; what is changed before that is not seen by a start.
+
+        What is done after it a start needs, and refuses the log until then.
+        """
         for path in found.damaged_checkpoints:
             # It stays until the new one is there: if the repair ends here, the next one needs it.
             self._put_aside(path, stays=True)
-        os.replace(self.directory / _NEW, self.directory / NAMES[0])
+        os.replace(self.directory / UNFINISHED, self.directory / NAMES[0])
         (self.directory / NAMES[1]).unlink(missing_ok=True)
         sync(self.directory)
         for path in found.foreign:
@@ -215,6 +216,16 @@ class _Repair:
             os.replace(path, target)
         sync(self._quarantine)
         sync(path.parent)
+
+
+def _complete(segment: SalvagedSegment) -> None:
+    """Extend a truncated file to its former size, with zeros."""
+    descriptor = os.open(segment.path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.posix_fallocate(descriptor, 0, segment.header.size)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _copy(path: Path, target: Path) -> None:

@@ -26,7 +26,7 @@ from msmq.storage.log.core.salvage import (
     is_whole,
     one_bit_changed,
 )
-from msmq.storage.log.core.scan import Position, Read, torn_packet
+from msmq.storage.log.core.scan import Position, Read, begins_repair, torn_packet
 from msmq.storage.log.files import FileDescriptors, FoundSegment, find_segments, read_readable
 
 _CHECKPOINT_HEAD: Final = 100
@@ -275,15 +275,22 @@ def _take_checkpoint(result: LogSalvage, header: CheckpointHeader, found: FoundC
 def _groups(result: LogSalvage, begin: Position) -> list[tuple[int, int, int]]:
     """Sequence, generation and offset of every intact group from a position on, in order.
 
-    The segment before may have one of the same number, which an earlier repair has left out.
+    The segment before may have one of the same number, which an earlier repair has left out. The only group
+    of a later one is left out if it is of a repair that has not ended: the state of that one was not written,
+    and its events are written again.
     """
     found: list[tuple[int, int, int]] = []
     for generation, segment in result.segments.items():
         read = _reader(result, generation)
+        here: list[tuple[int, int, int]] = []
+        count, is_of_repair = 0, False
         for group in intact_groups(read, generation, segment.seed, segment.header.size):
+            count, is_of_repair = count + 1, begins_repair(group)
             is_behind = (generation, group.offset) >= (begin.generation, begin.offset)
             if group.header.sequence >= begin.sequence and is_behind:
-                found.append((group.header.sequence, generation, group.offset))
+                here.append((group.header.sequence, generation, group.offset))
+        if count > 1 or not is_of_repair or not 0 < begin.generation < generation:
+            found += here
     return sorted(found)
 
 

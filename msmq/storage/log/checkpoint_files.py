@@ -26,6 +26,8 @@ from msmq.storage.log.files import SYNCED, UNREADABLE, read_exactly, write_unsyn
 from msmq.storage.log.system import LOCAL, LogSystem
 
 NAMES: Final = ("checkpoint-a", "checkpoint-b")
+UNFINISHED: Final = "checkpoint.new"
+"""The file in which a repair writes its checkpoint, before that replaces the others."""
 
 
 @attrs.frozen

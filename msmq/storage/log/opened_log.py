@@ -14,6 +14,7 @@ import attrs
 from msmq.interfaces.storage import StorageError, StoreIncomplete
 from msmq.storage.log.checkpoint_files import (
     NAMES,
+    UNFINISHED,
     CheckpointWriter,
     FoundCheckpoint,
     find_checkpoints,
@@ -77,7 +78,7 @@ def open_log(directory: Path, loss: LossCheck, segment_size: int, system: LogSys
     """
     try:
         for path in system.list(directory):
-            if path.name.startswith(EXPRESS_PREFIX):
+            if path.name.startswith(EXPRESS_PREFIX) or path.name == UNFINISHED:
                 system.unlink(path)
         found, checkpoints = _find(directory, system)
         if not any(one.header for one in checkpoints):

@@ -10,7 +10,7 @@ from zlib import crc32
 
 import attrs
 
-from msmq.interfaces.storage import StorageError
+from msmq.interfaces.storage import MessageNotStored, StorageError
 from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
@@ -303,8 +303,8 @@ class RepairTests(LogTestCase):
         error = self.assertRaises(StorageError, rebuild_log, self.log, self.home / "none", lambda: NOW)
         self.assertIn("restore the store from a backup", str(error))
 
-    def test_repeated(self) -> None:
-        """A write that was never confirmed, and was left out by a repair, is left out by the next one too."""
+    def cut_off(self) -> None:
+        """Have the process end while it writes another message, after the mark was written."""
         store = self.opened()
         self.settle_all(store)
         mark = (self.home / "mark").read_text()
@@ -314,9 +314,11 @@ class RepairTests(LogTestCase):
         self.done(store.close())
         self.home, self.log = home, home / "log"
         self.paths = [self.log / path.name for path in self.paths]
-        [last] = [path for path in self.log.glob("segment-*") if content(77) in path.read_bytes()]
-        begin = last.read_bytes().index(content(77))
-        self.change(last, lambda found: bytes([found[0] ^ 1]) + found[1:], begin + 100)
+        self.damage_packet(77)
+
+    def test_repeated(self) -> None:
+        """A write that was never confirmed, and was left out by a repair, is left out by the next one too."""
+        self.cut_off()
         lost = self.in_file(self.paths[2])
         self.paths[2].unlink()
         self.repaired()
@@ -349,6 +351,73 @@ class RepairTests(LogTestCase):
         self.patch(os, "replace", replace)
         said = self.repaired()
         self.assertFalse([line for line in said if "lost" in line], said)
+        self.assert_lost([])
+
+    def interrupt(self, name: str) -> None:
+        """Have a repair end before a new file of this name takes the name that it is to have."""
+        replace = os.replace
+
+        def interrupted(source: Path, target: Path) -> None:
+            if Path(source).name == name:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            replace(source, target)
+
+        self.patch(os, "replace", interrupted)
+        error = self.assertRaises(StorageError, rebuild_log, self.log, self.home / "mark", lambda: NOW)
+        self.assertIn("cannot repair: Input/output error", str(error))
+        self.patch(os, "replace", replace)
+
+    def damage_packet(self, number: int) -> None:
+        """Change a bit of the packet of a message."""
+        [path] = [path for path in self.log.glob("segment-*") if content(number) in path.read_bytes()]
+        begin = path.read_bytes().index(content(number))
+        self.change(path, lambda found: bytes([found[0] ^ 1]) + found[1:], begin + 100)
+
+    def test_interrupted_for_damaged_packets(self) -> None:
+        """A log with damaged packets alone starts after a repair that did not end, as it did before."""
+        self.damage_packet(7)
+        self.interrupt("checkpoint.new")
+        store = self.make_store()
+        snapshot = self.done(store.open())
+        self.assertIn(7, [entry[0] for entry in snapshot.messages[ORDERS.identifier]])
+        self.assertEqual(self.packets(store, ORDERS.identifier, [6, 8]), [content(6), content(8)])
+        self.refused(store.read(ORDERS.identifier, [7]), MessageNotStored)
+        self.settle_all(store)
+        self.assertFalse((self.log / "checkpoint.new").exists())
+        self.done(store.close())
+        self.assertEqual(set(self.found()), self.everything() - {7})
+        self.assertEqual([one.event for one in self.events], ["first", "damaged"])
+
+    def test_interrupted_and_repeated(self) -> None:
+        """The next repair reports each loss once, and still leaves out a write that was never confirmed."""
+        self.cut_off()
+        self.damage_packet(7)
+        self.interrupt("checkpoint.new")
+        rebuild_log(self.log, self.home / "mark", lambda: NOW)
+        self.assert_lost([7])
+        self.assertEqual(sum(one.event == "damaged" for one in self.events), 1)
+
+    def test_interrupted_with_a_truncated_segment(self) -> None:
+        """The file keeps its size until the end of a repair, so that a start refuses the log."""
+        path = self.paths[2]
+        path.write_bytes(path.read_bytes()[:40_000])
+        line = self.refused_line()
+        for name in ("segment.new", "checkpoint.new"):
+            self.interrupt(name)
+            self.assertEqual(self.refused_line(), line)
+        self.repaired()
+
+    def test_interrupted_with_a_damaged_mark(self) -> None:
+        """The mark stays until the end of a repair, so that a start refuses the log."""
+        mark = self.home / "mark"
+        mark.write_text("damaged")
+        line = self.refused_line()
+        for name in ("segment.new", "checkpoint.new"):
+            self.interrupt(name)
+            self.assertEqual(self.refused_line(), line)
+        self.repaired()
+        self.assertFalse(mark.exists())
+        self.assertEqual((self.log / "quarantine" / "mark").read_text(), "damaged")
         self.assert_lost([])
 
 

@@ -17,6 +17,7 @@ from msmq.storage.log.core.scan import (
     Group,
     Position,
     Read,
+    begins_repair,
     follows_group,
     later_group,
     next_group,
@@ -133,6 +134,8 @@ def _begun(source: RecoveredSegment, position: Position) -> GroupHeader | None:
 def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
     """Check that no group follows the apparent end of the log.
 
+    The group of a repair that has not ended counts only with the checkpoint that the repair writes after it.
+
     @raise StoreDamaged: a group follows that was written after one that is not intact.
     """
     starts = [(source, position)]
@@ -142,6 +145,8 @@ def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment
             starts.append((after, attrs.evolve(position, offset=0)))
     for one, start in starts:
         later = later_group(one.read, one.header, start)
+        if later is not None and later.header.sequence == position.sequence and begins_repair(later):
+            later = later_group(one.read, one.header, attrs.evolve(start, offset=later.offset))
         if later is not None:
             problem = f"group {position.sequence} is damaged, and group {later.header.sequence} is behind it"
             raise StoreDamaged(source.path, position.offset, f"{problem} in {one.path.name}")

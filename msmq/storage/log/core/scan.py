@@ -125,6 +125,15 @@ def later_group(read: Read, segment: SegmentHeader, position: Position) -> Group
     return None
 
 
+def begins_repair(group: Group) -> bool:
+    """Whether a repair has written a group: the first one of a segment, and of a chain of checksums.
+
+    So is the first one of a store, in the segment of generation 1.
+    """
+    header = group.header
+    return group.offset == FIRST and not header.previous and header.generation > 1
+
+
 def follows_group(read: Read, segment: SegmentHeader, position: Position) -> bool:
     """Whether the header of the previous group is there; always true at the start of a segment."""
     size = _PIECE // 16
@@ -204,6 +213,7 @@ __all__ = [
     "Malformed",
     "Position",
     "Read",
+    "begins_repair",
     "follows_group",
     "group_at",
     "later_group",
