@@ -236,12 +236,11 @@ def _make_durable(opened: OpenedLog, system: LogSystem) -> None:
 def _reserve_checkpoint(opened: OpenedLog, system: LogSystem) -> None:
     """Create the other file for checkpoints, if it is missing, as after a repair.
 
-    If the disk is full already, the first checkpoint tries again.
+    If the disk is full already, the first checkpoint, or the next start, tries again.
     """
     path = other_file(opened.checkpoint_path)
-    if not system.exists(path):
-        with suppress(OSError):
-            CheckpointWriter(path, opened.segments.size // 2, system).reserve(opened.checkpoint.size)
+    with suppress(OSError):
+        CheckpointWriter(path, opened.segments.size // 2, system).reserve(opened.checkpoint.size)
 
 
 def _write_again(path: Path, start: int, size: int, system: LogSystem) -> None:

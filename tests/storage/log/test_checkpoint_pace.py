@@ -132,6 +132,19 @@ class FullDiskTests(LogTestCase):
         self.assertGreater(store.counters.reclaimed, 5)
         self.done(store.close())
 
+    def test_full_at_a_start_after_a_repair(self) -> None:
+        """A start reserves the space that an earlier one could not, because the disk was full then."""
+        self.done(self.opened(PutQueue(ORDERS), put(1, b"one")).close())
+        (self.home / "log" / "checkpoint-b").unlink()
+        disk = FilledDisk()
+        disk.is_full = True
+        store = self.make_store(system=disk)
+        self.done(store.open())
+        self.done(store.close())
+        disk.is_full = False
+        self.done(store.open())
+        self.assert_goes_on(store, disk)
+
     def test_space_again(self) -> None:
         """After removals have freed segments, checkpoints are as rare as before the disk was full."""
         disk = FilledDisk()
