@@ -62,8 +62,9 @@ class Checkpointing:
         self._system = opened.system
         self._last = opened.checkpoint
         self._last_path = opened.checkpoint_path
-        # Whether the last one was found damaged: a start needs the one in the other file then.
+        # Whether the last one was found damaged: a start needs the one in the other file then, if it has one.
         self._is_damaged = False
+        self._has_older = opened.has_older
         # The file that is being written.
         self._path = opened.checkpoint_path
         self._next = self._last
@@ -92,10 +93,9 @@ class Checkpointing:
     def damaged(self, path: Path) -> None:
         """A check has found the checkpoint in a file damaged.
 
-        The next one overwrites it and not the other file, whose checkpoint a start uses until then. One that
-        is being written has begun to overwrite that one already.
+        The next one overwrites it and not the other file, if a start can use that one until then.
         """
-        if path == self._last_path and not self.is_running:
+        if path == self._last_path:
             self._is_damaged = True
 
     def check(self) -> LogCheck:
@@ -198,8 +198,11 @@ class Checkpointing:
     def _begin(self) -> None:
         engine = self._engine
         state = engine.state
-        # A start uses the checkpoint in the other file until this one is complete.
-        path = self._last_path if self._is_damaged else other_file(self._last_path)
+        # Until this one is complete a start uses the other one, and a repair what is left of a damaged one.
+        if self._is_damaged and self._has_older:
+            path = self._last_path
+        else:
+            path, self._has_older = other_file(self._last_path), False
         self._next = CheckpointHeader(
             engine.store,
             self._last.number + 1,
@@ -245,14 +248,14 @@ class Checkpointing:
             return
         self._retry_after = 0
         self._requested = max(0, self._requested - 1)
-        self._last_path = self._path
-        is_older_kept, self._is_damaged = self._is_damaged, False
         engine.counters.checkpoints += 1
         engine.counters.checkpoint_bytes += outcome
         # The previous checkpoint may still be needed if this one is damaged. If that one was damaged itself,
-        # the other file has the one before it.
-        if not is_older_kept:
+        # and is overwritten, the other file has the one before it.
+        if self._path != self._last_path:
             engine.segments.advance_horizon(self._last.position.generation)
+            self._has_older = not self._is_damaged
+        self._last_path, self._is_damaged = self._path, False
         self._last = attrs.evolve(self._next, size=outcome)
         self.write_mark()
         self._resume()

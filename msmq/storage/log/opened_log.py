@@ -54,6 +54,7 @@ class OpenedLog:
 
     @ivar position: position of the next group.
     @ivar checkpoint: the newest; C{checkpoint_path} is its file.
+    @ivar has_older: whether the other file has a checkpoint too.
     @ivar is_cut: whether an unconfirmed write was cut off.
     @ivar last: the last group, unless it is known to be on stable storage.
     @ivar system: of its files.
@@ -65,6 +66,7 @@ class OpenedLog:
     position: Position
     checkpoint: CheckpointHeader
     checkpoint_path: Path
+    has_older: bool
     is_cut: bool
     last: LastGroup | None
     system: LogSystem
@@ -211,6 +213,7 @@ def _read(
         position,
         checkpoint,
         newest.path,
+        any(one.header is not None and one.problem is None for one in checkpoints if one is not newest),
         recovered.is_cut,
         recovered.last,
         system,

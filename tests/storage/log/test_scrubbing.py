@@ -178,6 +178,24 @@ class ScrubberTests(LogTestCase):
         self.assertEqual([one.problem for one in find_checkpoints(self.home / "log")], [None, None])
         self.done(store.close())
 
+    def test_kill_after_damage_of_the_only_checkpoint(self) -> None:
+        """Without another one, as after a repair, the damaged one stays, so that its rows can be used."""
+        self.done(self.opened(PutQueue(ORDERS), put(1, b"one")).close())
+        (self.home / "log" / "checkpoint-b").unlink()
+        system = NoCheckpoints()
+        store = self.make_store(system=system)
+        self.done(store.open())
+        self.settle_all(store)
+        flip(self.home / "log" / "checkpoint-a", 4096 + 9)
+        system.is_failing = True
+        self.scrub(store)
+        self.commit(store, put(2, b"more"))
+        self.settle_all(store)
+        home = self.copied(store)
+        self.done(store.close())
+        said = rebuild_log(home / "log", home / "mark", lambda: NOW)
+        self.assertEqual([line for line in said if "no checkpoint can be read" in line], [])
+
     def test_rate(self) -> None:
         """A step reads what is allowed for its time, or one larger packet, after which it waits longer."""
         policy = ScrubPolicy(1000, interval=0.5, delay=1.0, pause=10.0)
