@@ -59,8 +59,8 @@ def find_directory_servers(
     @param port: the UDP port of the servers.
     @param reactor: an C{IReactorUDP}; by default the running one.
     @raise LocalProtocolError: an argument has another type or range.
-    @return: fails with L{MQError}: MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if no network can be searched, and
-        MQ_ERROR_IO_TIMEOUT if no server has answered.
+    @return: fails with L{MQError}: MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE if no network can be searched, or
+        the system does not list them, and MQ_ERROR_IO_TIMEOUT if no server has answered.
     """
     _check(enterprise, site, address, port)
     if reactor is not None and not callable(getattr(reactor, "listenUDP", None)):
@@ -72,7 +72,13 @@ def find_directory_servers(
 async def _find(
     client: DiscoveryClient, address: str, port: int, reactor: IReactorTime
 ) -> FoundDirectoryServers:
-    networks = attached_networks(address)
+    try:
+        networks = attached_networks(address)
+    except OSError as error:
+        raise MQError(
+            Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE,
+            f"no network can be searched: the system does not list them: {error}",
+        ) from error
     if not networks:
         where = f"{address} is not an address of this host" if address else "this host has none"
         raise MQError(Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE, f"no network can be searched: {where}")

@@ -123,7 +123,7 @@ class DiscoveryServerProtocol(DatagramProtocol):
 
         @param interface: an IPv4 address of this host; empty for all, on one socket.
         @return: the port of the first.
-        @raise CannotListenError: it is taken.
+        @raise CannotListenError: it is taken, or the system does not list its networks.
         """
 
         def listener() -> list[IListeningPort]:
@@ -142,10 +142,12 @@ class DiscoveryServerProtocol(DatagramProtocol):
                             host.port, broadcasts, attached.broadcast, listenMultiple=True
                         )
                     )
-            except CannotListenError:
+            except (OSError, CannotListenError) as error:
                 for each in opened:
                     maybeDeferred(each.stopListening).addErrback(self._not_closed)
-                raise
+                if isinstance(error, CannotListenError):
+                    raise
+                raise CannotListenError(interface, port, error) from error
             return opened
 
         self._listener = listener

@@ -44,13 +44,14 @@ def attached_networks(interface: str = "") -> list[AttachedNetwork]:
 
     @param interface: the source address of requests: only its network is returned, and none for an IPv6
         address. Without one, all networks but the loopback.
+    @raise OSError: the system does not list its interfaces.
     """
-    stats = psutil.net_if_stats()
-    up = {
-        name: addresses
-        for name, addresses in psutil.net_if_addrs().items()
-        if name not in stats or stats[name].isup
-    }
+    try:
+        stats, found = psutil.net_if_stats(), psutil.net_if_addrs()
+    except psutil.Error as error:
+        # It is no OSError, although the system has refused something.
+        raise OSError(str(error)) from error
+    up = {name: addresses for name, addresses in found.items() if name not in stats or stats[name].isup}
     return networks_of(up, interface)
 
 

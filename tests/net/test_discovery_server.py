@@ -151,6 +151,22 @@ class BroadcastTests(SynchronousTestCase):
         self.successResultOf(server.stop())
         return listened
 
+    def test_networks_that_are_not_listed(self) -> None:
+        """A server that cannot find its broadcast address does not start, and its port is free again."""
+        clock = ManualClock()
+        host = MemoryHost(MemoryNetwork(clock.reactor), "10.0.1.2")
+
+        def networks(interface: str) -> Sequence[AttachedNetwork]:
+            raise OSError(24, "too many open files")
+
+        server = DiscoveryServerProtocol(core(OTHER_SITE, "DS1"), host, clock=clock, networks=networks)
+        error = self.assertRaises(CannotListenError, server.listen, 1801, "10.0.1.2")
+        self.assertIn("too many open files", str(error))
+        clock.advance(0)
+        again = DiscoveryServerProtocol(core(OTHER_SITE, "DS1"), host, clock=clock, networks=lambda _: [])
+        again.listen(1801, "10.0.1.2")
+        self.successResultOf(again.stop())
+
     def test_a_network_with_broadcasts(self) -> None:
         """They are received at the broadcast address, and requests at the address itself."""
         self.assertEqual(self.listen("10.0.1.255", has_broadcasts=True), ["10.0.1.255"])

@@ -7,9 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import attrs
+import psutil
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.net.networks import networks_of
+from msmq.net.directory_search import find_directory_servers
+from msmq.net.networks import attached_networks, networks_of
+from msmq.structures.status import MQError, Status
+from msmq.testing.clock import ManualClock
+from msmq.testing.network import MemoryHost, Network
 
 
 @attrs.frozen
@@ -64,6 +69,22 @@ class NetworksTests(SynchronousTestCase):
         """There are no broadcasts in IPv6, so an address of it has no network."""
         for address in ("::1", "2001:db8::1", "::"):
             self.assertEqual(self.found(address), [], address)
+
+    def test_a_system_that_lists_none(self) -> None:
+        """What psutil reports of that is an error of the system, as callers expect it; a search for servers
+        says so.
+        """
+
+        def refused() -> None:
+            raise psutil.AccessDenied(1)
+
+        self.patch(psutil, "net_if_addrs", refused)
+        self.assertRaises(OSError, attached_networks)
+        host = MemoryHost(Network(ManualClock().reactor), "10.0.0.1")
+        looking = find_directory_servers(reactor=host)
+        error = self.failureResultOf(looking, MQError).value
+        self.assertEqual(error.status, Status.MQ_ERROR_REMOTE_MACHINE_NOT_AVAILABLE)
+        self.assertIn("the system does not list them", str(error))
 
     def test_networks_without_broadcasts(self) -> None:
         """The broadcast address of a link, or of a network of one or two hosts, is that of a host."""
