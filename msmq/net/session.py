@@ -96,6 +96,8 @@ class SessionProtocol(SessionHooks):
         self._is_performing = False
         self._waits_for: Deferred[None] | None = None
         self._is_write_paused = False
+        self._has_ended = False
+        self._owes_loss = False
         self._is_connected = False
         self._timer = DeadlineTimer(factory.reactor, factory.clock, self._expire)
         self._tells_each_arrival = self._overrides("message_arriving")
@@ -255,8 +257,8 @@ class SessionProtocol(SessionHooks):
         self._perform(self.session.connection_lost(self._now()))
         self._account()
         self._factory.connection_lost(self)
-        if self._factory.broker is not None:
-            self._guarded(self._factory.broker.connection_lost, self)
+        self._owes_loss = True
+        self._perform(())
 
     def pauseProducing(self) -> None:
         """The transport's buffer is full: the peer reads more slowly than this side writes."""
@@ -333,10 +335,7 @@ class SessionProtocol(SessionHooks):
         self._is_performing = True
         try:
             if self._waits_for is not None:
-                ends = [effect for effect in islice(self._effects, added, None) if isinstance(effect, Closed)]
-                self._transmit_if_added(added)
-                for end in ends:
-                    self._guarded(self.session_ending, end.reason)
+                self._perform_meanwhile(added)
             while self._waits_for is None:
                 if self._effects:
                     self._perform_one(self._effects.popleft())
@@ -351,6 +350,18 @@ class SessionProtocol(SessionHooks):
             self._timer.stop()
         else:
             self._timer.set(deadline)
+        if self._owes_loss and self._waits_for is None:
+            # It follows session_closed, which waits for a hook at work.
+            self._owes_loss = False
+            if self._factory.broker is not None:
+                self._guarded(self._factory.broker.connection_lost, self)
+
+    def _perform_meanwhile(self, added: int) -> None:
+        """A hook is at work: send the packets of the effects from this index on, and report an end to it."""
+        ends = [effect for effect in islice(self._effects, added, None) if isinstance(effect, Closed)]
+        self._transmit_if_added(added)
+        for end in ends:
+            self._guarded(self.session_ending, end.reason)
 
     def _perform_pending(self, effect: Effect) -> None:
         """Perform an effect that waits for a hook at work."""
@@ -446,10 +457,16 @@ class SessionProtocol(SessionHooks):
 
     def _deliver(self, messages: Sequence[UserMessageView], first_recoverable: int) -> None:
         waiting = len(self._effects)
+        self._has_ended = False
         waits_for = self._call_arrival_hooks(messages, first_recoverable, each=self._tells_each_arrival)
         if waits_for is not None and (waits_for.paused or not waits_for.called):
             self._suspend(waits_for)
-            self._transmit_if_added(waiting)
+            if self._has_ended:
+                # The hook has closed the session before it began to wait.
+                self._perform_meanwhile(0)
+                self._perform_pending(Disconnect())
+            else:
+                self._perform_meanwhile(waiting)
         elif waits_for is not None:
             waits_for.addErrback(self._fail)
 
@@ -498,6 +515,7 @@ class SessionProtocol(SessionHooks):
             kept = [effect for effect in self._effects if not isinstance(effect, Transmit | Deliver)]
             self._effects.clear()
             self._effects.extend(kept)
+            self._has_ended = True
         return self.session.close(reason, self._now())
 
     def _guarded(self, hook: Callable[..., object], *args: object) -> None:

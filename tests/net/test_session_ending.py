@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectionLost
@@ -10,11 +11,14 @@ from twisted.python.failure import Failure
 
 from msmq.errors import RemoteProtocolError
 from msmq.net.session import SessionProtocol
+from msmq.net.session_factory import SessionFactory
 from msmq.session.effects import CloseReason
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
-from tests.builders import user_packet
+from tests.builders import BETA, user_packet
+from tests.net.test_session_hooks import Idle, broker
 from tests.net.test_session_trouble import TroubleTestCase
+from tests.shares import SHARES
 
 
 class EndingTests(TroubleTestCase):
@@ -22,13 +26,15 @@ class EndingTests(TroubleTestCase):
         super().setUp()
         self.gate: Deferred[None] = Deferred()
         self.events: list[str] = []
-        self.cancels = self.raises = self.fails = False
+        self.cancels = self.raises = self.fails = self.closes = False
         case = self
 
         class Slow(SessionProtocol):
             async def messages_arriving(
                 self, messages: Sequence[UserMessageView], first_recoverable: int
             ) -> None:
+                if case.closes:
+                    self.close()
                 try:
                     await case.gate
                     case.events.append("stored")
@@ -139,3 +145,43 @@ class EndingTests(TroubleTestCase):
         """Only the end itself is reported."""
         self.protocol.close()
         self.assertEqual(self.events, ["closed, STOPPED"])
+
+    def test_closed_by_the_hook_itself(self) -> None:
+        """Before it waits for something: it gets the end, and the connection ends at once, too."""
+        self.closes = True
+        self.arrive()
+        self.assertEqual(self.events, ["ending, STOPPED"])
+        self.assertFalse(self.transport.connected)
+        self.gate.callback(None)
+        self.assertEqual(self.events[1:], ["stored", "closed, STOPPED"])
+
+
+class BrokerTests(TroubleTestCase):
+    """A broker whose store is slow."""
+
+    def test_a_connection_that_is_lost(self) -> None:
+        """It gets the end of the session first, as otherwise, when it has stored what has arrived."""
+        gate: Deferred[None] = Deferred()
+        events: list[str] = []
+
+        class Storing(Idle):
+            async def messages_arrived(self, session: Any, messages: Any, first_recoverable: int) -> None:
+                await gate
+
+            def session_closed(
+                self, session: Any, reason: CloseReason, unacknowledged: Any, error: Any
+            ) -> None:
+                events.append("closed")
+
+            def connection_lost(self, session: Any) -> None:
+                events.append("lost")
+
+        self.factory = SessionFactory(
+            BETA, reactor=self.clock.reactor, clock=self.clock, shares=SHARES, broker=broker(Storing())
+        )
+        protocol, _ = self.open()
+        protocol.dataReceived(user_packet(recoverable=True))
+        protocol.connectionLost(Failure(ConnectionLost()))
+        self.assertEqual(events, [])
+        gate.callback(None)
+        self.assertEqual(events, ["closed", "lost"])
