@@ -123,7 +123,7 @@ class SessionSettings:
     """Lines of the log in a minute about sessions and attempts to connect, at most a quarter of one kind."""
 
     max_connections_per_host: int = 1000
-    """Accepted connections from one address; one more is closed at once."""
+    """Accepted connections from one host; one more is closed at once. Those over unix sockets are of one."""
 
     sessions_per_second: int = 200
     """Connections that one address may open in a second, loopback any number; 0 for any number."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from msmq.net.session import SessionProtocol
-from msmq.wire.addresses import counted_host
+from msmq.wire.addresses import connected_host
 
 
 class AcceptedConnections:
-    """Accepted connections by L{counted_host}."""
+    """Accepted connections by L{connected_host<msmq.wire.addresses.connected_host>}."""
 
     def __init__(self) -> None:
         self._of_host: dict[str, dict[SessionProtocol, None]] = {}
@@ -18,16 +18,16 @@ class AcceptedConnections:
 
     def of(self, host: str) -> int:
         """How many a host has."""
-        return len(self._of_host.get(counted_host(host), ()))
+        return len(self._of_host.get(connected_host(host), ()))
 
     def add(self, connection: SessionProtocol) -> None:
         """A connection was accepted."""
-        self._of_host.setdefault(counted_host(connection.remote_address), {})[connection] = None
+        self._of_host.setdefault(connected_host(connection.remote_address), {})[connection] = None
         self._count += 1
 
     def discard(self, connection: SessionProtocol) -> None:
         """A connection has ended, or is being closed; one that is not here changes nothing."""
-        host = counted_host(connection.remote_address)
+        host = connected_host(connection.remote_address)
         of_host = self._of_host.get(host, {})
         if connection not in of_host:
             return

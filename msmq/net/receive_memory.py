@@ -28,7 +28,7 @@ import attrs
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from msmq.net.transports import READ_SIZE
-from msmq.wire.addresses import counted_host
+from msmq.wire.addresses import connected_host
 
 STALL_TIME: Final = 10.0
 """Seconds within which a peer has to send L{LEAST_RECEIVED} bytes while memory is short."""
@@ -200,7 +200,7 @@ def _largest_first(stalled: Iterable[tuple[_Held, Holder]]) -> Iterator[Holder]:
     """The order in which sessions are ended: always one of the host whose remaining sessions hold most."""
     by_host: dict[str, list[tuple[int, Holder]]] = {}
     for held, holder in stalled:
-        by_host.setdefault(counted_host(holder.remote_address), []).append((held.size, holder))
+        by_host.setdefault(connected_host(holder.remote_address), []).append((held.size, holder))
     hosts = []
     for number, sessions in enumerate(by_host.values()):
         sessions.sort(key=itemgetter(0))

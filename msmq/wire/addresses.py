@@ -58,6 +58,18 @@ def counted_host(text: str) -> str:
 
 
 @lru_cache(4096)
+def connected_host(text: str) -> str:
+    """The L{counted_host} of the peer of a connection; all that come over sockets of this machine are one.
+
+    Such a peer chooses the path of its socket, so each of its connections could look like another host.
+
+    @param text: the address of the peer as a session shows it.
+    @return: empty for a socket of this machine, and for a text without an address.
+    """
+    return "" if read_address(text) is None else counted_host(text)
+
+
+@lru_cache(4096)
 def is_loopback(text: str) -> bool:
     """Whether a peer with this address is on this machine."""
     address = read_address(text)

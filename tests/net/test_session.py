@@ -386,6 +386,18 @@ class SessionFactoryTests(SynchronousTestCase):
         first.protocol.connectionLost(Failure(ConnectionDone()))
         self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "127.0.0.9", 1)))
 
+    def test_a_unix_socket_is_one_host(self) -> None:
+        """Its peers choose their paths, which give none of them more connections, or memory, than a host."""
+        factory = self.make(SessionSettings(max_connections_per_host=3))
+        for path in (b"/run/a", b"10.0.0.5", None):
+            connecting = UNIXAddress(path)
+            protocol = factory.buildProtocol(connecting)
+            assert protocol is not None, "the limit is not reached"
+            protocol.makeConnection(StringTransport(peerAddress=connecting))
+        self.assertIsNone(factory.buildProtocol(UNIXAddress(b"/run/b")))
+        self.assertEqual(factory.refused, {"max_connections_per_host": 1})
+        self.assertIsNotNone(factory.buildProtocol(IPv4Address("TCP", "10.0.0.5", 1)))
+
     def limited(self, descriptors: int) -> SessionFactory:
         """A factory of a process with this limit of descriptors."""
         self.clock = ManualClock()
