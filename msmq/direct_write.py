@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import socket
 import sys
 import termios
 from typing import Any, Final
@@ -12,6 +13,9 @@ from twisted.internet.interfaces import IWriteDescriptor
 
 _LAYERS: Final = 4
 """Limit on transports around one with a file descriptor, such as TLS."""
+
+_SO_NWRITE: Final = 0x1024
+"""The option of a socket of macOS with the bytes of its send queue, which the module socket does not have."""
 
 
 def write_now(transport: Any, data: bytes) -> None:
@@ -62,11 +66,25 @@ def unsent_bytes(transport: Any) -> int:
     descriptor: Any = transport
     buffered: int = len(descriptor.dataBuffer) - descriptor.offset + descriptor._tempDataLen
     try:
-        in_kernel = fcntl.ioctl(descriptor.fileno(), termios.TIOCOUTQ, bytes(4))
-    except (OSError, ValueError):
-        # It has been closed, or has no such queue.
+        return buffered + _unsent_of_system(descriptor)
+    except (OSError, ValueError, AttributeError):
+        # It has been closed, or is not a socket.
         return buffered
-    return buffered + int.from_bytes(in_kernel, sys.byteorder)
+
+
+def _unsent_of_system(descriptor: Any) -> int:
+    """Bytes in the send queue of a connection's socket, those on their way included.
+
+    @return: 0 on a system that does not show it, where TIOCOUTQ is about terminals alone.
+    """
+    if sys.platform == "linux":
+        # Of a socket this is SIOCOUTQ, which has the same number.
+        queue = fcntl.ioctl(descriptor.fileno(), termios.TIOCOUTQ, bytes(4))
+        return int.from_bytes(queue, sys.byteorder)
+    if sys.platform == "darwin":
+        unsent: int = descriptor.socket.getsockopt(socket.SOL_SOCKET, _SO_NWRITE)
+        return unsent
+    return 0
 
 
 def _is_idle(descriptor: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -191,3 +192,19 @@ class UnsentTests(SynchronousTestCase):
         one.setblocking(True)
         self.assertEqual(one.recv(1), b"x")
         self.assertEqual(unsent_bytes(connection), 0)
+
+    def test_in_the_kernel_of_other_systems(self) -> None:
+        """That of macOS shows it by an option of the socket; of others only what the process has is known."""
+        options: list[tuple[int, int]] = []
+
+        def getsockopt(level: int, option: int) -> int:
+            options.append((level, option))
+            return 42
+
+        connection: Any = Connection(PollSet(), 0)
+        connection.socket = SimpleNamespace(getsockopt=getsockopt)
+        connection.write(bytes(8))
+        for system, unsent in (("darwin", 50), ("freebsd14", 8)):
+            self.patch(sys, "platform", system)
+            self.assertEqual(unsent_bytes(connection), unsent)
+        self.assertEqual(options, [(socket.SOL_SOCKET, 0x1024)])
