@@ -45,9 +45,9 @@ class AcknowledgementBatch:
         self._make = make
         self._arrivals: list[Answer] = []
         self._about: list[tuple[UserMessageView, MessageClass]] = []
-        # Which of them are about messages that leave their queue, and the bytes of these.
-        self._replacing: list[bool] = []
-        self._spare = 0
+        # Which of them are about messages that leave or arrive, not refused ones, and the bytes of these.
+        self._bound: list[bool] = []
+        self._bound_bytes = 0
         self._admission: Admission | None = None
 
     def add(
@@ -65,8 +65,6 @@ class AcknowledgementBatch:
         @param only_at: the address that they came from, if nothing else authenticates their sender: FinalAcks
         are sent only there.
         """
-        # All others leave a queue here: the one that they were for, or an outgoing queue.
-        is_replacing = not is_refusal and message_class != MessageClass.ACK_REACH_QUEUE
         for view in views:
             if not may_be_answered(view, message_class):
                 continue
@@ -74,9 +72,9 @@ class AcknowledgementBatch:
                 for answer in self._make(view, message_class, is_refusal, only_at):
                     self._arrivals.append(answer)
                     self._about.append((view, message_class))
-                    self._replacing.append(is_replacing)
-                    if is_replacing:
-                        self._spare += answer[1].size
+                    self._bound.append(not is_refusal)
+                    if not is_refusal:
+                        self._bound_bytes += answer[1].size
             except MQError as error:
                 self._drop(view, message_class, error)
 
@@ -85,16 +83,19 @@ class AcknowledgementBatch:
         if not self._arrivals:
             return ()
         performer = self._performer
-        # Those about messages that leave a queue replace them, as copies in a journal do: at a full queue
-        # manager they would be dropped, and the sender would never learn the result.
+        storage = performer.model.storage
+        # Those about messages that leave a queue replace them, as copies in a journal do, and those about
+        # messages that arrive are as few as these: at a full queue manager they would be dropped, and the
+        # sender would never learn the result. Refused messages need no space, so their number has no bound.
         size = sum(view.size for _, view in self._arrivals)
-        if size > performer.model.storage.free_with(self._spare):
-            # Others must not use the bytes that become free, so they come last.
-            order = sorted(range(len(self._arrivals)), key=lambda index: not self._replacing[index])
+        spare = storage.spare_for(self._bound_bytes, size - self._bound_bytes)
+        if size > storage.free_with(spare):
+            # The others must not use the bytes of these, so they come last.
+            order = sorted(range(len(self._arrivals)), key=lambda index: not self._bound[index])
             self._arrivals = [self._arrivals[index] for index in order]
             self._about = [self._about[index] for index in order]
         self._admission = admission = performer.model.admit(
-            self._arrivals, performer.clock.now(), spare=self._spare
+            self._arrivals, performer.clock.now(), spare=spare
         )
         for refusal in admission.refusals:
             self._drop(*self._about[refusal.index], refusal.status.name)

@@ -95,19 +95,24 @@ class Outbox:
         targets: Sequence[SendTarget],
         messages: Sequence[Message],
         also: Callable[[int], Sequence[Change]] = lambda first: (),
+        *,
+        is_refusal: bool | None = None,
     ) -> int:
         """Accept these messages for each target, all or none. [MS-MQDMPR] 3.1.7.1.9.
 
         Done once every recoverable message is on disk.
 
         @param also: changes to store with them; called with the first MessageID.
+        @param is_refusal: that they are results of messages, and whether these were refused on arrival, as
+        for L{AcknowledgementBatch.add}: they may exceed QueueManagerQuota. C{None} for all other messages.
         @return: the first MessageID; the others are consecutive.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, or that the store failed.
         """
         performer = self._performer
         performer.check_running()
         first, arrivals = self.build(targets, messages)
-        admission = performer.model.admit(arrivals, performer.clock.now())
+        spare = 0 if is_refusal is None else self._spare(arrivals, is_refusal=is_refusal)
+        admission = performer.model.admit(arrivals, performer.clock.now(), spare=spare)
         try:
             refuse(admission.refusals, len(arrivals))
         except MQError:
@@ -124,6 +129,12 @@ class Outbox:
         else:
             self._show(admission, answers)
         return first
+
+    def _spare(self, arrivals: Sequence[Answer], *, is_refusal: bool) -> int:
+        """Bytes that results of messages may take beyond QueueManagerQuota."""
+        size = sum(view.size for _, view in arrivals)
+        storage = self._performer.model.storage
+        return storage.spare_for(0, size) if is_refusal else storage.spare_for(size, 0)
 
     async def _store(
         self,
@@ -157,17 +168,23 @@ class Outbox:
         performer.perform(effects)
 
     def send_in(
-        self, transaction: Transaction, targets: Sequence[SendTarget], messages: Sequence[Message]
+        self,
+        transaction: Transaction,
+        targets: Sequence[SendTarget],
+        messages: Sequence[Message],
+        *,
+        spare: int = 0,
     ) -> int:
         """Accept these messages for each target when a transaction commits. [MS-MQDMPR] 3.1.7.1.9.
 
+        @param spare: bytes that they may take beyond QueueManagerQuota: they replace messages that leave.
         @return: the first MessageID; the others are consecutive. They are valid once it has committed.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, MQ_ERROR_TRANSACTION_SEQUENCE if the
         transaction has ended; no message was accepted.
         """
         self._performer.check_running()
         first, arrivals = self.build(targets, messages)
-        self._enqueue(transaction, arrivals)
+        self._enqueue(transaction, arrivals, spare)
         return first
 
     async def send_in_open(
@@ -187,9 +204,10 @@ class Outbox:
         self._enqueue(transaction, arrivals)
         return first
 
-    def _enqueue(self, transaction: Transaction, arrivals: Sequence[tuple[Queue, UserMessageView]]) -> None:
+    def _enqueue(self, transaction: Transaction, arrivals: Sequence[Answer], spare: int = 0) -> None:
         performer = self._performer
-        refuse(performer.model.transacting.send(transaction, arrivals, performer.clock.now()), len(arrivals))
+        now = performer.clock.now()
+        refuse(performer.model.transacting.send(transaction, arrivals, now, spare=spare), len(arrivals))
 
     def start(self) -> None:
         """Reserve MessageIDs in advance, so that senders do not wait for that."""
@@ -288,14 +306,17 @@ class Outbox:
         """A batch for acknowledgements and reports, to be stored with the changes of their messages."""
         return AcknowledgementBatch(self._performer, self._answer)
 
-    async def send_own(self, name: FormatName, message: Message, source: bytes) -> None:
+    async def send_own(
+        self, name: FormatName, message: Message, source: bytes, *, is_refusal: bool | None = None
+    ) -> None:
         """Send a message of this queue manager, such as a report, to a queue that a peer chose.
 
         @param source: the queue manager whose message names the queue.
+        @param is_refusal: as for L{put}.
         @raise MQError: that queue cannot be sent to, or takes transactional messages only; there are too
             many outgoing queues; or as L{put}.
         """
-        await self.put([await self._learned(name, source)], [message])
+        await self.put([await self._learned(name, source)], [message], is_refusal=is_refusal)
 
     async def _learned(self, name: FormatName, source: bytes) -> SendTarget:
         """The queue that a peer chose; a public one is looked up if necessary."""
@@ -305,7 +326,7 @@ class Outbox:
             await self._destinations.learn(unknown)
             return self._target(name, source)
 
-    def _answer_later(self, answer: Acknowledgement, about: UserMessageView) -> None:
+    def _answer_later(self, answer: Acknowledgement, about: UserMessageView, *, is_refusal: bool) -> None:
         """Send an acknowledgement to a public queue that has to be looked up first."""
 
         def dropped(failure: Failure) -> None:
@@ -318,7 +339,9 @@ class Outbox:
                     others=others,
                 )
 
-        sending = self.send_own(answer.destination, answer.message, about.source_queue_manager)
+        sending = self.send_own(
+            answer.destination, answer.message, about.source_queue_manager, is_refusal=is_refusal
+        )
         Deferred.fromCoroutine(sending).addErrback(dropped)
 
     async def put_packet(self, name: FormatName, packet: bytes, source: bytes = b"") -> None:
@@ -330,7 +353,9 @@ class Outbox:
         model = self._performer.model
         now = self._performer.clock.now()
         self._require_room(name, source)
-        admission = model.admit([(model.outgoing(name, now), UserMessageView(packet))], now)
+        arrivals = [(model.outgoing(name, now), UserMessageView(packet))]
+        # Peers can cause OrderAcks as they can refusals.
+        admission = model.admit(arrivals, now, spare=self._spare(arrivals, is_refusal=True))
         try:
             refuse(admission.refusals, 1)
         except MQError:
@@ -358,7 +383,7 @@ class Outbox:
             try:
                 target = self._target(answer.destination, view.source_queue_manager)
             except UnknownPublicQueue:
-                self._answer_later(answer, view)
+                self._answer_later(answer, view, is_refusal=is_refusal)
             else:
                 yield from self.build([target], [answer.message])[1]
                 self.acknowledgements["administration"] += 1

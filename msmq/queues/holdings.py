@@ -17,6 +17,10 @@ from msmq.structures.packet.user_message_view import UserMessageView
 
 RUN: Final = 256
 """The most messages of one change."""
+RESULTS_RESERVE: Final = 1 << 20
+"""Bytes beyond QueueManagerQuota for results that peers can cause without a message that leaves or arrives;
+of a small quota a sixteenth."""
+
 _ENDLESS = 1 << 62
 _QUEUE: Final = attrgetter("queue")
 
@@ -66,6 +70,18 @@ class Storage:
         The limit may be exceeded: by others that replace messages at the same time, or since it was lowered.
         """
         return self.free if self.throttled else max(self.free, 0) + spare
+
+    def spare_for(self, bound: int, others: int) -> int:
+        """Bytes that results of messages may take beyond the limit.
+
+        @param bound: bytes of those whose messages leave, or arrive in the same step: they are not more than
+            these.
+        @param others: bytes of the others, which peers can cause at will: they share a reserve.
+        """
+        if self.limit is None:
+            return bound + others
+        reserve = min(RESULTS_RESERVE, self.limit >> 4) + min(self.free, 0)
+        return bound + max(0, min(others, reserve))
 
     @property
     def journal_room(self) -> int:

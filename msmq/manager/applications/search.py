@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
@@ -51,6 +51,10 @@ LOOKED_AT_ONCE = 200
 
 EVENTS = 1_000
 """Maximum number of events of one message in an explanation."""
+
+
+LARGER: Final = 4096
+"""Bytes that a message may have more than its dead letter: of other names, or of a signature."""
 
 
 class Search:
@@ -295,7 +299,7 @@ class Search:
         performer, model = self._performer, self._performer.model
         number, arrivals = self._outbox.build([target], [copy])
         sent = MessageIdentifier(model.identifier, number)
-        admission = model.admit(arrivals, performer.clock.now())
+        admission = model.admit(arrivals, performer.clock.now(), spare=_replaced(position))
         position.queue.remove_available(position)
         position.state = PositionState.REMOVING
         answers = self._outbox.answers()
@@ -327,7 +331,8 @@ class Search:
         try:
             position.queue.take_one(position, core)
             model.transacting.receive(core, [position])
-            sent = MessageIdentifier(model.identifier, self._outbox.send_in(core, [target], [copy]))
+            number = self._outbox.send_in(core, [target], [copy], spare=_replaced(position))
+            sent = MessageIdentifier(model.identifier, number)
             await self._transactions.commit(core, self._requeue_event(view, sent, position))
         except INTERRUPTIONS:
             if core.may_end:
@@ -344,6 +349,11 @@ class Search:
         return self._events.trim(
             [AppendEvent(now, view.identity, "requeued", f"sent again as {sent}", 0, path)]
         )
+
+
+def _replaced(position: MessagePosition) -> int:
+    """Bytes that a message may take beyond QueueManagerQuota, since its dead letter leaves."""
+    return position.size + LARGER
 
 
 _LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)

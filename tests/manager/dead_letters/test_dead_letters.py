@@ -224,6 +224,15 @@ class RequeueTests(DeadLetterTestCase):
             self.take(self.alpha, queue)
             self.assertEqual([name for name, _ in self.answers()], [MessageClass.ACK_RECEIVE])
 
+    def test_full_queue_manager(self) -> None:
+        """Although its quota is used up, a message is sent again, since it replaces its dead letter."""
+        for queue, letters in ((self.orders, DEADLETTER), (self.payments, DEADXACT)):
+            [identifier] = self.let_expire(queue, b"1")
+            self.alpha.model.storage.limit = self.alpha.model.storage.used
+            self.run_to_end(self.service.requeue(identifier))
+            self.alpha.model.storage.limit = None
+            self.assertEqual((self.seen(queue), self.letters(letters)), ([b"1"], []))
+
     def test_refused(self) -> None:
         """A message that cannot be sent again stays a dead letter."""
         nobody = MessageIdentifier(self.alpha.model.identifier, 7)

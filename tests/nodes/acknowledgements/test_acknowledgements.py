@@ -214,7 +214,9 @@ class FullQueueManagerTests(NodesTestCase):
     """BETA has messages of ALPHA, and no space in its quota."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        limits = {"quota": 16} if name == "BETA" else {}
+        limits: dict[str, Any] = {}
+        if name == "BETA":
+            limits = {"quota": 16, "options": {"send_insecure_nacks": True}}
         return super().node(name, identifier, store=FaultyStore(), **limits, **kwargs)
 
     def setUp(self) -> None:
@@ -279,7 +281,7 @@ class FullQueueManagerTests(NodesTestCase):
         self.assertEqual(self.results(), (1, [MessageClass.ACK_RECEIVE]))
 
     def test_receipts_with_arrivals(self) -> None:
-        """So do those of a transaction that also sends: results of arrivals do not use their bytes."""
+        """So do those of a transaction that also sends, and the results of that."""
         self.pay(b"3", acknowledge=Acknowledge.POSITIVE_RECEIVE, admin_queue=ADMIN)
         self.clock.advance(30)
         service = self.beta.service
@@ -292,7 +294,8 @@ class FullQueueManagerTests(NodesTestCase):
         for _ in range(2):
             self.run_to_end(service.receive(self.payments, timeout=0, transaction=transaction))
         self.run_to_end(transaction.commit())
-        self.assertEqual(self.results(), (1, [MessageClass.ACK_RECEIVE]))
+        classes = [MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE]
+        self.assertEqual(self.results(), (1, classes))
 
     def test_purge(self) -> None:
         """So do those of messages that are removed unread."""
@@ -318,3 +321,55 @@ class FullQueueManagerTests(NodesTestCase):
         self.clock.advance(100)
         classes = [view.message_class for view in self.take(self.beta, admin)]
         self.assertEqual(classes, [MessageClass.NACK_REACH_QUEUE_TIMEOUT])
+
+    def leave(self, size: int) -> None:
+        """Use up the quota of BETA, except for so many bytes and some that a header's alignment needs."""
+        storage = self.beta.model.storage
+        before = storage.used
+        self.run_to_end(self.beta.service.send(self.orders, [Message()]))
+        empty = storage.used - before
+        body = (storage.free - empty - size) // 4 * 4
+        self.run_to_end(self.beta.service.send(self.orders, [Message(body=bytes(body))]))
+        self.assertIn(storage.free - size, range(4))
+
+    def order(self, name: str = "orders", **properties: Any) -> int:
+        """ALPHA sends a message and requests all its results; returns the bytes that it takes."""
+        before = self.beta.model.storage.used
+        to = TO_BETA.replace("orders", name)
+        asks = Acknowledge.POSITIVE_ARRIVAL | Acknowledge.NEGATIVE_ARRIVAL
+        self.send(self.alpha, to, b"6", acknowledge=asks, admin_queue=ADMIN, **properties)
+        self.clock.advance(30)
+        return self.beta.model.storage.used - before
+
+    def test_arrivals(self) -> None:
+        """So do those of messages that arrive with the last bytes, and their sender forgets transactional
+        ones.
+        """
+        for name, properties in (("orders", {}), ("payments", {"transactional": True})):
+            size = self.order(name, **properties)
+            self.assertEqual(self.results()[1], [MessageClass.ACK_REACH_QUEUE])
+            self.leave(size)
+            self.assertEqual(self.order(name, **properties), size)
+            self.assertEqual(self.results()[1], [MessageClass.ACK_REACH_QUEUE])
+            self.assertEqual([each.messages for each in self.alpha.service.inspection.outgoing()], [0, 0])
+            self.run_to_end(self.beta.service.purge_queue(self.orders))
+            self.results()
+
+    def test_refusals(self) -> None:
+        """So do those of messages that are refused, as far as they exceed the quota by a sixteenth of it."""
+        self.leave(4)
+        self.order("nothing")
+        self.assertEqual(self.results()[1], [MessageClass.NACK_BAD_DST_Q])
+        away = parse_format_name("DIRECT=TCP:127.0.0.4\\private$\\admin")
+        for _ in range(20):
+            self.send(
+                self.alpha,
+                TO_BETA.replace("orders", "nothing"),
+                b"7",
+                acknowledge=Acknowledge.NEGATIVE_ARRIVAL,
+                admin_queue=away,
+            )
+        self.clock.advance(30)
+        [waiting] = [each for each in self.beta.service.inspection.outgoing() if each.messages]
+        self.assertGreater(waiting.messages, 1)
+        self.assertIn(-self.beta.model.storage.free, range(500, 1025))

@@ -173,6 +173,27 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual([view.message_class for view in answers], [MessageClass.ACK_REACH_QUEUE] * 2)
         self.assertEqual(answers[0].queue_manager_address, IDENTIFIERS["ZETA"].bytes_le)
 
+    def test_administration_queue_of_a_full_queue_manager(self) -> None:
+        """Its acknowledgement needs no space in the quota there, as one whose queue is known."""
+        gamma = self.nodes["GAMMA"]
+        path, storage = self.queue(gamma), gamma.model.storage
+        for _ in range(2):
+            before = storage.used
+            self.send(
+                self.alpha,
+                self.private_name(gamma, path),
+                b"x",
+                acknowledge=Acknowledge.POSITIVE_ARRIVAL,
+                admin_queue=parse_format_name(self.name),
+            )
+            self.clock.advance(10)
+            # The next one takes the last bytes.
+            storage.limit = 2 * storage.used - before
+            self.forget()
+        self.assertEqual(self.bodies(gamma, path), [b"x", b"x"])
+        answers = self.take(self.zeta, "ZETA\\orders")
+        self.assertEqual([view.message_class for view in answers], [MessageClass.ACK_REACH_QUEUE] * 2)
+
     def test_unknown_administration_queue(self) -> None:
         """The message arrives all the same, and its acknowledgement does not wait."""
         path = self.queue(self.nodes["GAMMA"])
