@@ -21,7 +21,12 @@ from msmq.transfer.decisions.final_ack_decision import may_be_answered
 Answer = tuple[Queue, UserMessageView]
 """A packet of this queue manager, and its destination queue."""
 
-AcknowledgementBuilder = Callable[[UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer]]
+LaterAnswer = Callable[[], object]
+"""Begins to send an answer that has to wait for something; called once what it reports is stored."""
+
+AcknowledgementBuilder = Callable[
+    [UserMessageView, MessageClass, bool, "str | None"], Iterable[Answer | LaterAnswer]
+]
 """Makes the answers to one message; may raise L{MQError}. The flag says that it was refused on arrival, the
 text where alone its sender may be."""
 
@@ -48,6 +53,7 @@ class AcknowledgementBatch:
         # Which of them are about messages that leave or arrive, not refused ones, and the bytes of these.
         self._bound: list[bool] = []
         self._bound_bytes = 0
+        self._later: list[LaterAnswer] = []
         self._admission: Admission | None = None
 
     def add(
@@ -70,6 +76,9 @@ class AcknowledgementBatch:
                 continue
             try:
                 for answer in self._make(view, message_class, is_refusal, only_at):
+                    if not isinstance(answer, tuple):
+                        self._later.append(answer)
+                        continue
                     self._arrivals.append(answer)
                     self._about.append((view, message_class))
                     self._bound.append(not is_refusal)
@@ -108,6 +117,7 @@ class AcknowledgementBatch:
 
     def show(self) -> None:
         """The changes are stored: make the acknowledgements available for sending."""
+        self._begin_later()
         admission = self._admission
         if admission is not None:
             performer = self._performer
@@ -116,18 +126,25 @@ class AcknowledgementBatch:
 
     def withdraw(self) -> None:
         """The changes were not stored: discard the acknowledgements."""
+        self._later.clear()
         admission = self._admission
         if admission is not None:
             self._performer.model.withdraw(admission)
             forget_queues(admission.overflow, admission.groups)
 
     def send(self) -> None:
-        """Store and show the acknowledgements in a commit of their own."""
+        """Store and show the acknowledgements in a commit of their own: their messages have left already."""
+        self._begin_later()
         changes = self.prepare()
         if changes:
             Deferred.fromCoroutine(self._store(changes))
         else:
             self.show()
+
+    def _begin_later(self) -> None:
+        later, self._later = self._later, []
+        for begin in later:
+            begin()
 
     async def _store(self, changes: Sequence[Change]) -> None:
         try:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from msmq.manager.acknowledgement_batch import AcknowledgementBatch, Answer
+from msmq.manager.acknowledgement_batch import AcknowledgementBatch, Answer, LaterAnswer
 from msmq.manager.applications.destinations import Destinations
 from msmq.manager.applications.targets import SendTarget
 from msmq.manager.atomic_steps import undivided
@@ -365,7 +366,7 @@ class Outbox:
 
     def _answer(
         self, view: UserMessageView, message_class: MessageClass, is_refusal: bool, only_at: str | None
-    ) -> Iterator[Answer]:
+    ) -> Iterator[Answer | LaterAnswer]:
         """The administration acknowledgement, and the FinalAck. [MS-MQQB] 3.1.7.15 and 3.1.7.2.2."""
         model = self._performer.model
         if view.is_transactional:
@@ -383,7 +384,7 @@ class Outbox:
             try:
                 target = self._target(answer.destination, view.source_queue_manager)
             except UnknownPublicQueue:
-                self._answer_later(answer, view, is_refusal=is_refusal)
+                yield partial(self._answer_later, answer, view, is_refusal=is_refusal)
             else:
                 yield from self.build([target], [answer.message])[1]
                 self.acknowledgements["administration"] += 1

@@ -10,6 +10,7 @@ from msmq.manager.membership.public_names import FRESH
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.membership.attributes import DirectoryObject
 from msmq.membership.objects import QueueManagerObject, QueueObject
+from msmq.persistence.changes import RemoveMessages
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.reading.descriptor import QueueAccessType
 from msmq.structures.names.format_name import PublicFormatName, parse_format_name
@@ -17,6 +18,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.contracts.signing import SID
+from tests.manager.support import FaultyStore
 from tests.nodes.routes.test_routing import IDENTIFIERS, ORDERS, EnterpriseTestCase
 from tests.nodes.support import Node
 
@@ -193,6 +195,33 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.assertEqual(self.bodies(gamma, path), [b"x", b"x"])
         answers = self.take(self.zeta, "ZETA\\orders")
         self.assertEqual([view.message_class for view in answers], [MessageClass.ACK_REACH_QUEUE] * 2)
+
+    def test_administration_queue_of_a_receipt_that_failed(self) -> None:
+        """A message whose receipt is not stored is in its queue again, and only the receipt that is stored
+        has an acknowledgement.
+        """
+        store = self.disks["GAMMA"] = FaultyStore()
+        gamma = self.restart("GAMMA")
+        path = self.queue(gamma)
+        self.send(
+            self.alpha,
+            self.private_name(gamma, path),
+            b"x",
+            delivery=Delivery.RECOVERABLE,
+            acknowledge=Acknowledge.POSITIVE_RECEIVE,
+            admin_queue=parse_format_name(self.name),
+        )
+        self.clock.advance(10)
+        store.fail_commit(1, of=RemoveMessages)
+        held = self.run_to_end(gamma.service.reserve(path, timeout=0))
+        self.failureResultOf(self.deferred(held.confirm()), MQError)
+        store.recover()
+        self.clock.advance(10)
+        self.assertEqual(self.take(self.zeta, "ZETA\\orders"), [])
+        self.assertEqual(self.bodies(gamma, path), [b"x"])
+        self.clock.advance(10)
+        answers = self.take(self.zeta, "ZETA\\orders")
+        self.assertEqual([view.message_class for view in answers], [MessageClass.ACK_RECEIVE])
 
     def test_unknown_administration_queue(self) -> None:
         """The message arrives all the same, and its acknowledgement does not wait."""
