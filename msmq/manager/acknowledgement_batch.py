@@ -9,8 +9,9 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.manager.performer import Performer
+from msmq.manager.waiting_results import MessageResult, WaitingResults
 from msmq.persistence.changes import Change
-from msmq.queues.arriving.admission import Admission
+from msmq.queues.arriving.admission import Admission, EnqueueStatus
 from msmq.queues.holdings import forget_queues
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
@@ -45,16 +46,25 @@ class AcknowledgementBatch:
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, make: AcknowledgementBuilder) -> None:
+    def __init__(
+        self,
+        performer: Performer,
+        make: AcknowledgementBuilder,
+        waiting: WaitingResults,
+        results: Sequence[MessageResult] = (),
+    ) -> None:
+        """Begin a batch.
+
+        @param waiting: keeps results of messages that leave while the store is full.
+        @param results: its first acknowledgements, which were made before.
+        """
         self._performer = performer
         self._make = make
-        self._arrivals: list[Answer] = []
-        self._about: list[tuple[UserMessageView, MessageClass]] = []
-        # Which of them are about messages that leave or arrive, not refused ones, and the bytes of these.
-        self._bound: list[bool] = []
-        self._bound_bytes = 0
+        self._waiting = waiting
+        self._results = list(results)
         self._later: list[LaterAnswer] = []
         self._admission: Admission | None = None
+        self._has_no_space: list[MessageResult] = []
 
     def add(
         self,
@@ -76,38 +86,41 @@ class AcknowledgementBatch:
                 continue
             try:
                 for answer in self._make(view, message_class, is_refusal, only_at):
-                    if not isinstance(answer, tuple):
+                    if isinstance(answer, tuple):
+                        self._results.append(MessageResult(*answer, view, message_class, not is_refusal))
+                    else:
                         self._later.append(answer)
-                        continue
-                    self._arrivals.append(answer)
-                    self._about.append((view, message_class))
-                    self._bound.append(not is_refusal)
-                    if not is_refusal:
-                        self._bound_bytes += answer[1].size
             except MQError as error:
                 self._drop(view, message_class, error)
 
     def prepare(self) -> Sequence[Change]:
         """Enqueue the acknowledgements, still invisible; returns the changes to store."""
-        if not self._arrivals:
+        results = self._results
+        if not results:
             return ()
         performer = self._performer
         storage = performer.model.storage
         # Those about messages that leave a queue replace them, as copies in a journal do, and those about
         # messages that arrive are as few as these: at a full queue manager they would be dropped, and the
         # sender would never learn the result. Refused messages need no space, so their number has no bound.
-        size = sum(view.size for _, view in self._arrivals)
-        spare = storage.spare_for(self._bound_bytes, size - self._bound_bytes)
-        if size > storage.free_with(spare):
+        bound = sum(result.view.size for result in results if result.is_bound)
+        others = sum(result.view.size for result in results if not result.is_bound)
+        spare = storage.spare_for(bound, others)
+        if bound + others > storage.free_with(spare):
             # The others must not use the bytes of these, so they come last.
-            order = sorted(range(len(self._arrivals)), key=lambda index: not self._bound[index])
-            self._arrivals = [self._arrivals[index] for index in order]
-            self._about = [self._about[index] for index in order]
+            results.sort(key=lambda result: not result.is_bound)
         self._admission = admission = performer.model.admit(
-            self._arrivals, performer.clock.now(), spare=spare
+            [(result.queue, result.view) for result in results], performer.clock.now(), spare=spare
         )
-        for refusal in admission.refusals:
-            self._drop(*self._about[refusal.index], refusal.status.name)
+        refused = {refusal.index: refusal.status for refusal in admission.refusals}
+        self._results = [result for index, result in enumerate(results) if index not in refused]
+        for index, status in refused.items():
+            result = results[index]
+            is_full = status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED and storage.throttled
+            if is_full and result.is_bound:
+                self._has_no_space.append(result)
+            else:
+                self._drop(result.about, result.message_class, status.name)
         return admission.changes
 
     @property
@@ -117,7 +130,7 @@ class AcknowledgementBatch:
 
     def show(self) -> None:
         """The changes are stored: make the acknowledgements available for sending."""
-        self._begin_later()
+        self._begin_others()
         admission = self._admission
         if admission is not None:
             performer = self._performer
@@ -127,6 +140,7 @@ class AcknowledgementBatch:
     def withdraw(self) -> None:
         """The changes were not stored: discard the acknowledgements."""
         self._later.clear()
+        self._has_no_space.clear()
         admission = self._admission
         if admission is not None:
             self._performer.model.withdraw(admission)
@@ -134,25 +148,35 @@ class AcknowledgementBatch:
 
     def send(self) -> None:
         """Store and show the acknowledgements in a commit of their own: their messages have left already."""
-        self._begin_later()
         changes = self.prepare()
+        self._begin_others()
         if changes:
             Deferred.fromCoroutine(self._store(changes))
         else:
             self.show()
 
-    def _begin_later(self) -> None:
+    def _begin_others(self) -> None:
+        """Begin what waits for something else than the changes: the directory, or space."""
         later, self._later = self._later, []
         for begin in later:
             begin()
+        if self._has_no_space:
+            excess, self._has_no_space = self._waiting.add(self._has_no_space), []
+            for result in excess:
+                self._drop(result.about, result.message_class, "too many wait for a full store")
 
     async def _store(self, changes: Sequence[Change]) -> None:
         try:
             await self._performer.commit(changes)
         except MQError as error:
             self.withdraw()
-            for view, message_class in self._about:
-                self._drop(view, message_class, error)
+            is_full = self._performer.model.storage.throttled
+            for result in self._results:
+                if is_full and result.is_bound:
+                    self._has_no_space.append(result)
+                else:
+                    self._drop(result.about, result.message_class, error)
+            self._begin_others()
         else:
             self.show()
 

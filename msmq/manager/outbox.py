@@ -20,6 +20,7 @@ from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.peer_queue_limits import PeerQueueLimits
 from msmq.manager.performer import Performer
 from msmq.manager.securing.signatures import Signer
+from msmq.manager.waiting_results import MessageResult, WaitingResults
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import Acknowledgement, acknowledgement
 from msmq.queues.arriving.admission import Admission, EnqueueRefusal, EnqueueStatus
@@ -84,6 +85,7 @@ class Outbox:
         self._signer = signer
         self._answer_room = answer_room
         self._final_acks = final_acks
+        self._waiting = WaitingResults(performer, self._send_waiting)
         self.acknowledgements: Counter[str] = Counter()
 
     def configure(self, *, send_insecure: bool) -> None:
@@ -305,7 +307,11 @@ class Outbox:
 
     def answers(self) -> AcknowledgementBatch:
         """A batch for acknowledgements and reports, to be stored with the changes of their messages."""
-        return AcknowledgementBatch(self._performer, self._answer)
+        return AcknowledgementBatch(self._performer, self._answer, self._waiting)
+
+    def _send_waiting(self, results: Sequence[MessageResult]) -> None:
+        """The store has space for results of messages that have left before."""
+        AcknowledgementBatch(self._performer, self._answer, self._waiting, results).send()
 
     async def send_own(
         self, name: FormatName, message: Message, source: bytes, *, is_refusal: bool | None = None

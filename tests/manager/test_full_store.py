@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msmq.persistence.changes import AppendEvent, Change, PutState, RemoveState
-from msmq.queues.arriving.message import Delivery, Message
+from twisted.logger import capturedLogs, formatEvent
+
+from msmq.persistence.changes import AppendEvent, Change, PutState, RemoveMessages, RemoveState
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
+from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError, Status
 from tests.builders import BETA
 from tests.manager.support import BROKEN, FULL, JOURNAL, FaultyStore, ManagerTestCase
 
 FULL_STATUS = Status.MQ_ERROR_INSUFFICIENT_RESOURCES
 TO_ALPHA = "DIRECT=TCP:127.0.0.2\\private$\\orders"
+BETA_ADMIN = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\admin")
 
 
 class FullStoreTests(ManagerTestCase):
@@ -184,6 +189,33 @@ class FullReceiverTests(ManagerTestCase):
         self.clock.advance(2000)
         self.assertEqual(self.waiting(), 0)
         self.assertEqual(self.seen(self.payments), [b"%d" % number for number in range(20)])
+
+    def test_results_of_what_is_received_meanwhile(self) -> None:
+        """BETA gets them once there is space, a stop that comes before loses them, and says so."""
+        admin = self.queue(self.beta, "admin")
+        for is_stopped in (False, True):
+            to = "DIRECT=TCP:127.0.0.2\\private$\\payments"
+            self.send(self.beta, to, b"1", transactional=True, journal=True)
+            self.send_from_beta(b"2", acknowledge=Acknowledge.POSITIVE_RECEIVE, admin_queue=BETA_ADMIN)
+            self.clock.advance(60)
+            self.store.break_down(FULL)
+            sending = self.service.send(self.orders, [Message(delivery=Delivery.RECOVERABLE)])
+            self.refused(sending, FULL_STATUS)
+            self.store.is_hit = lambda changes: not all(isinstance(each, RemoveMessages) for each in changes)
+            self.assertEqual(self.seen(self.payments), [b"1"])
+            self.take(self.alpha, self.payments)
+            self.take(self.alpha, self.orders)
+            with capturedLogs() as logs:
+                if is_stopped:
+                    self.restart()
+            self.store.recover()
+            self.clock.advance(100)
+            classes = [view.message_class for view in self.take(self.beta, admin)]
+            self.assertEqual(classes, [] if is_stopped else [MessageClass.ACK_RECEIVE])
+            self.assertEqual(self.beta.service.inspection.queue(JOURNAL).messages, 1)
+            lines = [formatEvent(event) for event in logs]
+            lost = "the results of 2 message(s) were not sent: the store had no space before the stop"
+            self.assertEqual(lost in lines, is_stopped)
 
     def test_killed_before_it_was_stored(self) -> None:
         """BETA still has the messages that ALPHA lost."""

@@ -148,6 +148,8 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "the drain of {queue} does not go on, since its record in the store is damaged: {reason};"
         " begin it again"
     ): 2081,
+    "results of messages were not sent": 2082,
+    "the results of {count} message(s) were not sent: the store had no space before the stop": 2083,
     "the archive process has ended, and is started again: {reason}": 5971,
     "the archive is not written: {reason}": 5972,
     "the archive is written again": 5973,
