@@ -26,14 +26,14 @@ from msmq.queues.arriving.acknowledgement import Acknowledgement, acknowledgemen
 from msmq.queues.arriving.admission import Admission, EnqueueRefusal, EnqueueStatus
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.send_run import templates_of
-from msmq.queues.holdings import forget_queues
+from msmq.queues.holdings import Storage, forget_queues
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.queue import Queue
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.packet.message_class import MessageClass, is_application_class
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import MessageTooLarge, MQError, Status
 
 _REFUSALS = {
     EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is exceeded",
@@ -42,18 +42,38 @@ _REFUSALS = {
     EnqueueStatus.QUEUE_DELETED: "the queue was deleted",
 }
 
+_QUOTAS = {
+    EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue",
+    EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED: "the quota of all queues",
+}
 
-def refuse(refusals: Sequence[EnqueueRefusal], count: int) -> None:
+
+def refuse(refusals: Sequence[EnqueueRefusal], count: int, storage: Storage) -> None:
     """Raise the error for the first refused message.
 
-    @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES; nothing if there is no refusal.
+    @param storage: the limits of all queues together.
+    @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES, as a L{MessageTooLarge} if it can never be sent; nothing
+        if there is no refusal.
     """
     for refusal in refusals:
-        raise MQError(
-            Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
-            f"message {refusal.index + 1} of {count} for {refusal.queue.definition.path}: "
-            f"{_REFUSALS[refusal.status]}",
-        )
+        what = f"message {refusal.index + 1} of {count} for {refusal.queue.definition.path}: "
+        size, limit = refusal.view.size, _limit_of(refusal, storage)
+        if limit is not None and size > limit:
+            raise MessageTooLarge(
+                f"{what}{_QUOTAS[refusal.status]} is exceeded: its packet of {size} bytes is larger than"
+                f" all of it, {limit} bytes"
+            )
+        raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, what + _REFUSALS[refusal.status])
+
+
+def _limit_of(refusal: EnqueueRefusal, storage: Storage) -> int | None:
+    """Bytes of the quota that refuses a message; C{None} if there is none, or the store is full."""
+    match refusal.status:
+        case EnqueueStatus.QUEUE_QUOTA_EXCEEDED:
+            return refusal.queue.quota_bytes
+        case EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED if not storage.throttled:
+            return storage.limit
+    return None
 
 
 class Outbox:
@@ -117,7 +137,7 @@ class Outbox:
         spare = 0 if is_refusal is None else self._spare(arrivals, is_refusal=is_refusal)
         admission = performer.model.admit(arrivals, performer.clock.now(), spare=spare)
         try:
-            refuse(admission.refusals, len(arrivals))
+            refuse(admission.refusals, len(arrivals), performer.model.storage)
         except MQError:
             self._withdraw(admission)
             raise
@@ -210,7 +230,8 @@ class Outbox:
     def _enqueue(self, transaction: Transaction, arrivals: Sequence[Answer], spare: int = 0) -> None:
         performer = self._performer
         now = performer.clock.now()
-        refuse(performer.model.transacting.send(transaction, arrivals, now, spare=spare), len(arrivals))
+        refused = performer.model.transacting.send(transaction, arrivals, now, spare=spare)
+        refuse(refused, len(arrivals), performer.model.storage)
 
     def start(self) -> None:
         """Reserve MessageIDs in advance, so that senders do not wait for that."""
@@ -364,7 +385,7 @@ class Outbox:
         # Peers can cause OrderAcks as they can refusals.
         admission = model.admit(arrivals, now, spare=self._spare(arrivals, is_refusal=True))
         try:
-            refuse(admission.refusals, 1)
+            refuse(admission.refusals, 1, model.storage)
         except MQError:
             self._withdraw(admission)
             raise

@@ -24,7 +24,7 @@ from msmq.shadow_service.settings import ShadowSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.names.name_text import is_format_name
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import MessageTooLarge, MQError, Status
 from msmq.wire.guid import guid_from_bytes
 
 BATCH: Final = 200
@@ -183,11 +183,11 @@ class Shadow:
         try:
             sent = await self._send(found, messages)
         except MQError as error:
-            if error.status not in _OF_A_MESSAGE:
+            # Of several, some may be copied: one is refused, or there is no space for all of them together.
+            if not _is_of_a_message(error) and error.status != Status.MQ_ERROR_INSUFFICIENT_RESOURCES:
                 raise
-            sent = []
-            for logged, message in zip(found, messages, strict=True):
-                sent.append(await self._send_one(logged, message))
+            sent = await self._send_some(found, messages)
+            found = found[: len(sent)]
         file.add(
             [(logged.sequence, logged.view.identity, copy) for logged, copy in zip(found, sent, strict=True)]
         )
@@ -272,17 +272,34 @@ class Shadow:
             for identifier in await self._manager.send(self.settings.to, messages, keys=keys)
         ]
 
+    async def _send_some(self, found: Sequence[LoggedMessage], messages: Sequence[Message]) -> list[bytes]:
+        """Send copies one by one, up to one for which there is no space now; at least one."""
+        sent: list[bytes] = []
+        for logged, message in zip(found, messages, strict=True):
+            try:
+                sent.append(await self._send_one(logged, message))
+            except MQError:
+                if not sent:
+                    raise
+                break
+        return sent
+
     async def _send_one(self, logged: LoggedMessage, message: Message) -> bytes:
         try:
             [copy] = await self._send([logged], [message])
         except MQError as error:
-            if error.status not in _OF_A_MESSAGE:
+            if not _is_of_a_message(error):
                 raise
             self._manager.note(
                 "shadow_skipped", str(error), queue=self.settings.queue, message=logged.view.identifier
             )
             return b""
         return copy
+
+
+def _is_of_a_message(error: MQError) -> bool:
+    """Whether another attempt to copy the same message would be refused, too."""
+    return error.status in _OF_A_MESSAGE or isinstance(error, MessageTooLarge)
 
 
 def _text(identity: bytes) -> str:

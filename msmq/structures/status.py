@@ -181,6 +181,17 @@ class MQError(MsmqError):
         return f"{self.status.name}: {self.detail}"
 
 
+class MessageTooLarge(MQError):
+    """A message that can never be sent, however much is removed: its packet is larger than a packet may be,
+    or than the quota of its queue or of all queues.
+
+    Its status is that of a quota that is reached, by which alone nothing distinguishes the two.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, detail)
+
+
 class DeletionPending(MQError):
     """A queue is deleted for its users, and the store, which failed, has not removed it yet.
 

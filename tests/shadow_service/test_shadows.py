@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.logger import capturedLogs, formatEvent
 
 from msmq.queues.arriving.message import Acknowledge, Delivery
+from msmq.queues.machine_quota import QuotaKind
 from msmq.shadow_service import copied_file
 from msmq.shadow_service.copied_file import CopiedFile
 from msmq.shadow_service.service import ShadowService
@@ -240,6 +241,24 @@ class ShadowTests(NodesTestCase):
         self.assertEqual((summary.copied, summary.skipped), (2, 1))
         events = self.run_to_end(self.alpha.service.inspection.events())
         self.assertIn("shadow_skipped", [each.event.event for each in events])
+
+    def test_quota(self) -> None:
+        """A message that is larger than the quota is skipped, and those that exceed it only together are
+        copied as there is space.
+        """
+        self.run_to_end(self.shadows.stop())
+        self.send(self.alpha, ORDERS, b"0", bytes(8000), *(b"%1000d" % number for number in range(10)))
+        self.run_to_end(self.alpha.service.purge_queue(ORDERS))
+        self.run_to_end(self.alpha.service.set_quotas({QuotaKind.QUEUES: 4}))
+        shadows = self.begin()
+        self.clock.advance(100)
+        copies = [body[-1:] for body in self.bodies(self.beta, ORDERS)]
+        self.assertEqual(copies, [b"0", *(b"%d" % number for number in range(10))])
+        summary = shadows.summary(ORDERS)
+        self.assertEqual((summary.copied, summary.skipped, summary.behind), (11, 1, 0))
+        events = self.run_to_end(self.alpha.service.inspection.events())
+        [skipped] = [each.event for each in events if each.event.event == "shadow_skipped"]
+        self.assertIn("is larger than all of it, 4096 bytes", skipped.reason)
 
 
 class CopiedFileTests(NodesTestCase):

@@ -305,7 +305,7 @@ class Search:
         answers = self._outbox.answers()
         changes = [*admission.changes, *admission.overflow, *removals([position])]
         try:
-            refuse(admission.refusals, len(arrivals))
+            refuse(admission.refusals, len(arrivals), model.storage)
             if target.is_local:
                 answers.add((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
             changes += answers.prepare()

@@ -321,7 +321,7 @@ class QueueDrain:
         # They replace those that leave: a queue manager that is full can be drained.
         admission = model.admit(arrivals, performer.clock.now(), spare=_size(packets))
         try:
-            refuse(admission.refusals, len(packets))
+            refuse(admission.refusals, len(packets), model.storage)
             changes = [*admission.changes, *admission.overflow, *removal.changes, *counted]
             await performer.commit([*changes, *self._noted(views, packets), *model.reservations()])
         except Exception:
@@ -355,7 +355,7 @@ class QueueDrain:
             outgoing = self.outgoing
             arrivals = [(outgoing, packet) for packet in packets]
             refused = model.transacting.send(core, arrivals, performer.clock.now(), spare=_size(packets))
-            refuse(refused, len(packets))
+            refuse(refused, len(packets), model.storage)
             changes = [*removal.changes, *counted, *self._noted(views, packets)]
             await self._transactions.commit(core, [*changes, *answers.prepare()])
         except Exception:

@@ -26,7 +26,7 @@ from msmq.structures.packet.user_message_rewrites import (
     patch_security_header,
 )
 from msmq.structures.packet.user_message_view import UserMessageView
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import MessageTooLarge, MQError, Status
 from msmq.transfer.security.signature_rules import HASH_NAMES, SigningPolicy
 from msmq.wire.sid import format_sid
 
@@ -169,9 +169,7 @@ class Signer:
         try:
             return patch_security_header(view, header, multi_queue_signature)
         except LocalProtocolError as error:
-            raise MQError(
-                Status.MQ_ERROR_INSUFFICIENT_RESOURCES, f"its SecurityHeader does not fit: {error}"
-            ) from error
+            raise MessageTooLarge(f"its SecurityHeader does not fit: {error}") from error
 
     def _check_hash(self, number: int) -> None:
         try:

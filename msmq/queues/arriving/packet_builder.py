@@ -40,7 +40,7 @@ from msmq.structures.packet.packet_shape import PacketShape
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_view import NEVER, UserMessageView
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import MessageTooLarge, MQError, Status
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.writer import Writer
 
@@ -395,9 +395,8 @@ def _unsupported(problem: str) -> MQError:
     return MQError(Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION, problem)
 
 
-def _too_large(size: int, body_size: int) -> MQError:
-    return MQError(
-        Status.MQ_ERROR_INSUFFICIENT_RESOURCES,
+def _too_large(size: int, body_size: int) -> MessageTooLarge:
+    return MessageTooLarge(
         f"a body of {body_size} bytes makes a packet of {size} bytes;"
         f" the largest packet has {BaseHeader.MAXIMUM_PACKET_SIZE} bytes",
     )
