@@ -32,7 +32,7 @@ from msmq.bridge_service.route_state import tested
 from msmq.bridge_service.settings import InwardSettings
 from msmq.errors import LocalProtocolError
 from msmq.interfaces.bridge_messages import AmqpMessage, MappingError, MessageForQueue
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import MessageTooLarge, MQError, Status
 
 BATCH: Final = 256
 """Limit on messages that are sent together."""
@@ -208,8 +208,8 @@ class InwardRoute(BridgeRoute):
             elif mapped:
                 await self._queues.send(self.settings.queue, list(mapped.values()))
         except (MQError, OSError) as error:
-            # A packet that is too large and a quota that is reached have one status.
-            is_too_large = (
+            # In another process a packet that is too large and a quota that is reached have one status.
+            is_too_large = isinstance(error, MessageTooLarge) or (
                 isinstance(error, MQError)
                 and error.status == Status.MQ_ERROR_INSUFFICIENT_RESOURCES
                 and any(map(is_large, mapped.values()))

@@ -224,6 +224,15 @@ class OneMessageTests(InwardRouteCase):
         ):
             self.assertIn(text, reason)
 
+    def test_larger_than_the_quota(self) -> None:
+        """A message that is larger than the quota of its queue is a dead letter, and blocks no others."""
+        self.run_to_end(self.service.set_queue(self.orders, {"quota": 2}))
+        [reason] = self.deliver(
+            InwardRules(route="in", limit=BaseHeader.MAXIMUM_PACKET_SIZE),
+            AmqpMessage("", "incoming", AmqpProperties(), bytes(3000)),
+        )
+        self.assertIn("is larger than all of it, 2048 bytes", reason)
+
     def test_response_queue_that_cannot_be_one(self) -> None:
         """A name in the header that cannot be a response queue is none, and one of a rule a dead letter."""
         properties = AmqpProperties(headers={"msmq-response-queue": "MULTICAST=234.1.1.1:80"})
