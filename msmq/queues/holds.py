@@ -52,6 +52,7 @@ class Holds:
     Every change is one change of the store, which is committed before it takes effect.
 
     @ivar is_clone: everything is held until an operator decides whether this is the original; not stored.
+    @ivar invalid: stored names that were left out.
     """
 
     def __init__(self, *, is_clone: bool) -> None:
@@ -59,6 +60,7 @@ class Holds:
         # With the key of each in the store, since names that differ in case are equal.
         self._names: dict[FormatName, str] = {}
         self._hosts: dict[str, None] = {}
+        self.invalid: list[str] = []
         self._is_all = False
 
     def __bool__(self) -> bool:
@@ -81,14 +83,14 @@ class Holds:
         return self._is_all
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Restore the holds from the store; an invalid name is left out."""
+        """Restore the holds from the store; an invalid name is left out, and stays in the store."""
         self._is_all = ALL in state
         for key in sorted(state):
             if key.startswith(NAME):
                 try:
                     self._names[parse_format_name(key[len(NAME) :], lenient=True)] = key
                 except MQError:
-                    continue
+                    self.invalid.append(key[len(NAME) :])
             elif key.startswith(NEXT_HOP):
                 self._hosts[key[len(NEXT_HOP) :]] = None
 

@@ -47,6 +47,8 @@ class Redirects:
     """The redirected names of outgoing queues, with the addresses to which connections are made instead.
 
     A change is stored first and then takes effect, as with L{Holds<msmq.queues.holds.Holds>}.
+
+    @ivar invalid: the stored names of redirects that were left out.
     """
 
     def __init__(self) -> None:
@@ -54,6 +56,7 @@ class Redirects:
         # With the key of each in the store, since names that differ in case are equal.
         self._keys: dict[FormatName, str] = {}
         self._folded: dict[FormatName, str] = {}
+        self.invalid: list[str] = []
 
     @property
     def names(self) -> Sequence[FormatName]:
@@ -66,7 +69,7 @@ class Redirects:
         return self._folded.values()
 
     def load(self, state: Mapping[str, bytes]) -> None:
-        """Restore the redirects from the store; an invalid name is left out."""
+        """Restore the redirects from the store; an invalid one is left out, and stays in the store."""
         for key in sorted(state):
             if key.startswith(REDIRECT):
                 try:
@@ -75,7 +78,7 @@ class Redirects:
                     self._keys[name] = key
                     self.set(name, host)
                 except (MQError, UnicodeDecodeError):
-                    continue
+                    self.invalid.append(key[len(REDIRECT) :])
 
     def change(self, name: FormatName, host: str | None) -> Change:
         """The change that redirects a name, or, with C{None}, ends that.

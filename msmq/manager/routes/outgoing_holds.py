@@ -20,6 +20,7 @@ from msmq.manager.routes.outgoing_redirects import OutgoingRedirects
 from msmq.queues.holds import HoldReason, Holds, host_text
 from msmq.queues.leaving.transaction import NOTHING_UNCOMMITTED
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.quoting import quoted
 from msmq.structures.status import MQError, Status
 
 _SLICE: Final = 100
@@ -67,6 +68,13 @@ class OutgoingHolds:
             self.log.warn(
                 "outgoing queues are still paused after the restart: {what}",
                 what="all" if self._holds.is_all else ", ".join(self._named()),
+            )
+        if invalid := self._holds.invalid:
+            self.log.error(
+                "{count} stored pause(s) of outgoing queues are left out, since their names are invalid, so"
+                " they send: {names}",
+                count=len(invalid),
+                names=", ".join(map(quoted, invalid[:10])),
             )
 
     @property

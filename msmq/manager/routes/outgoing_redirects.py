@@ -12,6 +12,7 @@ from msmq.manager.peers.transfer import MessageTransfer
 from msmq.manager.performer import Performer
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.redirects import Redirects, check_redirected, redirect_address
+from msmq.quoting import quoted
 from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.status import MQError, Status
 
@@ -45,6 +46,12 @@ class OutgoingRedirects:
             self.log.warn(
                 "outgoing queues are still redirected after the restart: {names}",
                 names=", ".join(f"{name} to {self._redirects.host(name)}" for name in names[:10]) + more,
+            )
+        if invalid := self._redirects.invalid:
+            self.log.error(
+                "{count} stored redirect(s) of outgoing queues are left out, since they are invalid: {names}",
+                count=len(invalid),
+                names=", ".join(map(quoted, invalid[:10])),
             )
 
     def host(self, queue: OutgoingQueue) -> str | None:

@@ -150,6 +150,11 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     ): 2081,
     "results of messages were not sent": 2082,
     "the results of {count} message(s) were not sent: the store had no space before the stop": 2083,
+    (
+        "{count} stored pause(s) of outgoing queues are left out, since their names are invalid, so they"
+        " send: {names}"
+    ): 2084,
+    "{count} stored redirect(s) of outgoing queues are left out, since they are invalid: {names}": 2085,
     "the archive process has ended, and is started again: {reason}": 5971,
     "the archive is not written: {reason}": 5972,
     "the archive is written again": 5973,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.manager.summaries import PausedOutgoing
 from msmq.interfaces.storage import StorageError
@@ -14,6 +15,7 @@ from msmq.manager.manager_settings import ORIGINAL, CloneCheck
 from msmq.persistence.changes import PutState
 from msmq.queues.arriving.message import Delivery
 from msmq.queues.holds import ALL, MOST_HOLDS, NAME, NEXT_HOP, Holds
+from msmq.queues.redirects import REDIRECT
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
@@ -264,3 +266,25 @@ class LimitTests(NodesTestCase):
         holds.load({f"{NAME}nonsense": b"1", f"{NAME}{TO_BETA}": b"1", f"{NEXT_HOP}beta": b"1", ALL: b"1"})
         self.assertEqual([str(name) for name in holds.names], [TO_BETA])
         self.assertEqual((holds.hosts, holds.is_all), (("beta",), True))
+
+    def test_damaged_names_are_logged(self) -> None:
+        """A start says which pauses and redirects it leaves out: their queues send, to the old address."""
+        gamma = self.node("GAMMA", UUID(int=3), store=MemoryMessageStore(durable=True))
+        gamma.start()
+        invalid = {f"{NAME}nonsense": b"1", f"{REDIRECT}{TO_BETA}": b"gamma:1801"}
+        changes = [PutState(name, value) for name, value in invalid.items()]
+        self.successResultOf(maybeDeferred(gamma.store.commit, changes))
+        gamma.deaf()
+        self.successResultOf(gamma.service.stopService())
+        with capturedLogs() as logs:
+            self.node("GAMMA", UUID(int=3), store=gamma.store).start()
+        lines = [formatEvent(event) for event in logs]
+        self.assertIn(
+            "1 stored pause(s) of outgoing queues are left out, since their names are invalid, so they send:"
+            " 'nonsense'",
+            lines,
+        )
+        self.assertIn(
+            f"1 stored redirect(s) of outgoing queues are left out, since they are invalid: '{TO_BETA}'",
+            lines,
+        )
