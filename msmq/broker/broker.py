@@ -69,6 +69,7 @@ class _Run:
     """
 
     ended: Deferred[None]
+    is_given_up: bool = False
     server: Server | None = None
     scratch: Path | None = None
 
@@ -81,6 +82,12 @@ class _Run:
         """Start the server."""
         self.server = server
         server.startService()
+
+    def give_up(self, started: Deferred[None]) -> None:
+        """Cancel its start, unless that was done: the second time would end the wait for its store."""
+        if not self.is_given_up:
+            self.is_given_up = True
+            started.cancel()
 
     def take_server(self) -> Server | None:
         """The server, which is stopped now."""
@@ -316,7 +323,7 @@ class Broker(Service):
         if self._program is not None:
             self._program.pause()
         self.started.addErrback(lambda _: None)
-        self.started.cancel()
+        self._run.give_up(self.started)
         stopped = self._stopping.join()
         if stopped.called or self._program is None:
             return stopped

@@ -179,6 +179,19 @@ class ServiceTests(TestCase):
         await broker.stopService()
         self.assertEqual(list(self.scratch.iterdir()), [])
 
+    async def test_two_stops_of_a_starting_broker(self) -> None:
+        """Each of them ends when the store is closed again."""
+        store = SlowStore()
+        broker = Collector(store=store, queues=["orders"])
+        broker.startService()
+        stops = [broker.stopService() for _ in range(2)]
+        for stopping in stops:
+            self.assertNoResult(stopping)
+        store.closing.callback(None)
+        for stopping in stops:
+            await stopping
+        self.assertEqual(list(self.scratch.iterdir()), [])
+
     async def restarted(self, **options: Any) -> None:
         """Pending and unfinished messages of a stopped broker are there when the next one starts."""
         broker = await self.started(queues=["orders"], **options)
