@@ -37,6 +37,16 @@ from msmq.wire.sid import parse_sid
 from tests.directory.test_enterprise_file import ACCOUNTS, ALPHA, BETA, SID, WHOLE, EnterpriseFileTests, keyed
 
 ORDERS = UUID(int=0xF)
+CHANGED_ALPHA = f"""
+[[queue_manager]]
+name = "NEW"
+id = "{ALPHA}"
+dns_name = "new.example.com"
+sites = ["Paris"]
+routing_server = true
+in_routing_servers = ["GAMMA"]
+out_routing_servers = ["GAMMA"]
+"""
 
 
 class FileDirectoryTests(EnterpriseFileTests):
@@ -340,6 +350,24 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertEqual(names, ["Berlin", "Paris"])
         self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(told, ["changed"])
+
+    def test_values_of_a_changed_file(self) -> None:
+        """All that the file states of a queue manager is as there, whatever that has written of itself."""
+        self.opened()
+        own = self.found(QueueManagerObject, "identifier", ALPHA).object
+        self.successResultOf(self.directory.write(own))
+        start, end = (WHOLE.index(f'[[queue_manager]]\nname = "{name}"') for name in ("ALPHA", "BETA"))
+        rest = WHOLE[end:].replace("ALPHA\\", "NEW\\")
+        self.change(f"{WHOLE[:start]}\n{CHANGED_ALPHA}\n{rest}")
+        self.clock.advance(CHECK_INTERVAL)
+        found = self.found(QueueManagerObject, "identifier", ALPHA)
+        self.directory = self.made()
+        self.opened()
+        fresh = self.found(QueueManagerObject, "identifier", ALPHA)
+        times = {"create_time", "modify_time"}
+        different = {name for name in fresh.values if found[name] != fresh[name]} - times
+        self.assertEqual(different, set())
+        self.assertEqual(found["computer_name"], "NEW")
 
     def test_all_writes_stay(self) -> None:
         """A changed file leaves what several writes have set, and its own values win over written ones."""
