@@ -95,7 +95,8 @@ class Reports:
     async def _check_access(self, made: TraceReport, view: UserMessageView) -> None:
         """Check whether the sender of a traced message may write to its queue for reports, if that is local.
 
-        @raise MQError: MQ_ERROR_ACCESS_DENIED.
+        @raise MQError: MQ_ERROR_ACCESS_DENIED, also for an unauthenticated sender if the queue accepts only
+            authenticated messages.
         """
         queue = self._performer.model.find(made.destination)
         if queue is None:
@@ -103,6 +104,12 @@ class Reports:
         # The inspection of the message has set the level, and NONE for one in transit.
         security = view.security
         is_authenticated = view.authentication_level is not AuthenticationLevel.NONE
+        if queue.definition.authenticate and not is_authenticated:
+            path = queue.definition.path
+            raise MQError(
+                Status.MQ_ERROR_ACCESS_DENIED,
+                f"{path} accepts only authenticated messages, and the sender is not",
+            )
         sender = security.security_id if security is not None and is_authenticated else None
         answer = self._access.check_access(queue, Accepted(view, security, sender=sender))
         outcome = await answer if isinstance(answer, Deferred) else answer

@@ -295,6 +295,19 @@ class ClosedQueueTests(TracingTestCase):
         self.assertEqual((len(self.reported(self.alpha)), self.reported(self.beta)), (1, []))
 
 
+class AuthenticatedQueueTests(TracingTestCase):
+    """The queues for reports accept only authenticated messages."""
+
+    reports = {"authenticate": True}  # noqa: RUF012
+
+    def test_peers(self) -> None:
+        """The message of a peer that is not authenticated puts nothing there; an own one is reported."""
+        self.send_traced(b"1")
+        self.assertEqual((len(self.reported(self.alpha)), self.reported(self.beta)), (1, []))
+        self.assertEqual(self.bodies(self.beta, self.path), [b"1"])
+        self.assertEqual((self.counts(self.alpha), self.counts(self.beta)), ((1, 0), (0, 1)))
+
+
 class NoQueueTests(TracingTestCase):
     """Reports whose queue cannot be had."""
 
