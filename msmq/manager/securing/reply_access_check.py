@@ -20,9 +20,11 @@ from msmq.manager.securing.inspection import Accepted, Answer, Outcome, Refused
 from msmq.manager.securing.queue_access_check import QueueAccessCheck
 from msmq.queues.model import QueueManagerModel
 from msmq.queues.queue import Queue
-from msmq.structures.names.format_name import PrivateFormatName
+from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
+from msmq.structures.names.queue_names import QueueNameKind
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_rewrites import without_acknowledgements
+from msmq.structures.packet.user_header import UserHeader
+from msmq.structures.packet.user_message_rewrites import with_admin_queue, without_acknowledgements
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.wire.guid import NULL_GUID
@@ -30,13 +32,18 @@ from msmq.wire.guid import NULL_GUID
 LINES: Final = 2
 """Lines of the log in a minute about acknowledgements that are not put into a queue."""
 
+_NULL: Final = NULL_GUID.bytes_le
+
 
 class ReplyAccessCheck:
     """Suppresses acknowledgements into a local queue into which the sender may not write.
 
     The message itself is accepted; a remote administration queue is protected by its own queue manager.
-    A local one that does not exist counts as closed: a queue of that name may be created, for other senders,
-    while the message waits to be received.
+    A queue that accepts only authenticated messages gets no acknowledgement of one whose sender is not
+    authenticated.
+    With access control, a local queue that does not exist counts as closed, since a queue of that name may be
+    created, for other senders, while the message waits to be received. For the same reason a direct name in
+    the message is replaced by the queue's format name, which is never used for another queue.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -44,16 +51,20 @@ class ReplyAccessCheck:
 
     def __init__(self, model: QueueManagerModel, admission: QueueAccessCheck, clock: IClock) -> None:
         self._model = model
+        self._own = model.identifier.bytes_le
         self._admission = admission
         self._clock = clock
         self._lines = LineLimit.a_minute(LINES)
 
     def concern(self, message: UserMessageView) -> bool:
         """Whether acknowledgements of it would go into a local queue with restricted write access, or into a
-        local queue that does not exist.
+        local queue that does not exist; or into a local queue that has a direct name there.
         """
         is_local, queue = self._local(message)
-        return is_local and (queue is None or not self._admission.is_open(queue))
+        if not is_local:
+            return False
+        is_replaced = self._admission.has_descriptors and _admin_kind(message) is QueueNameKind.DIRECT
+        return is_replaced or self._is_closed(queue)
 
     def guards(self, session: ISession, queue: Queue) -> bool:
         """False: this does not depend on the destination queue."""
@@ -65,28 +76,53 @@ class ReplyAccessCheck:
         if not is_local:
             return message
         if asked is None:
-            return self._outcome(Refused(self.message_class, "there is no such queue"), message)
+            if not self._admission.has_descriptors:
+                return message
+            return self._suppressed(message, "there is no such queue")
+        if message.sender is None and asked.definition.authenticate:
+            reason = f"{asked.definition.path} accepts only authenticated messages, and its sender is not"
+            return self._suppressed(message, reason)
         # A queue that is open to every account may still deny the one that is authenticated.
         if message.sender is None and self._admission.is_open(asked):
-            return message
+            return self._bound(message, asked)
         judged = self._admission.check_access(asked, message)
         if isinstance(judged, Deferred):
-            later: Deferred[Outcome] = judged.addCallback(self._outcome, message)
+            later: Deferred[Outcome] = judged.addCallback(self._outcome, message, asked)
             return later
-        return self._outcome(judged, message)
+        return self._outcome(judged, message, asked)
 
     def silenced(self, message: UserMessageView) -> UserMessageView:
         """A message in transit, or a refused one: its sender was not authenticated."""
-        if message.acknowledge and self.concern(message):
+        is_local, queue = self._local(message)
+        if is_local and self._is_closed(queue):
             self._log_suppression(message, "its sender is not authenticated")
             return without_acknowledgements(message)
         return message
 
-    def _outcome(self, judged: Outcome, message: Accepted) -> Outcome:
-        if not isinstance(judged, Refused):
-            return message
-        self._log_suppression(message.view, judged.reason)
+    def _is_closed(self, queue: Queue | None) -> bool:
+        """Whether an unauthenticated sender may not write to a local queue, or there is none."""
+        if queue is None:
+            return self._admission.has_descriptors
+        return queue.definition.authenticate or not self._admission.is_open(queue)
+
+    def _outcome(self, judged: Outcome, message: Accepted, asked: Queue) -> Outcome:
+        if isinstance(judged, Refused):
+            return self._suppressed(message, judged.reason)
+        return self._bound(message, asked)
+
+    def _suppressed(self, message: Accepted, reason: str) -> Accepted:
+        self._log_suppression(message.view, reason)
         return attrs.evolve(message, view=without_acknowledgements(message.view))
+
+    def _bound(self, message: Accepted, asked: Queue) -> Accepted:
+        """The message with the format name of the queue that was checked, in place of a direct name."""
+        if not self._admission.has_descriptors or _admin_kind(message.view) is not QueueNameKind.DIRECT:
+            return message
+        name = self._model.format_name(asked)
+        if asked.parent is not None or not isinstance(name, PrivateFormatName | PublicFormatName):
+            # Neither a subqueue nor a system queue can be sent to.
+            return message
+        return attrs.evolve(message, view=with_admin_queue(message.view, name))
 
     def _log_suppression(self, message: UserMessageView, reason: str) -> None:
         if (others := self._lines.take(self._clock.now())) is not None:
@@ -99,10 +135,12 @@ class ReplyAccessCheck:
             )
 
     def _local(self, message: UserMessageView) -> tuple[bool, Queue | None]:
-        """Whether acknowledgements of a message would go into a local queue that may be protected, and that
-        queue, if it exists.
-        """
-        if not message.acknowledge or not self._admission.has_descriptors:
+        """Whether acknowledgements of a message would go into a local queue, and that queue, if it exists."""
+        if not message.acknowledge:
+            return False, None
+        kind = _admin_kind(message)
+        if kind is QueueNameKind.PRIVATE_ON_SOURCE and message.source_queue_manager not in (self._own, _NULL):
+            # Nearly all are at the sender; the header need not be read.
             return False, None
         try:
             name = message.admin_format_name()
@@ -115,3 +153,7 @@ class ReplyAccessCheck:
         if not self._model.is_local(name):
             return False, None
         return True, self._model.find(name)
+
+
+def _admin_kind(message: UserMessageView) -> QueueNameKind:
+    return QueueNameKind((message.flags & UserHeader.AQ) >> UserHeader.AQ_SHIFT)

@@ -7,9 +7,10 @@ rights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import attrs
+from twisted.internet.defer import succeed
 
 from msmq.interfaces.manager.access_summaries import AccessList
 from msmq.interfaces.manager.queue_manager import IQueueManager, IReservation, ITransaction
@@ -28,6 +29,7 @@ from msmq.queues.arriving.send_run import SendRun, templates_of
 from msmq.queues.queue import Queue
 from msmq.quoting import quoted, shown
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.names.path_name import PathName, parse_path_name
@@ -43,6 +45,8 @@ from msmq.windows.access_masks import (
 )
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import format_sid
+
+_Name: TypeAlias = FormatName | PathName
 
 _Q = QueueAccess
 _M = QueueManagerAccess
@@ -118,19 +122,37 @@ class RestrictedQueueManager:
         The same right is needed for a local queue for its dead letters, acknowledgements or reports, which
         has to exist: a closed one may be created under its name before they get there. A message is signed
         with a certificate of the principal, and has no other sender.
+
+        @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND if such a queue does not exist;
+            MQ_ERROR_CERTIFICATE_NOT_PROVIDED if it accepts only authenticated messages, and the message is
+            not signed.
         """
-        self._parts.performer.check_running()
+        parts = self._parts
+        parts.performer.check_running()
         await self._may_send(destination)
-        for name in {name for message in templates_of(messages) for name in _answers(message)}:
-            await self._may_write(name, has_to_exist=True)
-        # These checks may have waited, and a distribution list may have other members by now.
-        await self._may_send(destination)
+        checked: dict[_Name, FormatName] = {}
+        for name, is_signed in {
+            (name, bool(message.authentication_level))
+            for message in templates_of(messages)
+            for name in _answers(message)
+        }:
+            await self._may_answer(name, checked, is_signed=is_signed)
+        # These checks may have waited, and a distribution list may have other members by now; so the messages
+        # go to the queues that were checked last.
+        targets = await self._may_send(destination)
+        if not all(each.is_local for each in targets):
+            # Another queue manager may not find this one by a format name, but for a direct one.
+            checked.clear()
+
+        def secured(message: Message) -> Message:
+            return self._signed(_with_admin_queue(message, checked))
+
         signed: Sequence[Message]
         if isinstance(messages, SendRun):
-            signed = SendRun(self._signed(messages.template), messages.bodies)
+            signed = SendRun(secured(messages.template), messages.bodies)
         else:
-            signed = [self._signed(message) for message in messages]
-        return await self._service.send(destination, signed, transaction=transaction)
+            signed = [secured(message) for message in messages]
+        return await parts.sender.send(lambda: succeed(targets), signed, transaction)
 
     async def reserve(
         self,
@@ -244,27 +266,52 @@ class RestrictedQueueManager:
             return attrs.evolve(message, sender_identifier_type=SenderIdType.NONE)
         return message
 
-    async def _may_send(self, destination: str) -> None:
-        """Require the right to write to the local queues of a destination, as it is when this returns."""
+    async def _may_send(self, destination: str) -> list[SendTarget]:
+        """Require the right to write to the local queues of a destination, as it is when this returns.
+
+        @return: its queues.
+        """
         checked: set[Queue] = set()
         while True:
             targets: list[SendTarget] = await self._parts.destinations.find(destination)
             unchecked = [each.queue for each in targets if each.is_local and each.queue not in checked]
             if not unchecked:
-                return
+                return targets
             for queue in unchecked:
                 await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)
                 checked.add(queue)
 
-    async def _may_write(self, name: FormatName | PathName, *, has_to_exist: bool = False) -> None:
-        if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
-            name = attrs.evolve(name, queue_manager=self._parts.model.identifier)
-        queue = self._parts.model.find(name)
-        if queue is None and has_to_exist and self._parts.model.is_local(name):
-            raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {quoted(str(name))} here")
+    async def _may_write(self, name: _Name) -> None:
+        queue = self._local(name)
         # System queues cannot be destinations.
         if queue is not None and not queue.is_system:
             await self._may(queue, _Q.MQSEC_WRITE_MESSAGE)
+
+    async def _may_answer(self, name: _Name, checked: dict[_Name, FormatName], *, is_signed: bool) -> None:
+        """Require the right to write to a queue for answers, if it is local; it has to exist then.
+
+        @param checked: gets the format name of the queue, which no other queue ever has.
+        @param is_signed: whether the messages whose answers it gets are signed.
+        """
+        await self._may_write(name)
+        queue = self._local(name)
+        if queue is None:
+            if self._parts.model.is_local(name):
+                raise MQError(Status.MQ_ERROR_QUEUE_NOT_FOUND, f"there is no queue {quoted(str(name))} here")
+            return
+        if queue.definition.authenticate and not is_signed:
+            raise MQError(
+                Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED,
+                f"{queue.definition.path} accepts only authenticated messages, and this one is not signed",
+            )
+        format_name = self._parts.model.format_name(queue)
+        if queue.parent is None and isinstance(format_name, PrivateFormatName | PublicFormatName):
+            checked[name] = format_name
+
+    def _local(self, name: _Name) -> Queue | None:
+        if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+            name = attrs.evolve(name, queue_manager=self._parts.model.identifier)
+        return self._parts.model.find(name)
 
     async def _may_of(self, path: str, right: int) -> None:
         # The rights about permissions have the same numbers, whether of a queue or of the machine.
@@ -309,7 +356,15 @@ def _check_exists(queue: Queue) -> None:
         )
 
 
-def _answers(message: Message) -> Iterator[FormatName | PathName]:
+def _with_admin_queue(message: Message, checked: Mapping[_Name, FormatName]) -> Message:
+    """The message with the format name of the queue that was checked: another queue may get its path."""
+    name = message.admin_queue
+    if not isinstance(name, DirectFormatName) or name not in checked:
+        return message
+    return attrs.evolve(message, admin_queue=checked[name])
+
+
+def _answers(message: Message) -> Iterator[_Name]:
     """The queues for dead letters, acknowledgements and reports of a message."""
     if message.dead_letter and message.dead_letter_queue:
         yield parse_path_name(message.dead_letter_queue)

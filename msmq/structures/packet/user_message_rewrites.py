@@ -1,4 +1,4 @@
-"""Rewrites headers of a UserMessage: transaction flags, SecurityHeader, message class of dead letters.
+"""Rewrites headers of a UserMessage: transaction flags, SecurityHeader, AdminQueue, class of dead letters.
 
 Each function takes a view, which has the offsets of the headers, and returns new bytes or a new view.
 """
@@ -13,6 +13,8 @@ import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.structures.algorithms import AuthenticationLevel
+from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
+from msmq.structures.names.queue_names import PrivateQueueFormatName, PublicQueueFormatName, QueueNameKind
 from msmq.structures.packet.base_header import INFINITE, BaseHeader
 from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.packet.multi_queue_format_header import MQFSignatureHeader
@@ -136,3 +138,29 @@ def patch_dead_letter(view: UserMessageView, message_class: int) -> bytes:
     flags = view.flags & ~(UserHeader.JN | UserHeader.JP)
     packet = replaced(packet, _USER_FLAGS, _U32.pack(flags))
     return replaced(packet, view.properties_offset, bytes(1))
+
+
+def with_admin_queue(view: UserMessageView, name: PrivateFormatName | PublicFormatName) -> UserMessageView:
+    """The message with this AdminQueue in place of another one. [MS-MQMQ] 2.2.19.2.
+
+    A signature over the former name does not verify any more.
+
+    @param view: of a packet without local headers.
+    @raise LocalProtocolError: the packet would be too large.
+    """
+    kind, queue = _admin_queue(name)
+    header = attrs.evolve(view.user_header, admin_kind=kind, admin_queue=queue).to_bytes()
+    packet = b"".join((view.packet[: BaseHeader.SIZE], header, view.packet[view.transaction_offset :]))
+    if len(packet) > BaseHeader.MAXIMUM_PACKET_SIZE:
+        raise LocalProtocolError(f"PacketSize: {len(packet)} is more than {BaseHeader.MAXIMUM_PACKET_SIZE}")
+    flags = view.flags & ~UserHeader.AQ | kind << UserHeader.AQ_SHIFT
+    packet = replaced(packet, _USER_FLAGS, _U32.pack(flags))
+    return UserMessageView(replaced(packet, _PACKET_SIZE, _U32.pack(len(packet))))
+
+
+def _admin_queue(
+    name: PrivateFormatName | PublicFormatName,
+) -> tuple[QueueNameKind, PrivateQueueFormatName | PublicQueueFormatName]:
+    if isinstance(name, PublicFormatName):
+        return QueueNameKind.PUBLIC, PublicQueueFormatName(name.queue)
+    return QueueNameKind.PRIVATE, PrivateQueueFormatName(name.queue_manager, name.number)

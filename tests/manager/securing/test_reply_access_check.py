@@ -9,6 +9,7 @@ from msmq.interfaces.security.access import Account
 from msmq.interfaces.security.signing import KeptCertificate
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.queues.arriving.packet_builder import PacketBuilder
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
@@ -18,7 +19,8 @@ from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.contracts.signing import SID
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import format_sid
-from tests.builders import BETA
+from tests.builders import ALPHA, BETA
+from tests.nodes.scripted import ScriptedTestCase
 from tests.nodes.signed import TO_BETA, SigningTestCase
 from tests.nodes.support import Node, NodesTestCase
 
@@ -74,6 +76,55 @@ class ReplyTests(NodesTestCase):
         self.clock.advance(120)
         self.assertEqual(self.found(".\\private$\\later"), [])
 
+    def test_a_queue_that_is_created_again(self) -> None:
+        """No acknowledgement gets into a closed queue that has got the name of an open one meanwhile."""
+        path = ".\\private$\\again"
+        for address in ("TCP:127.0.0.3", "OS:BETA", "OS:beta"):
+            self.queue(self.beta, "again", security="D:(A;;GA;;;WD)")
+            self.ask(parse_format_name(f"DIRECT={address}\\private$\\Again"), time_to_be_received=60)
+            self.assertEqual(self.found(path), [MessageClass.ACK_REACH_QUEUE])
+            self.run_to_end(self.beta.service.delete_queue(path))
+            self.queue(self.beta, "again", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
+            self.clock.advance(120)
+            self.assertEqual(self.found(path), [])
+            self.run_to_end(self.beta.service.delete_queue(path))
+
+    def test_name_that_is_stored(self) -> None:
+        """A direct name of a queue here is stored as its format name; all else in the message stays."""
+        direct = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\open")
+        elsewhere = parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin")
+        for response in (None, direct, elsewhere):
+            self.ask(direct, response_queue=response, label="x", extension=b"ext")
+            view, *_ = self.take(self.beta, OPEN)
+            name = self.beta.model.format_name(self.beta.model.names.queue_for(view) or self.fail())
+            self.assertEqual(view.admin_format_name(), name)
+            self.assertEqual(view.response_format_name(), name if response == direct else response)
+            self.assertEqual((bytes(view.body), view.label, view.extension), (b"1", "x", b"ext"))
+            self.assertEqual(view.source_queue_manager, ALPHA.bytes_le)
+            self.take(self.beta, OPEN)
+
+    def test_a_queue_for_authenticated_messages(self) -> None:
+        """It gets no acknowledgement of a message whose sender is not authenticated."""
+        self.queue(self.beta, "signed", authenticate=True, security="D:(A;;GA;;;WD)")
+        name = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\signed")
+        self.ask(name)
+        self.ask(name, transactional=True)
+        self.assertEqual(self.found(".\\private$\\signed"), [])
+
+    def test_a_queue_for_authenticated_messages_without_access_control(self) -> None:
+        """So it is where no queue has an access list."""
+        self.queue(self.alpha, "plain")
+        self.queue(self.alpha, "signed", authenticate=True)
+        for admin, expected in (("admin", [MessageClass.ACK_REACH_QUEUE]), ("signed", [])):
+            message = Message(
+                acknowledge=Acknowledge(0x0F),
+                admin_queue=parse_format_name(f"DIRECT=TCP:127.0.0.2\\private$\\{admin}"),
+            )
+            sending = self.beta.service.send("DIRECT=TCP:127.0.0.2\\private$\\plain", [message])
+            self.run_to_end(sending)
+            self.clock.advance(5)
+            self.assertEqual(self.found(f".\\private$\\{admin}", self.alpha), expected)
+
     def test_what_is_refused(self) -> None:
         """A message that is not taken gets its body nowhere either."""
         name = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\closed")
@@ -106,6 +157,33 @@ class InsecureReplyTests(ReplyTests):
     """The same where unauthenticated peers get the reasons of refusals."""
 
     send_insecure_nacks = True
+
+
+class StatedSourceTests(ScriptedTestCase):
+    """BETA, and a peer that states another source of its messages."""
+
+    def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
+        options = {"access": AccessPolicy(MemoryAccessControl(), SID)}
+        return super().node(name, identifier, options=options, **kwargs)
+
+    def test_private_queue_of_the_stated_source(self) -> None:
+        """A number of a queue of the source, which is BETA or none, is one of BETA's."""
+        path = self.queue(self.beta, "open", security="D:(A;;GA;;;WD)")
+        closed = self.queue(self.beta, "closed", security="D:(A;;GA;;;S-1-5-21-1-2-3-1001)")
+        queue = self.beta.model.find(parse_path_name(closed))
+        assert queue is not None
+        destination = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\open")
+        for source in (BETA, NULL_GUID):
+            message = Message(
+                body=b"1",
+                acknowledge=Acknowledge(0x0F),
+                admin_queue=PrivateFormatName(source, queue.definition.number),
+            )
+            builder = PacketBuilder(destination, source=source, destination_queue_manager=NULL_GUID)
+            self.dial().send(builder.view(message, 7, self.clock.now().unix_seconds).packet)
+            self.clock.advance(1)
+            self.assertEqual(self.bodies(self.beta, path), [b"1"])
+            self.assertEqual(self.bodies(self.beta, closed), [])
 
 
 class SignedReplyTests(SigningTestCase):

@@ -14,12 +14,14 @@ from msmq.interfaces.security.access import Account
 from msmq.manager.membership.public_names import FRESH
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.securing.security_descriptors import AccessPolicy
+from msmq.moment import Moment
 from msmq.queues.arriving.message import Acknowledge, Message
 from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName, parse_format_name
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.status import MQError, Status
 from msmq.testing.access_control import MemoryAccessControl
+from msmq.testing.clock import ManualClock
 from msmq.wire.guid import NULL_GUID
 from msmq.wire.sid import parse_sid
 from tests.builders import BETA, GAMMA
@@ -46,6 +48,23 @@ class SlowAccounts(MemoryAccessControl):
             self.waiting.append(Deferred())
             await self.waiting[-1]
         return await super()._groups(sid)
+
+
+class JumpingClock(ManualClock):
+    """The clock of a test, whose time jumps after some readings by as long as a list is not read again."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self.reactor = clock.reactor
+        self.readings = -1
+        self._jumped = 0.0
+
+    def now(self) -> Moment:
+        """See L{IClock.now<msmq.interfaces.clock.IClock.now>}."""
+        if self.readings == 0:
+            self._jumped += FRESH + 1
+        self.readings -= 1
+        return super().now().later(self._jumped)
 
 
 class ActingTests(NodesTestCase):
@@ -240,6 +259,38 @@ class ActingTests(NodesTestCase):
         self.clock.advance(5)
         self.assertEqual(self.bodies(self.beta, later), [])
 
+    def test_answers_into_a_queue_that_is_created_again(self) -> None:
+        """An acknowledgement gets into no queue that has got the name of the one that was checked."""
+        path = ".\\private$\\again"
+        self.run_to_end(self.service.access.allow(QUEUE, "bob", ["send"]))
+        message = Message(
+            body=b"1",
+            acknowledge=Acknowledge.NEGATIVE_RECEIVE,
+            admin_queue=parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\again"),
+            time_to_be_received=1,
+        )
+        for is_replaced, expected in ((False, [b"1"]), (True, [])):
+            self.queue(self.beta, "again", security="D:(A;;GA;;;WD)")
+            self.run_to_end(self.bob.send(QUEUE, [message]))
+            if is_replaced:
+                self.run_to_end(self.service.delete_queue(path))
+                self.queue(self.beta, "again", security=CLOSED)
+            self.clock.advance(5)
+            self.assertEqual(self.bodies(self.beta, path), expected)
+            self.run_to_end(self.service.delete_queue(path))
+
+    def test_answers_into_a_queue_for_authenticated_messages(self) -> None:
+        """It gets no dead letter and no acknowledgement of a message that is not signed."""
+        path = self.queue(self.beta, "signed", authenticate=True, security="D:(A;;GA;;;WD)")
+        admin = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\signed")
+        for message in (
+            Message(dead_letter=True, dead_letter_queue=path, time_to_reach_queue=1),
+            Message(acknowledge=Acknowledge.NEGATIVE_ARRIVAL, admin_queue=admin, time_to_reach_queue=1),
+        ):
+            sending = self.deferred(self.bob.send("DIRECT=TCP:127.0.0.2\\private$\\nowhere", [message]))
+            status = self.failureResultOf(sending, MQError).value.status
+            self.assertEqual(status, Status.MQ_ERROR_CERTIFICATE_NOT_PROVIDED)
+
     def test_no_other_sender(self) -> None:
         """A message does not state the queue manager as its sender, whatever the application asks for."""
         self.run_to_end(self.service.access.allow(QUEUE, "bob", ["send"]))
@@ -312,9 +363,11 @@ class DirectoryActingTests(DirectoryTestCase):
         self.bob = self.run_to_end(self.service.acting_as("bob"))
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        if identifier == GAMMA:
-            kwargs["options"] = {"access": AccessPolicy(self.access, OWNER)}
-        return super().node(name, identifier, **kwargs)
+        if identifier != GAMMA:
+            return super().node(name, identifier, **kwargs)
+        self.jumping = JumpingClock(self.clock)
+        kwargs["options"] = {"access": AccessPolicy(self.access, OWNER)}
+        return Node(self.network, self.jumping, name, identifier, self.settings, **kwargs)
 
     def name(self, path: str) -> PublicFormatName:
         return PublicFormatName(self.service.inspection.queue(path).identifier)
@@ -346,3 +399,21 @@ class DirectoryActingTests(DirectoryTestCase):
         status = self.failureResultOf(sending, MQError).value.status
         self.assertEqual(status, Status.MQ_ERROR_ACCESS_DENIED)
         self.assertEqual(self.bodies(self.gamma, ".\\closed"), [])
+
+    def test_list_that_changes_after_the_check(self) -> None:
+        """A message goes to the members that were checked, whenever the list has to be read again."""
+        reached = 0
+        for count in range(20):
+            names = self.directory.add_distribution_list([self.name(".\\open")])
+            self.run_to_end(self.bob.send(str(names), [Message(body=b"1")]))
+            members = [self.name(".\\open"), self.name(".\\closed")]
+            self.directory.add_distribution_list(members, names.identifier)
+            self.jumping.readings = count
+            sending = self.deferred(self.bob.send(str(names), [Message(body=b"2")]))
+            sending.addErrback(lambda failure: failure.trap(MQError))
+            self.clock.advance(0)
+            self.successResultOf(sending)
+            self.assertEqual(self.bodies(self.gamma, ".\\closed"), [])
+            reached += self.bodies(self.gamma, ".\\open").count(b"2")
+        # Some were sent before the list was read again, and some were refused.
+        self.assertIn(reached, range(1, 20))
