@@ -12,13 +12,13 @@ from twisted.internet import reactor
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq.directory.ldap.entries.attribute_mapping import CLASSES, GUID, SID
+from msmq.directory.ldap.entries.attribute_mapping import CLASSES, GUID, SECURITY, SID
 from msmq.directory.ldap.entries.entry_writer import packed, security_flags
 from msmq.directory.ldap.entries.values import unpack_guid
 from msmq.directory.ldap.identity import identify
 from msmq.directory.ldap.names import child
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
-from msmq.directory.ldap.transport.filters import ANYTHING
+from msmq.directory.ldap.transport.filters import ANYTHING, Equal
 from msmq.directory.ldap.transport.wire import Scope
 from msmq.interfaces import IDirectory
 from msmq.interfaces.plugins import DirectoryContext
@@ -226,6 +226,15 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         assert found is not None and found.found.dacl is not None and mine.dacl is not None
         self.assertEqual(set(found.found.dacl.aces), set(mine.dacl.aces))
         self.assertEqual(found.found.owner, mine.owner)
+
+    async def test_no_condition_for_security(self) -> None:
+        """The domain refuses to replace a descriptor only if it has not changed, so it is compared before."""
+        await self.opened()
+        await self.alpha()
+        await self.queue("orders")
+        [entry] = await self.operations.find(DOMAIN, Scope.TREE, Equal("cn", b"orders"), (SECURITY,))
+        refused = await self.result_of(self.operations.exchange(entry, {SECURITY: (EVERYBODY,)}))
+        self.assertIs(refused, DirectoryOperationResult.GENERIC_ERROR)
 
     async def test_accounts(self) -> None:
         """The domain returns all groups of a user, nested ones and its own among them."""
