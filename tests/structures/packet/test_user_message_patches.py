@@ -13,7 +13,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.errors import LocalProtocolError
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.names.queue_names import DirectQueueFormatName
+from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
+from msmq.structures.names.queue_names import (
+    DirectQueueFormatName,
+    PrivateQueueFormatName,
+    PublicQueueFormatName,
+    QueueNameKind,
+)
 from msmq.structures.packet.kept_packet import kept_headers
 from msmq.structures.packet.multi_queue_format_header import (
     MQFDirectQueueFormatName,
@@ -30,6 +36,7 @@ from msmq.structures.packet.user_message_rewrites import (
     patch_dead_letter,
     patch_message_class,
     patch_security_header,
+    with_admin_queue,
     without_acknowledgements,
 )
 from msmq.structures.packet.user_message_view import (
@@ -67,6 +74,25 @@ class PatchTests(SynchronousTestCase):
         patched = UserMessage.from_bytes(patch_time_to_reach_queue(packet_of(message), seconds))
         base = attrs.evolve(message.base, time_to_reach_queue=seconds)
         self.assertEqual(patched, attrs.evolve(message, base=base))
+
+    @given(messages, st.uuids(), u32s, st.booleans())
+    def test_administration_queue_is_replaced(
+        self, message: UserMessage, identifier: UUID, number: int, is_public: bool
+    ) -> None:
+        """AdminQueue is the queue with this name, and all else stays."""
+        name: PrivateFormatName | PublicFormatName
+        name, kind, queue = (
+            (PublicFormatName(identifier), QueueNameKind.PUBLIC, PublicQueueFormatName(identifier))
+            if is_public
+            else (
+                PrivateFormatName(identifier, number),
+                QueueNameKind.PRIVATE,
+                PrivateQueueFormatName(identifier, number),
+            )
+        )
+        patched = with_admin_queue(UserMessageView(packet_of(message)), name)
+        user = attrs.evolve(message.user, admin_kind=kind, admin_queue=queue)
+        self.assertEqual(UserMessage.from_bytes(patched.packet), attrs.evolve(message, user=user).completed())
 
     def test_time_fits_32_bits(self) -> None:
         """More is our mistake."""
