@@ -20,7 +20,7 @@ from msmq.directory.ldap.names import child
 from msmq.directory.ldap.settings import LdapServer, LdapSettings
 from msmq.directory.ldap.transport.filters import ANYTHING, Equal
 from msmq.directory.ldap.transport.wire import Scope
-from msmq.interfaces import IDirectory
+from msmq.interfaces import DirectoryError, IDirectory
 from msmq.interfaces.plugins import DirectoryContext
 from msmq.interfaces.security.access import IAccounts
 from msmq.manager.securing.public_descriptors import published_list
@@ -256,6 +256,17 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         assert domain is not None
         self.assertLessEqual({*sids[1:], with_rid(domain, DOMAIN_USERS)}, found.groups)
         self.assertEqual(await accounts.account_named("MSMQ\\ALICE"), found)
+        for name in ("alice", "msmq.test\\alice"):
+            self.assertEqual(await accounts.account_named(name), found)
+        builtin = await accounts.account_named("BUILTIN\\Users")
+        self.assertEqual(builtin.sid, parse_sid("S-1-5-32-545"))
+        for name, reason in (
+            ("OTHER\\alice", "those of MSMQ or msmq.test; name others by their SIDs"),
+            ("BUILTIN\\alice", "there is no account BUILTIN\\alice"),
+        ):
+            with self.assertRaises(DirectoryError) as raised:
+                await accounts.account_named(name)
+            self.assertIn(reason, str(raised.exception))
         group = await accounts.account(sids[1])
         self.assertEqual((group.name, group.is_user), ("clerks", False))
         for asked in (accounts.account(parse_sid("S-1-5-21-9-9-9-1")), accounts.account_named("bob")):

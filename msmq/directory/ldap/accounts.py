@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from msmq.directory.ldap.entries.attribute_mapping import SID
+from msmq.directory.ldap.names import child, is_within
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.settings import Dialect
-from msmq.directory.ldap.transport.filters import Equal, of_class
+from msmq.directory.ldap.transport.filters import Equal, Present, of_class
 from msmq.directory.ldap.transport.wire import Entry, Scope
 from msmq.interfaces.directory import DirectoryError, DirectoryOperationResult
 from msmq.interfaces.security.access import Account
@@ -24,6 +25,14 @@ _CLASS: Final = "objectClass"
 _ACCOUNT_NAME: Final = "sAMAccountName"
 _GROUP_SIDS: Final = "tokenGroups"
 _NAMES: Final = (_ACCOUNT_NAME, "uid", "cn")
+_BUILTIN: Final = "builtin"
+"""The domain of groups such as Users, in lower case; each domain has these, with the same SIDs."""
+_BUILTIN_SIDS: Final = "S-1-5-32-"
+
+_NAMING_CONTEXT: Final = "nCName"
+_NETBIOS_NAME: Final = "nETBIOSName"
+_DNS_NAME: Final = "dnsRoot"
+_OF_DOMAIN: Final = (_NAMING_CONTEXT, _NETBIOS_NAME, _DNS_NAME)
 _ATTRIBUTES: Final = (_CLASS, SID, *_NAMES)
 
 
@@ -48,25 +57,59 @@ class LdapAccounts:
         return await self._only(Equal(SID, sid), format_sid(sid), sid)
 
     async def of_name(self, name: str) -> Account:
-        """The account of a name; a part before a backslash is ignored.
+        """The account of a name; on Active Directory, a part before a backslash has to name its domain.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
         """
+        domain, _, own_name = name.rpartition("\\")
         try:
-            wanted = name.rpartition("\\")[2].encode()
+            wanted = own_name.encode()
         except UnicodeEncodeError as error:
             # An unpaired surrogate cannot occur in a directory.
             raise DirectoryError(
                 DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {quoted(name)}"
             ) from error
         is_active_directory = (await self._operations.root()).dialect is Dialect.ACTIVE_DIRECTORY
+        if is_active_directory and domain:
+            await self._check_domain(domain, name)
         for attribute in (_ACCOUNT_NAME,) if is_active_directory else ("uid", "cn"):
             try:
-                return await self._only(Equal(attribute, wanted), name)
+                account = await self._only(Equal(attribute, wanted), name)
+                is_builtin = format_sid(account.sid).startswith(_BUILTIN_SIDS)
+                if is_builtin or not is_active_directory or domain.casefold() != _BUILTIN:
+                    return account
             except DirectoryError as error:
                 if error.result is not DirectoryOperationResult.OBJECT_NOT_FOUND:
                     raise
         raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name}")
+
+    async def _check_domain(self, domain: str, name: str) -> None:
+        """Check that a domain is the one whose accounts are searched: another one may have the same names.
+
+        @raise DirectoryError: C{OBJECT_NOT_FOUND}.
+        """
+        known = await self._domain_names()
+        if domain.casefold() not in (_BUILTIN, *(each.casefold() for each in known)):
+            raise DirectoryError(
+                DirectoryOperationResult.OBJECT_NOT_FOUND,
+                f"there is no account {quoted(name)}: the accounts are those of"
+                f" {' or '.join(known) or 'a domain whose name cannot be read'}; name others by their SIDs",
+            )
+
+    async def _domain_names(self) -> list[str]:
+        """The NetBIOS and the DNS name of the domain. [MS-ADTS] 6.1.1.2.1.1."""
+        root = await self._operations.root()
+        wanted = of_class("crossRef", Present(_NETBIOS_NAME))
+        partitions = child("Partitions", root.configuration)
+        names: list[str] = []
+        longest = 0
+        for entry in await self._operations.find(partitions, Scope.CHILDREN, wanted, _OF_DOMAIN):
+            context = (entry.first(_NAMING_CONTEXT) or b"").decode("utf-8", "replace")
+            if len(context) > longest and is_within(root.domain, context):
+                longest = len(context)
+                values = (entry.first(_NETBIOS_NAME), entry.first(_DNS_NAME))
+                names = [value.decode("utf-8", "replace") for value in values if value]
+        return names
 
     async def _only(self, term: Equal, shown: str, sid: bytes | None = None) -> Account:
         root = await self._operations.root()

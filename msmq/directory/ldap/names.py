@@ -75,6 +75,15 @@ def folded(name: str) -> str:
     return ",".join(f"{kind}={escape(value.lower())}" for kind, value in split(name))
 
 
+def is_within(name: str, above: str) -> bool:
+    """Whether a distinguished name is another one, or is below it; false if one of them is malformed."""
+    try:
+        own, other = folded(name), folded(above)
+    except DistinguishedNameError:
+        return False
+    return own == other or own.endswith(f",{other}")
+
+
 def value_at(name: str, index: int) -> str:
     """The value of one part of a distinguished name, the leftmost being 0; empty if there is none.
 

@@ -45,7 +45,10 @@ class IAccounts(Interface):
         """
 
     def account_named(name: str) -> Deferred[Account]:
-        """The account with a name, case-insensitive; a part before a backslash is ignored.
+        """The account with a name, case-insensitive.
+
+        A part before a backslash has to name the domain of the directory; where domains have no names, it is
+        ignored.
 
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
         """

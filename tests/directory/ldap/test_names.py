@@ -12,6 +12,7 @@ from msmq.directory.ldap.names import (
     DistinguishedNameError,
     child,
     folded,
+    is_within,
     link_name,
     name_hash,
     parent,
@@ -44,6 +45,14 @@ class DistinguishedNameTests(SynchronousTestCase):
         self.assertEqual(value_at("CN=a\\ ,DC=x", 0), "a ")
         self.assertEqual(value_at("CN=a\\\\ ,DC=x", 0), "a\\")
         self.assertEqual(value_at("CN=a,DC=x", 7), "")
+
+    def test_within(self) -> None:
+        """A name is within itself and what is above it, by whole parts; a malformed one is within nothing."""
+        name = "OU=Berlin,DC=Example, DC=com"
+        for above in ("dc=example,dc=COM", "DC=com", "OU=berlin,DC=example,DC=com"):
+            self.assertTrue(is_within(name, above))
+        for above in ("DC=ample,DC=com", "CN=x,OU=Berlin,DC=example,DC=com", "DC=org", "", "x"):
+            self.assertFalse(is_within(name, above))
 
     def test_no_names(self) -> None:
         """Invalid names are reported."""
