@@ -219,30 +219,37 @@ class Search:
             performer.forget_empty((queue,))
         performer.forget_empty((source,))
 
-    async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
+    async def requeue(
+        self, message: MessageIdentifier, check: Callable[[SendTarget], None] | None = None
+    ) -> MessageIdentifier:
         """Send a dead letter again and remove it, atomically.
 
+        @param check: called with its queue before anything is done; raises L{MQError} to refuse it.
         @raise MQError: MQ_ERROR_MESSAGE_NOT_FOUND if it is not a dead letter,
-            MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is locked; or as sending does.
+            MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION if it is locked; or as sending does, or C{check}.
         """
-        return await self.requeue_at(await self._dead_letter(message))
+        return await self.requeue_at(await self._dead_letter(message), check=check)
 
     async def requeue_at(
         self,
         position: MessagePosition,
         target: SendTarget | None = None,
         edited: Mapping[str, Any] | None = None,
+        check: Callable[[SendTarget], None] | None = None,
     ) -> MessageIdentifier:
         """The same for a dead letter that was found.
 
         @param target: another queue than the one that it was for; a local one decides whether the message is
             transactional.
         @param edited: what differs in the message that is sent: arguments of L{Message}.
+        @param check: called with the queue that it was for.
         """
         position, view = await self._read_dead_letter(position)
         copy = attrs.evolve(message_of(view), **(edited or {}))
         if target is None:
             target = self._destinations.one(_destination_of(view))
+            if check is not None:
+                check(target)
         elif target.is_local:
             copy = attrs.evolve(copy, transactional=target.queue.definition.transactional)
         copy = self._signer.signed_again(view, copy)

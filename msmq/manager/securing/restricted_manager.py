@@ -191,8 +191,19 @@ class RestrictedQueueManager:
     async def requeue(self, message: MessageIdentifier) -> MessageIdentifier:
         """See L{IAdministration.requeue}; needs MQSEC_RECEIVE_DEADLETTER_MESSAGE, and the right to send."""
         await self._may(None, _M.MQSEC_RECEIVE_DEADLETTER_MESSAGE)
-        await self._may_write(await self._parts.search.destination_of(message))
-        return await self._service.requeue(message)
+        name = await self._parts.search.destination_of(message)
+        await self._may_write(name)
+        allowed = self._local(name)
+
+        def check(target: SendTarget) -> None:
+            # The message is looked up again, which may take long.
+            if target.is_local and target.queue is not allowed:
+                raise MQError(
+                    Status.MQ_ERROR_QUEUE_DELETED,
+                    f"{target.queue.definition.path} was created while the rights to it were checked",
+                )
+
+        return await self._parts.search.requeue(message, check)
 
     async def acl(self, path: str) -> AccessList:
         """See L{IAccessAdministration.acl}; needs MQSEC_GET_QUEUE_PERMISSIONS, or the corresponding right to

@@ -16,6 +16,7 @@ from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.moment import Moment
 from msmq.queues.arriving.message import Acknowledge, Message
+from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName, parse_format_name
 from msmq.structures.names.path_name import parse_path_name
 from msmq.structures.packet.security_header import SenderIdType
@@ -67,6 +68,26 @@ class JumpingClock(ManualClock):
         return super().now().later(self._jumped)
 
 
+class SlowSearches(MemoryMessageStore):
+    """A store whose searches wait for the test, if C{waiting} is a list."""
+
+    def __init__(self) -> None:
+        super().__init__(durable=True)
+        self.waiting: list[Deferred[None]] | None = None
+
+    def find(self, identity: bytes) -> Deferred[Any]:
+        """See L{IMessageStore.find<msmq.interfaces.storage.IMessageStore.find>}."""
+        if self.waiting is None:
+            return super().find(identity)
+        self.waiting.append(Deferred())
+        return self.waiting[-1].addCallback(lambda _: super(SlowSearches, self).find(identity))
+
+    def go_on(self) -> None:
+        """Answer the search that waits."""
+        assert self.waiting is not None
+        self.waiting.pop().callback(None)
+
+
 class ActingTests(NodesTestCase):
     """BETA's owner lets bob do one thing at a time."""
 
@@ -81,8 +102,11 @@ class ActingTests(NodesTestCase):
         self.bob = self.run_to_end(self.service.acting_as("bob"))
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"access": AccessPolicy(self.access, OWNER)} if name == "BETA" else {}
-        return super().node(name, identifier, options=options, **kwargs)
+        if name != "BETA":
+            return super().node(name, identifier, **kwargs)
+        self.store = SlowSearches()
+        options = {"access": AccessPolicy(self.access, OWNER)}
+        return super().node(name, identifier, options=options, store=self.store, **kwargs)
 
     def denial(self, doing: Doing) -> str:
         """Why bob may not."""
@@ -309,6 +333,24 @@ class ActingTests(NodesTestCase):
         self.run_to_end(self.service.access.allow(QUEUE, "bob", ["send"]))
         self.run_to_end(requeue(self.bob))
         self.assertEqual(self.bodies(self.beta, QUEUE), [b"1"])
+
+    def test_queue_that_is_replaced_before_a_dead_letter_is_sent_again(self) -> None:
+        """The dead letter is looked up again after the check, and does not go into another queue then."""
+        message = Message(body=b"1", dead_letter=True, time_to_be_received=1)
+        path = self.queue(self.beta, "again", security="D:(A;;GA;;;WD)")
+        destination = "DIRECT=TCP:127.0.0.3\\private$\\again"
+        [identifier] = self.run_to_end(self.service.send(destination, [message]))
+        self.clock.advance(5)
+        self.run_to_end(self.service.access.allow(".", "bob", ["receive-dead-letters"]))
+        self.store.waiting = []
+        sending = self.deferred(self.bob.requeue(identifier))
+        self.store.go_on()
+        self.run_to_end(self.service.delete_queue(path))
+        self.queue(self.beta, "again", security=CLOSED)
+        self.store.go_on()
+        status = self.failureResultOf(sending, MQError).value.status
+        self.assertEqual(status, Status.MQ_ERROR_QUEUE_DELETED)
+        self.assertEqual(self.bodies(self.beta, path), [])
 
     def test_a_subqueue_is_not_made_for_the_question(self) -> None:
         """A caller without the right to read creates nothing."""
