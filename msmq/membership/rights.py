@@ -20,6 +20,7 @@ from uuid import UUID
 import attrs
 
 from msmq.windows.access_masks import QUEUE_KIND, AccessMask, GenericMapping, QueueAccess
+from msmq.windows.conditions import Attribute, AttributeSource, read_condition
 from msmq.windows.security_descriptor import SecurityDescriptor, allow
 from msmq.windows.security_descriptor_aces import Ace, AceFlags, AceType, Acl, AnyAce
 from msmq.windows.well_known_sids import AUTHENTICATED_USERS, LOCAL_SYSTEM, with_rid
@@ -99,6 +100,7 @@ DENYING: Final = frozenset(
         AceType.ACCESS_DENIED_CALLBACK_OBJECT,
     }
 )
+_CONDITIONAL: Final = (AceType.ACCESS_ALLOWED_CALLBACK, AceType.ACCESS_DENIED_CALLBACK)
 PLAIN_OF: Final = {
     AceType.ACCESS_ALLOWED: AceType.ACCESS_ALLOWED,
     AceType.ACCESS_DENIED: AceType.ACCESS_DENIED,
@@ -156,6 +158,8 @@ def from_directory(found: SecurityDescriptor) -> SecurityDescriptor:
     An entry that applies to other objects only (inherit only, or of another class) allows nothing.  An entry
     for one attribute or property set, or with an unknown GUID, allows nothing on the object, and denies it as
     a whole ([MS-ADTS] 5.1.3.3.3: a denial for a part denies the object).
+    The same holds for an entry whose condition depends on the attributes of the object, which are in its SACL
+    and are not read.
     Entries without a meaning for queues, such as audits, are left out.
 
     @return: with rights of L{QueueAccess} and the owner that the directory has.
@@ -165,9 +169,19 @@ def from_directory(found: SecurityDescriptor) -> SecurityDescriptor:
     aces: list[Ace] = []
     for ace in deciding(found):
         mask = _rights_of(ace)
+        kind, condition = PLAIN_OF[ace.type], ace.data
+        if kind in _CONDITIONAL and _depends_on_the_object(condition):
+            if kind not in DENYING:
+                continue
+            kind, condition = AceType.ACCESS_DENIED, b""
         if mask:
-            _append(aces, Ace(PLAIN_OF[ace.type], mask, ace.sid, data=ace.data))
+            _append(aces, Ace(kind, mask, ace.sid, data=condition))
     return SecurityDescriptor(found.owner, found.group, Acl(tuple(aces)))
+
+
+def _depends_on_the_object(condition: bytes) -> bool:
+    tokens = read_condition(condition) or ()
+    return any(isinstance(each, Attribute) and each.source is AttributeSource.RESOURCE for each in tokens)
 
 
 def _rights_of(ace: Ace) -> int:

@@ -94,6 +94,11 @@ READ = (
     (f"D:(OA;CIIOID;CR;{SEND};;{B})", "D:"),
     (f"D:(A;CIID;GA;;;{B})", "D:(A;;0xf003f;;;{})"),
     (f"D:(AU;SA;CR;;;{B})", "D:"),
+    # Conditions, also on the attributes of the object, which are not read.
+    (f"D:(XA;;CR;;;{B};(Member_of {{SID(BA)}}))", "D:(XA;;0xf;;;{};(Member_of {{SID(BA)}}))"),
+    (f"D:(XA;;CR;;;{B};(Not_Exists @Resource.secret))", "D:"),
+    (f"D:(XA;;CR;;;{B};(@Resource.open == 1))", "D:"),
+    (f"D:(XD;;CR;;;{B};(Exists @Resource.secret))", "D:(D;;0xf;;;{})"),
 )
 
 
