@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from msmq.pipeline.spark.session import OF_JOBS
-
-_MOST_CLASSES: Final = (
-    *("spark-catalyst_", "spark-core_", "scala-library-", "spark-sql_", "scala-reflect-", "log4j-core-"),
-    *("spark-sql-api_", "jackson-databind-", "spark-config_", "spark-network-common_", "spark-common-utils_"),
-    *("hadoop-client-api-", "netty-common-", "jackson-module-scala_"),
-)
-"""What the names of the archives begin with from which Spark loads most classes."""
-
-
-def _class_path() -> str:
-    """The archives in which Java looks for a class before it searches the nearly 300 of Spark in turn."""
-    found = find_spec("pyspark")
-    if found is None or found.origin is None:
-        return ""
-    jars = Path(found.origin).parent / "jars"
-    return ":".join(str(jar) for name in _MOST_CLASSES for jar in jars.glob(f"{name}*.jar"))
-
+from msmq.pipeline.spark.session import OF_JOBS, first_archives
 
 SETTINGS: Final = {
     **OF_JOBS,
@@ -40,7 +22,7 @@ SETTINGS: Final = {
     "spark.sql.ui.explainMode": "simple",
     # The first lower() of a session else loads a library that breaks texts into words.
     "spark.sql.icu.caseMappings.enabled": "false",
-    "spark.driver.extraClassPath": _class_path(),
+    "spark.driver.extraClassPath": first_archives(),
     "spark.sql.warehouse.dir": tempfile.gettempdir(),
     # What runs for seconds is never worth the second compiler of the JVM; without it the cache of compiled
     # code is a fifth by default, which hundreds of queries fill. A large young generation is seldom

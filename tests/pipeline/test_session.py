@@ -78,13 +78,39 @@ class LittleDataTests(SynchronousTestCase):
         directory = Path(self.mktemp())
         directory.mkdir()
         self.patch(os, "environ", {**os.environ, "SPARK_CONF_DIR": str(directory)})
-        quick = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"}
-        self.assertEqual(settings_for_little_data(), quick)
+        os.environ.pop("SPARK_HOME", None)
+        quick = settings_for_little_data()
+        options = "spark.driver.defaultJavaOptions"
+        self.assertIn("-XX:TieredStopAtLevel=1", quick[options])
         file = directory / "spark-defaults.conf"
         file.write_text("spark.driver.extraJavaOptions -Dsome=option\n")
         self.assertEqual(settings_for_little_data(), quick)
-        file.write_text("spark.driver.defaultJavaOptions -Djavax.net.ssl.trustStore=/etc/trust\n")
-        self.assertEqual(settings_for_little_data(), {})
+        for name, value in (
+            (options, "-Djavax.net.ssl.trustStore=/etc/trust"),
+            ("spark.driver.extraClassPath", "/opt/driver.jar"),
+            ("spark.sql.adaptive.enabled", "true"),
+        ):
+            with self.subTest(name=name):
+                file.write_text(f"{name} {value}\n")
+                self.assertEqual(settings_for_little_data().keys(), quick.keys() - {name})
+                file.write_text("")
+                os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf {name}={value} pyspark-shell"
+                self.assertEqual(settings_for_little_data().keys(), quick.keys() - {name})
+                del os.environ["PYSPARK_SUBMIT_ARGS"]
+
+    def test_class_path(self) -> None:
+        """Java looks for classes in Spark's largest archives first, unless other ones are set."""
+        name = "spark.driver.extraClassPath"
+        self.patch(os, "environ", {**os.environ, "SPARK_CONF_DIR": self.mktemp()})
+        os.environ.pop("SPARK_HOME", None)
+        archives = settings_for_little_data()[name].split(os.pathsep)
+        self.assertTrue(all(Path(archive).is_file() for archive in archives))
+        self.assertTrue(any("spark-catalyst_" in archive for archive in archives))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-class-path /opt/driver.jar pyspark-shell"
+        self.assertNotIn(name, settings_for_little_data())
+        del os.environ["PYSPARK_SUBMIT_ARGS"]
+        os.environ["SPARK_HOME"] = "/opt/spark"
+        self.assertNotIn(name, settings_for_little_data())
 
     def test_room_for_compiled_code(self) -> None:
         """Java has as much room for compiled code as without the settings; a session that runs out hangs."""

@@ -65,6 +65,7 @@ _OF_A_CLUSTER: Final = "200"
 """Spark's default value of the setting."""
 _SHARES: Final = 4
 """The value for a local session, for each core."""
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 
 
 class _Parser(ArgumentParser):
@@ -191,7 +192,9 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
     spark = make_session(f"msmq {job.name}", master=options.master, settings=settings)
     spark.sparkContext.setLogLevel("OFF")
     if (spark.sparkContext.master or "").startswith("local") and spark.conf.get(_PARTITIONS) == _OF_A_CLUSTER:
-        spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism * _SHARES)
+        # Without adaptive execution none of them are combined.
+        shares = _SHARES if spark.conf.get(_ADAPTIVE) == "true" else 1
+        spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism * shares)
     facts = [("enterprise", options.enterprise)] if options.enterprise is not None else []
     cache = TableCache()
     try:
