@@ -8,7 +8,7 @@ Entries of the message log are numbered over the whole store, so one number is t
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
@@ -18,6 +18,7 @@ import attrs
 
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.kept_store import KeptStore
+from msmq.pipeline.reading.log_offset import LogOffset
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
 from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import cuts_of
@@ -26,65 +27,11 @@ from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.storage.readers import RowDamaged, StoreReader
 from msmq.wire.guid import NULL_GUID
 
-VERSION: Final = 1
+_MOST_COUNTED: Final = (1 << 31) - 1
+"""More entries than a query waits for."""
 MOST_DAMAGED: Final = 20
 """Limit on damaged entries in a row that are passed over to find the time of one."""
 EVENTS: Final = Topic(NULL_GUID, EVENTS_TOPIC, is_logged=True)
-
-
-@attrs.frozen
-class LogOffset:
-    """Streaming offset: a position in the log.
-
-    @ivar store: the GUID of the queue manager whose store it is.
-    @ivar next: the number of the first unread entry.
-    @ivar queues: the queues, each with the number of its first requested entry.
-    @ivar mark: an entry that the store had, by which one that was restored from a backup is recognised: its
-        queue, its number and its checksum. Checkpoints of earlier versions have none.
-    """
-
-    store: str
-    next: int
-    queues: Mapping[UUID, int] = attrs.field(factory=dict)
-    mark: tuple[UUID, int, int] | None = None
-
-    @classmethod
-    def read(cls, record: Mapping[str, Any]) -> LogOffset:
-        """The offset in a checkpoint.
-
-        @raise ReadingError: it is not an offset of this source.
-        """
-        try:
-            if record["version"] != VERSION:
-                raise ReadingError(
-                    f"the checkpoint has offsets of version {record['version']}, this one knows {VERSION}"
-                )
-            queues = {UUID(name): int(first) for name, first in record["queues"].items()}
-            mark = record.get("mark")
-            if mark is not None:
-                mark = UUID(mark[0]), int(mark[1]), int(mark[2])
-            return cls(str(record["store"]), int(record["next"]), queues, mark)
-        except (LookupError, TypeError, ValueError, AttributeError):
-            raise ReadingError(f"the checkpoint has an offset of another source: {record}") from None
-
-    def record(self) -> dict[str, Any]:
-        """Encode the offset for a checkpoint, deterministically."""
-        queues = {str(queue): first for queue, first in sorted(self.queues.items())}
-        found = {"version": VERSION, "store": self.store, "next": self.next, "queues": queues}
-        if self.mark is not None:
-            queue, number, crc = self.mark
-            found["mark"] = [str(queue), number, crc]
-        return found
-
-    def begin(self, queue: UUID, end: LogOffset, *, is_replaced: bool = False) -> int:
-        """The first unread number of a queue, of those to be read up to C{end}.
-
-        @param is_replaced: whether the store was replaced since this offset.
-        """
-        if is_replaced or self.next > end.next or queue not in self.queues:
-            # In a store that was replaced the numbers start again.
-            return end.queues[queue]
-        return max(self.next, self.queues[queue])
 
 
 @attrs.frozen
@@ -156,7 +103,8 @@ class LogProgress:
             if until is not None:
                 firsts = {queue: min(first, until) for queue, first in firsts.items()}
                 end = min(end, until)
-            return LogOffset(store.identifier(), min(firsts.values(), default=end), firsts).record()
+            start = min(firsts.values(), default=end)
+            return LogOffset(store.identifier(), start, firsts, is_initial=True).record()
 
     def latest(
         self,
@@ -173,32 +121,23 @@ class LogProgress:
         """
         with self._store.opened() as store:
             begin = self._checked(store, LogOffset.read(start))
-            topics = self._topics(store, is_begun=True)
-            queues: dict[UUID, int] = {}
-            end, newest = begin.next, (0, NULL_GUID)
-            for topic in topics:
-                first, last = self._bounds(store, topic.queue)
-                queues[topic.queue] = begin.queues.get(topic.queue, first)
-                end = max(end, last)
-                newest = max(newest, (last, topic.queue))
-            self._look_for_removed(begin, queues)
-            if (rows is not None or size is not None) and queues:
-                after = self._after(store, list(queues), _first_unread(begin, queues), rows, size)
-                end = end if after is None else min(end, after)
+            topics = self._topics(store, read=begin.queues)
+            bounds = {topic.queue: self._bounds(store, topic.queue) for topic in topics}
+            self._look_for_removed(begin, bounds)
+            starts = begin.starts({queue: first for queue, (first, _) in bounds.items()})
+            newest, where = max(
+                ((last, queue) for queue, (_, last) in bounds.items()), default=(0, NULL_GUID)
+            )
             # What the store had when the query began: the offset before may be of one that it has replaced.
-            end = max(begin.next, end if until is None else min(end, until))
-            if end == begin.next and queues.keys() == begin.queues.keys():
+            end = max(begin.next, newest if until is None else min(newest, until))
+            if (rows is not None or size is not None) and starts:
+                after = self._after(store, starts, rows, size)
+                end = end if after is None else min(end, after)
+            if end == begin.next and starts.keys() == begin.queues.keys():
                 # Return the identical offset, or Spark would see a new one.
                 return begin.record()
-            return LogOffset(
-                begin.store,
-                end,
-                {
-                    queue: 0 if queue in begin.queues and first <= begin.next else first
-                    for queue, first in queues.items()
-                },
-                self._mark(store, newest[1], newest[0] - 1) or begin.mark,
-            ).record()
+            mark = self._mark(store, where, newest - 1) or begin.mark
+            return LogOffset(begin.store, end, starts, mark).record()
 
     def newest(self) -> dict[str, Any]:
         """The latest offset for a version of Spark that does not say which offset is before it.
@@ -206,7 +145,7 @@ class LogProgress:
         Queues that are read already go on from there, others begin with their first entry.
         """
         with self._store.opened() as store:
-            queues = [topic.queue for topic in self._topics(store, is_begun=True)]
+            queues = [topic.queue for topic in self._topics(store, read=())]
             end = self._end(store)
             last, newest = max(
                 ((self._bounds(store, each)[1], each) for each in queues), default=(0, NULL_GUID)
@@ -223,16 +162,15 @@ class LogProgress:
         """Whether there are at least this number of rows after an offset."""
         with self._store.opened() as store:
             begin = self._checked(store, LogOffset.read(start))
-            queues = {
-                topic.queue: begin.queues.get(topic.queue, self._bounds(store, topic.queue)[0])
-                for topic in self._topics(store, is_begun=True)
-            }
-            if not queues:
+            topics = self._topics(store, read=begin.queues)
+            starts = begin.starts({topic.queue: self._bounds(store, topic.queue)[0] for topic in topics})
+            if not starts:
                 return False
-            first = _first_unread(begin, queues)
             if self.stream == "events":
-                return self._end(store) - first >= rows
-            return store.log_after(list(queues), first, rows - 1) is not None
+                return self._end(store) - min(starts.values()) >= rows
+            behind, _, top = _behind(starts)
+            found = sum(store.log_cuts(queue, starts[queue], top, _MOST_COUNTED)[1] for queue in behind)
+            return found >= rows or store.log_after(list(starts), top, rows - 1 - found) is not None
 
     def close(self) -> None:
         """Close the store until the next call."""
@@ -314,35 +252,51 @@ class LogProgress:
             found = with_places(found, lambda queue, begin, end: store.places(kind, queue, begin, end))
             return [attrs.evolve(part, is_strict=self.options.fail_on_data_loss) for part in found]
 
-    def _topics(self, store: StoreReader, *, is_begun: bool = False) -> list[Topic]:
+    def _topics(self, store: StoreReader, *, read: Collection[UUID] | None = None) -> list[Topic]:
         """The queues to read; those of C{subscribe} must have a message log.
 
-        @param is_begun: whether there was a batch before: then one of these may have been deleted since.
+        With the loss of data accepted, one that is read keeps its position while its log is disabled, so that
+        it goes on there when the log is enabled again.
+
+        @param read: the queues that the batch before has read, of which one may have been deleted since;
+            C{None} before the first one.
         """
         if self.stream == "events":
             return [EVENTS]
         every, options = topics_of("queue", store.queues()), self.options
-        if is_begun and options.topics and not options.fail_on_data_loss:
+        is_lenient = read is not None and not options.fail_on_data_loss
+        kept = set(read or ()) if is_lenient else set()
+        if is_lenient and options.topics:
             # A name must not pass to another queue with the log of the one that it means.
             meant = {name: find_topic(every, name) for name in options.topics}
-            names = tuple(name for name, topic in meant.items() if topic is not None and topic.is_logged)
-            self._name_absent(store, set(options.topics).difference(names))
+            logged = {name for name, topic in meant.items() if topic is not None and topic.is_logged}
+            self._name_absent(store, set(options.topics) - logged)
+            names = tuple(
+                name
+                for name, topic in meant.items()
+                if name in logged or (topic is not None and topic.queue in kept)
+            )
             if not names:
                 return []
             options = attrs.evolve(options, topics=names)
         found = subscribed(options, self.stream, every, store.text)
+        if is_lenient and not options.topics:
+            self._name_absent(
+                store, {topic.name for topic in found if topic.queue in kept and not topic.is_logged}
+            )
         for topic in found:
-            if self.options.topics and not topic.is_logged:
+            if options.topics and not topic.is_logged and topic.queue not in kept:
                 raise ReadingError(
                     f"{topic.name} has no message log, which a stream needs: enable it with msmq queue set "
                     f"--log"
                 )
-        return [topic for topic in found if topic.is_logged]
+        return [topic for topic in found if topic.is_logged or topic.queue in kept]
 
     def _name_absent(self, store: StoreReader, names: set[str]) -> None:
-        """Name queues of C{subscribe} that are not there, each once."""
+        """Name queues that are not there, or have no log, each once."""
         for name in sorted(names - self._absent):
             self._lost(f"{store.text} has no queue {name} with a message log: nothing is read of it")
+        self._absent.intersection_update(names)
         self._absent.update(names)
 
     def _every_topic(self, store: StoreReader) -> list[Topic]:
@@ -378,11 +332,24 @@ class LogProgress:
         return store.event_bounds()[1] if self.stream == "events" else store.log_end()
 
     def _after(
-        self, store: StoreReader, queues: list[UUID], begin: int, rows: int | None, size: int | None
+        self, store: StoreReader, starts: Mapping[UUID, int], rows: int | None, size: int | None
     ) -> int | None:
+        """The number after the largest batch within the limits; C{None} if everything fits.
+
+        @param starts: the first unread number of each queue.
+        """
+        behind, low, top = _behind(starts)
         if self.stream == "events":
-            return None if rows is None else begin + rows
-        return store.log_after(queues, begin, rows, size)
+            return None if rows is None else low + rows
+        if behind:
+            # The others have entries from there on that were read before, and do not count.
+            after = store.log_after(behind, low, rows, size)
+            if after is not None and after <= top:
+                return after
+            first = store.log_after(behind, low, 0)
+            if first is not None and first < top:
+                return top
+        return store.log_after(list(starts), top, rows, size)
 
     def _checked(self, store: StoreReader, offset: LogOffset) -> LogOffset:
         """The start offset, reset if the numbers of the store start again."""
@@ -451,12 +418,14 @@ class LogProgress:
             self._lost_end(store, begin, end)
         elif is_replaced:
             self._lost_store(store, begin)
-        self._look_for_removed(begin, last.queues)
+        # Where a query begins may be looked up again for a batch that was planned before a queue was created.
+        if not begin.is_initial:
+            self._look_for_removed(begin, last.queues)
 
     def _lost_end(self, store: StoreReader, offset: LogOffset, end: int) -> None:
         self._lost(f"{store.text} was read up to offset {offset.next}, and now ends before {end}")
 
-    def _look_for_removed(self, begin: LogOffset, queues: Mapping[UUID, int]) -> None:
+    def _look_for_removed(self, begin: LogOffset, queues: Collection[UUID]) -> None:
         for queue in begin.queues:
             if queue not in queues:
                 self._lost(f"the queue {queue} is no longer read: it was deleted, or its log was disabled")
@@ -472,6 +441,12 @@ class LogProgress:
         print(f"{what} (failOnDataLoss is false)", file=sys.stderr)
 
 
-def _first_unread(begin: LogOffset, queues: Mapping[UUID, int]) -> int:
-    """The first unread number of these queues, each with the number of its first requested entry."""
-    return min(max(begin.next, first) if queue in begin.queues else first for queue, first in queues.items())
+def _behind(starts: Mapping[UUID, int]) -> tuple[list[UUID], int, int]:
+    """The queues that begin before others, the first number of these queues, and that of the others.
+
+    They are new, or begin where an option says; all others begin where the batch before has ended.
+
+    @param starts: the first unread number of each queue; not empty.
+    """
+    low, top = min(starts.values()), max(starts.values())
+    return [queue for queue, first in starts.items() if first < top], low, top

@@ -87,6 +87,8 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._end: dict[str, Any] | None = None
         # The end of the first batch, of versions that look for it before the start.
         self._first_end: int | None = None
+        # Spark asks for it again for the first batch, and the log may have gone on meanwhile.
+        self._initial: dict[str, Any] | None = None
         self._delay = BatchDelay(options.delay)
 
     @cached_property
@@ -101,7 +103,9 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plain_errors()
     def initialOffset(self) -> dict[str, Any]:
         """The start offset of a query without a checkpoint."""
-        return self._progress.initial(self._first_end)
+        if self._initial is None:
+            self._initial = self._progress.initial(self._first_end)
+        return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The most specific of the limits in the options; the others are applied with it."""
@@ -131,7 +135,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         has_enough = is_delayed and self._progress.has_unread(begin, options.at_least or 0)
         found = self._progress.latest(begin, rows, size, self._target)
         if is_delayed and self._delay.holds(
-            time.monotonic(), has_rows=bool(found["next"] > begin["next"]), has_enough=has_enough
+            time.monotonic(), has_rows=bool(found["next"] != begin["next"]), has_enough=has_enough
         ):
             found = begin
         self._end = found

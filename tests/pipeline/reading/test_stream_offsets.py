@@ -9,7 +9,13 @@ from typing import Any, Final
 
 import attrs
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
 from pyspark.sql.types import StructType
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -226,6 +232,85 @@ class OlderSparkTests(OffsetCase):
         strict = self.reader(subscribe="orders,bills")
         self.assertIn("has no queue bills", str(self.assertRaises(ReadingError, strict.latestOffset)))
 
+    def test_repeated_first_batch(self) -> None:
+        """If it is repeated after more has arrived, it reads nothing from before the query began."""
+        self.patch(streaming, "HAS_LIMITS", False)
+        self.write(log(1), log(2))
+        end = self.reader(startingOffsets="latest").latestOffset()
+        self.write(log(3))
+        repeated = self.reader(startingOffsets="latest")
+        self.assertEqual([], ranges(repeated.partitions(repeated.initialOffset(), end)))
+
+
+class FirstBatchTests(OffsetCase):
+    """The first batch of a query without a checkpoint: Spark asks for its start more than once."""
+
+    def test_messages_while_it_starts(self) -> None:
+        """What arrives between two calls does not make it read the log from its beginning."""
+        self.write(log(1), log(2))
+        reader = self.reader(startingOffsets="latest")
+        end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        self.write(log(3))
+        self.assertEqual([], ranges(reader.partitions(reader.initialOffset(), end)))
+        later = reader.latestOffset(end, ReadAllAvailable())
+        self.assertEqual([(3, 4)], ranges(reader.partitions(end, later)))
+
+    def test_repeated_batch(self) -> None:
+        """If the process was killed during it, it has the same rows again, whatever has come since."""
+        self.write(log(1), log(2))
+        reader = self.reader(startingOffsets="latest")
+        start = reader.initialOffset()
+        self.write(log(3))
+        end = reader.latestOffset(start, ReadAllAvailable())
+        for change in ((), (log(4),), (PutQueue(LOGGED_BILLS), log(5, BILLS))):
+            self.write(*change)
+            with self.subTest(change=change):
+                repeated = self.reader(startingOffsets="latest")
+                found = repeated.partitions(repeated.initialOffset(), end)
+                self.assertEqual([(3, 4)], ranges(found))
+
+
+class NewQueueTests(OffsetCase):
+    """Queues that are new to the subscription of a query, and have entries from before."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write(PutQueue(LOGGED_BILLS), log(1), *(log(number, BILLS) for number in (2, 3, 4, 5)), log(6))
+        reader = self.reader(subscribe="orders")
+        self.former = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+        self.write(log(7), log(8))
+
+    def batches(self, limit: ReadLimit, **options: str) -> list[list[tuple[str, int]]]:
+        """The queues and the numbers of rows of each batch until everything is read."""
+        reader = self.reader(subscribe="orders,bills", **options)
+        found, begin = [], self.former
+        while (end := reader.latestOffset(begin, limit)) != begin:
+            spans = [
+                span
+                for one in reader.partitions(begin, end)
+                if isinstance(one, SlicePartition)
+                for span in one.part.spans
+            ]
+            found.append([(span.topic.rpartition("\\")[2], span.rows) for span in spans])
+            begin = end
+        return found
+
+    def test_limits(self) -> None:
+        """The limits of a batch hold for these entries too, and each row is read once."""
+        expected = [[("Bills", 2)], [("Bills", 2)], [("orders", 2)]]
+        self.assertEqual(expected, self.batches(ReadMaxRows(2), maxOffsetsPerTrigger="2"))
+        size = str(2 * len(packet(2)))
+        self.assertEqual(expected, self.batches(ReadMaxBytes(int(size)), maxBytesPerTrigger=size))
+        expected = [[("Bills", 3)], [("Bills", 1)], [("orders", 2)]]
+        self.assertEqual(expected, self.batches(ReadMaxRows(3), maxOffsetsPerTrigger="3"))
+
+    def test_least_rows(self) -> None:
+        """They count for the rows that a batch waits for, and those that were read before do not."""
+        self.assertEqual([], self.batches(ReadMinRows(7), minOffsetsPerTrigger="7"))
+        for rows in (1, 6):
+            found = self.batches(ReadMinRows(rows), minOffsetsPerTrigger=str(rows))
+            self.assertEqual([[("orders", 2), ("Bills", 4)]], [sorted(each, reverse=True) for each in found])
+
 
 class DeletedQueueTests(OffsetCase):
     """Queues of C{subscribe} that are deleted, or lose their log, while a query follows them."""
@@ -256,6 +341,22 @@ class DeletedQueueTests(OffsetCase):
                 former = later
         missing = self.reader(subscribe="ordres", failOnDataLoss="false")
         self.assertIn("has no queue ordres", str(self.assertRaises(ReadingError, missing.initialOffset)))
+
+    def test_log_enabled_again(self) -> None:
+        """A queue whose log was disabled meanwhile is read from where it was, and no row twice."""
+        self.write(PutQueue(LOGGED_BILLS), log(1), log(2, BILLS))
+        number = 3
+        for options in ({"subscribe": "orders,bills"}, {"subscribePattern": ".*"}, {}):
+            with self.subTest(options=options):
+                reader = self.reader(failOnDataLoss="false", **options)
+                before = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+                self.write(PutQueue(BILLS), log(number))
+                without = reader.latestOffset(before, ReadAllAvailable())
+                self.assertEqual([(number, number + 1)], ranges(reader.partitions(before, without)))
+                self.write(PutQueue(LOGGED_BILLS), log(number + 1, BILLS))
+                again = reader.latestOffset(without, ReadAllAvailable())
+                self.assertEqual([(number + 1, number + 2)], ranges(reader.partitions(without, again)))
+                number += 2
 
     def test_short_name(self) -> None:
         """A name does not pass to another queue if the log of the queue that it means is disabled."""
