@@ -92,12 +92,11 @@ class Settings:
         if token_file is None and (context := self._context) is not None and context[0] == endpoint:
             token_file = context[1]
         try:
-            client = ControlClient(parse_location(endpoint, token_file=token_file))
+            location = parse_location(endpoint, token_file=token_file)
         except LocationError as error:
             hint = "; --token-file or MSMQ_TOKEN_FILE does" if "requires a token" in str(error) else ""
             raise click.UsageError(f"{option}: {error}{hint}") from error
-        client.patience = self.patience
-        return client
+        return ControlClient(location, patience=self.patience)
 
     def refuse_on(self) -> None:
         """Refuse --on for a command that works without a server.

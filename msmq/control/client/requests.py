@@ -27,22 +27,25 @@ class ControlRequests:
     goes away.
     """
 
-    patience: float | None = None
-    """Seconds without a connection, or without a byte of a response, after which the server counts as lost;
-    C{None} for no limit of a response.
-    """
-
-    def __init__(self, where: Path | Location) -> None:
+    def __init__(self, where: Path | Location, *, patience: float | None = None) -> None:
         """Create a client of a server.
 
         @param where: its control socket, or what L{msmq.control.client.locations.parse_location} reads.
+        @param patience: seconds without a connection, without a byte of a response, or for which the server
+            reads nothing of a stream, after which it counts as lost; C{None} for no limit of these.
         """
+        self._patience = patience
         self._where = UnixLocation(where) if isinstance(where, Path) else where
 
     @property
     def where(self) -> Location:
         """The location of the server."""
         return self._where
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds of silence after which the server counts as lost; C{None} for no limit."""
+        return self._patience
 
     def call(self, method: str, target: str, body: bytes = b"") -> Any:
         """Send a request and return its JSON response."""
@@ -116,8 +119,8 @@ class ControlRequests:
 
         @raise MQError: no response arrives, or the token cannot be read.
         """
-        if self.patience is not None and connection.timeout is not None:
-            connection.timeout = min(connection.timeout, self.patience)
+        if self._patience is not None and connection.timeout is not None:
+            connection.timeout = min(connection.timeout, self._patience)
         try:
             shown = self._where.headers()
             self.connect(connection)
@@ -127,8 +130,8 @@ class ControlRequests:
             # The name of a computer that no resolver takes, with an empty label for example, is the latter.
             raise self._unreachable(error) from error
         with self.losing():
-            if self.patience is not None:
-                connection.sock.settimeout(self.patience)
+            if self._patience is not None:
+                connection.sock.settimeout(self._patience)
             connection.request(method, target, body, {**headers, **shown})
             return connection.getresponse()
 

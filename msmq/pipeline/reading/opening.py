@@ -29,11 +29,11 @@ def open_store(location: str) -> StoreReader:
     from msmq.pipeline.reading import remote
 
     try:
-        client = ControlClient(parse_location(location))
+        where = parse_location(location)
     except LocationError as error:
         raise StorageError(str(error)) from None
     # A task that waits for a server that hangs would wait for ever.
-    client.patience = remote.PATIENCE
+    client = ControlClient(where, patience=remote.PATIENCE)
     return remote.RemoteStoreReader(client, shown_location(location))
 
 
