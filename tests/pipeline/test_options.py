@@ -23,7 +23,7 @@ class HostileOptionTests(SynchronousTestCase):
 
     def refused(self, option: str, text: str, reason: str) -> None:
         """An option is refused, in a line that is no longer than people read."""
-        parse = write_options if option == "maxMessagesPerSecond" else read_options
+        parse = write_options if option in ("maxMessagesPerSecond", "serverTimeout") else read_options
         given = {"path": "x", option: text} if parse is read_options else {"control": "x", option: text}
         told = str(self.assertRaises(ReadingError, parse, given))
         self.assertTrue(told.startswith(f"the option {option} is {text[:20]!r}"[:-1]), told)
@@ -51,6 +51,14 @@ class HostileOptionTests(SynchronousTestCase):
         self.assertEqual(last, 253402300799.999)
         for text in ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"):
             self.assertIsInstance(read_options({"path": "x", "startingTimestamp": text}).since, float)
+
+    def test_server_timeout(self) -> None:
+        """The time limit of a sink is a duration that a timer can have."""
+        for text in ("0s", "25h", "10", "-1s", "999999999h", ""):
+            self.refused("serverTimeout", text, "must be ")
+        for text, seconds in (("10ms", 0.01), ("24h", 86400.0)):
+            found = write_options({"control": "x", "serverTimeout": text})
+            self.assertEqual(seconds, found.timeout)
 
     def test_fields(self) -> None:
         """What is wrong in decodeSchema is named with its field, and each type that is documented is read."""

@@ -16,6 +16,7 @@ from uuid import UUID
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.control.client.client import ControlClient
+from msmq.control.protocol.records import StreamRecord
 from msmq.control.protocol.refusals import invalid, refusal, too_many
 from msmq.interfaces.storage import StorageError
 from msmq.pipeline.reading import remote
@@ -28,6 +29,7 @@ from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
 from msmq.storage.readers import RowDamaged, open_reader
 from msmq.storage.readers.pages_in_arrow import encoded_page
+from msmq.structures.status import MQError
 from tests.estates.processes import TIMERS, Member, home, started
 from tests.pipeline.stores import (
     ARRIVED,
@@ -309,3 +311,22 @@ class UnansweredTests(SynchronousTestCase):
         listening.listen()
         store = open_store(f"unix:{path}")
         self.assertIn("timed out", str(self.assertRaises(StorageError, store.log_end)))
+
+    def test_hung_server_of_the_sink(self) -> None:
+        """A server that accepts messages and does not answer is lost after the time limit of the client."""
+        path = home(self.running) / "control.sock"
+        listening = self.running.enter_context(socket.socket(socket.AF_UNIX))
+        listening.bind(str(path))
+        listening.listen()
+
+        def accept() -> None:
+            connection = self.running.enter_context(listening.accept()[0])
+            connection.sendall(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n")
+
+        accepting = Thread(target=accept)
+        accepting.start()
+        self.addCleanup(accepting.join)
+        client = ControlClient(path, patience=0.01)
+        sent = client.send([StreamRecord({"destination": "orders"}, b"x")], pipelined=True)
+        error = self.assertRaises(MQError, list, sent)
+        self.assertIn(f"{path} was lost: it neither read nor answered anything for 0.01 s", str(error))

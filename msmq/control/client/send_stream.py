@@ -291,7 +291,12 @@ class ClientSendStream:
             if not (isinstance(self._socket, ssl.SSLSocket) and self._socket.pending()):
                 wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if has_more else 0)
                 self._selector.modify(self._socket, wanted)
-                if not any(events & selectors.EVENT_READ for _, events in self._selector.select()):
+                ready = self._selector.select(self._asking.patience)
+                if not ready:
+                    raise TimeoutError(
+                        f"it neither read nor answered anything for {self._asking.patience:g} s"
+                    )
+                if not any(events & selectors.EVENT_READ for _, events in ready):
                     return None
             try:
                 return self._socket.recv(_READ)

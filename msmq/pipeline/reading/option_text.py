@@ -14,6 +14,8 @@ Spelled: TypeAlias = Mapping[str, tuple[str, Callable[[str], Any]]]
 
 LARGEST: Final = (1 << 31) - 1
 
+_DURATION: Final = re.compile("([0-9]{1,9}) ?(ms|s|m|h)")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _NUMBER: Final = re.compile("[0-9]{1,30}")
 _LONGEST_SHOWN: Final = 100
 
@@ -54,6 +56,17 @@ def whole_number(text: str) -> int:
     if not _NUMBER.fullmatch(text) or not 0 < int(text) <= LARGEST:
         raise ValueError(f"must be a whole number from 1 to {LARGEST}")
     return int(text)
+
+
+def duration(text: str) -> float:
+    """Parse a duration in the form of Kafka's source, such as C{15m}, in seconds.
+
+    @raise ValueError: the text is not one.
+    """
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise ValueError("must be a duration such as 500ms, 30s, 15m or 1h")
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def switch(text: str) -> bool:

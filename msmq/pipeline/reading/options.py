@@ -12,7 +12,7 @@ import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.field_types import check_fields
-from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, whole_number
+from msmq.pipeline.reading.option_text import Spelled, duration, parse_options, switch, whole_number
 
 Start: TypeAlias = str | Mapping[str, int]
 """C{earliest} or C{latest}, or offsets by topic, where -1 is the latest and -2 the earliest."""
@@ -20,10 +20,8 @@ Start: TypeAlias = str | Mapping[str, int]
 _Value = TypeVar("_Value")
 
 _LONGEST_NUMBER: Final = 30
-_DURATION: Final = re.compile("([0-9]{1,9}) ?(ms|s|m|h)")
 _SIZE: Final = re.compile("([0-9]{1,12}) ?([kmg]?)b?")
 _SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _LAST_OFFSET: Final = (1 << 63) - 1
 _LAST_MILLISECOND: Final = 253_402_300_799_999
 """The end of the year 9999."""
@@ -191,14 +189,6 @@ def _bytes(text: str) -> int:
     return int(found[1]) << _SHIFTS[found[2]]
 
 
-def _duration(text: str) -> float:
-    """Parse a duration in the form of Kafka's source, such as C{15m}, in seconds."""
-    found = _DURATION.fullmatch(text.strip().lower())
-    if found is None:
-        raise ValueError("must be a duration such as 500ms, 30s, 15m or 1h")
-    return int(found[1]) * _UNITS[found[2]]
-
-
 def _decode(text: str) -> str:
     if not re.fullmatch("[a-z]+", text):
         raise ValueError("must be none, auto, or the name of a format")
@@ -226,7 +216,7 @@ _SPELLED: Final[Spelled] = {
     "maxOffsetsPerTrigger": ("per_trigger", whole_number),
     "maxBytesPerTrigger": ("bytes_per_trigger", _bytes),
     "minOffsetsPerTrigger": ("at_least", whole_number),
-    "maxTriggerDelay": ("delay", _duration),
+    "maxTriggerDelay": ("delay", duration),
     "pushDownFilters": ("push_down", switch),
     "minPartitions": ("partitions", whole_number),
     "failOnDataLoss": ("fail_on_data_loss", switch),

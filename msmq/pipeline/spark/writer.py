@@ -26,7 +26,7 @@ from msmq.pipeline.writing.location import location_of
 from msmq.pipeline.writing.options import WriteOptions
 from msmq.pipeline.writing.queue_kinds import QueueKinds
 from msmq.pipeline.writing.records import RecordBuilder, check_columns, columns_of
-from msmq.structures.status import MQError
+from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,7 +51,10 @@ class _Sending:
         self._columns = columns_of(schema.fieldNames())
         self._run = str(uuid4())
         # Checked here, so that it fails once and not in every task.
-        ControlClient(location_of(options)).status()
+        self._client().status()
+
+    def _client(self) -> ControlClient:
+        return ControlClient(location_of(self._options), patience=self._options.timeout)
 
     @plain_errors()
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
@@ -63,17 +66,17 @@ class _Sending:
                 pass
             return Sent(len(sizes), sum(sizes))
         try:
-            for _ in ControlClient(location_of(self._options)).send(
-                records, pipelined=True, stop_at_refusal=False
-            ):
+            for _ in self._client().send(records, pipelined=True, stop_at_refusal=False):
                 pass
         except MQError as error:
+            if error.status is Status.MQ_ERROR_SERVICE_NOT_AVAILABLE:
+                raise ReadingError(str(error)) from None
             raise ReadingError(f"the queue manager at {self._options.control} refuses: {error}") from None
         return Sent(len(sizes), sum(sizes))
 
     def _records(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[StreamRecord]:
         task = self._task()
-        kinds = QueueKinds(ControlClient(location_of(self._options)))
+        kinds = QueueKinds(self._client())
         recording = RecordBuilder(self._options.destination, self._options.key, kinds.is_transactional, task)
         for number, row in enumerate(self._rows(batches)):
             yield recording.record(row, f"{task}:{number}")

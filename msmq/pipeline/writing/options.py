@@ -8,7 +8,10 @@ from typing import Final
 import attrs
 
 from msmq.pipeline.reading.errors import ReadingError
-from msmq.pipeline.reading.option_text import Spelled, parse_options, switch, whole_number
+from msmq.pipeline.reading.option_text import Spelled, duration, parse_options, switch, whole_number
+
+LONGEST_TIMEOUT: Final = 24 * 3600.0
+"""The longest time limit, in seconds: the system has no timers of any length."""
 
 
 @attrs.frozen
@@ -21,6 +24,7 @@ class WriteOptions:
     @ivar key: the prefix of the keys of the rows.
     @ivar per_second: the maximum number of messages in a second, for each task.
     @ivar dry_run: whether to check the rows without sending them.
+    @ivar timeout: seconds for which the queue manager may be silent, while it has to answer.
     """
 
     control: str
@@ -29,6 +33,7 @@ class WriteOptions:
     key: str = ""
     per_second: int | None = None
     dry_run: bool = False
+    timeout: float = 600.0
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -42,6 +47,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(**found)
 
 
+def _timeout(text: str) -> float:
+    seconds = duration(text)
+    if not 0 < seconds <= LONGEST_TIMEOUT:
+        raise ValueError("must be more than 0 and at most 24h")
+    return seconds
+
+
 _SPELLED: Final[Spelled] = {
     "control": ("control", str),
     "tokenFile": ("token_file", str),
@@ -49,4 +61,5 @@ _SPELLED: Final[Spelled] = {
     "key": ("key", str),
     "maxMessagesPerSecond": ("per_second", whole_number),
     "dryRun": ("dry_run", switch),
+    "serverTimeout": ("timeout", _timeout),
 }
