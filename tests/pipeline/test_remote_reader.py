@@ -126,6 +126,11 @@ class RemoteReaderContract:
         )
         for rows, size in ((3, None), (None, 900), (100, None)):
             same(far.log_after(queues, 2, rows, size), near.log_after(queues, 2, rows, size))
+        many = [
+            *queues,
+            *map(UUID, (f"{number:032x}" for number in range(1 << 99, (1 << 99) + 10_000 - len(queues)))),
+        ]
+        same(far.log_after(many, 2, 3), near.log_after(queues, 2, 3))
         for queue in (*queues, UUID(int=99)):
             for how in (
                 {"since": None, "until": None, "bodies": True},

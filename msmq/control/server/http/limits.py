@@ -31,6 +31,9 @@ class ControlLimits:
     document: int = 0x10000
     """A request body in JSON."""
 
+    store_call: int = 0x80000
+    """That of a call about the store, which may name 10,000 queues."""
+
     receives: int = 1000
     """Concurrent receives that wait or hold messages."""
 

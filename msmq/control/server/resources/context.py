@@ -63,13 +63,14 @@ class AnswerContext:
         """Answer with a JSON array of attrs values, which are taken and converted slice by slice."""
         return await json_list(request, map(json_record, values), self.clock)
 
-    def document(self, request: ControlRequest) -> dict[str, Any]:
+    def document(self, request: ControlRequest, limit: int | None = None) -> dict[str, Any]:
         """The JSON object in the body of a request that has no query parameters.
 
+        @param limit: of the body in bytes; C{None} for that of all documents.
         @raise MQError: there are parameters, or the body is not a JSON object within the limits.
         """
         refuse_rest(parameters(request), "those in the request body")
-        return json_body(request, self.limits.document)
+        return json_body(request, self.limits.document if limit is None else limit)
 
 
 @attrs.frozen

@@ -51,7 +51,7 @@ class StoredRowResources:
     @app.route("/v1/store", methods=["POST"])
     async def ask(self, request: ControlRequest) -> bytes:
         """Answer one call of a reader; nothing is changed."""
-        wanted = self._context.document(request)
+        wanted = self._context.document(request, self._context.limits.store_call)
         call = text("call", wanted.pop("call", None))
         kinds = STORE_CALLS.get(call)
         if kinds is None:
