@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -22,6 +24,7 @@ from msmq.pipeline.checks import CHECKS, DUCKDB, SPARK, statements_of, views
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.rows import message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, names_of
+from msmq.pipeline.spark import command
 from msmq.pipeline.spark.command import main, parser, run
 from msmq.pipeline.spark.running.checks import JOB
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
@@ -250,6 +253,25 @@ class ChecksTests(ArchiveTestCase):
 
         with self.assertRaises(KeyboardInterrupt):
             run(*self.job_that(interrupt, lineage))
+        events = [json.loads(line)["eventType"] for line in lineage.read_text().splitlines()]
+        self.assertEqual(["START", "ABORT"], events)
+
+    def test_terminated(self) -> None:
+        """So has one that SIGTERM ends, and its exit status is that of the signal."""
+        shared_session()
+        lineage = self.directory.parent / "terminated.jsonl"
+
+        def terminate(_: JobContext) -> JobOutcome:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return self.fail("the job goes on")
+
+        job, options = self.job_that(terminate, lineage)
+        self.patch(command, "JOBS", (job,))
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        status = main(
+            ["checks", "--input", *options.input, "--output", options.output, "--lineage", str(lineage)]
+        )
+        self.assertEqual(143, status)
         events = [json.loads(line)["eventType"] for line in lineage.read_text().splitlines()]
         self.assertEqual(["START", "ABORT"], events)
 

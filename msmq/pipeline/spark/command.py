@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Final, NoReturn
 
 import attrs
@@ -59,6 +61,7 @@ JOBS: Final = (
 REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 INTERRUPTED: Final = 130
+TERMINATED: Final = 143
 
 _PARTITIONS: Final = "spark.sql.shuffle.partitions"
 _OF_A_CLUSTER: Final = "200"
@@ -66,6 +69,10 @@ _OF_A_CLUSTER: Final = "200"
 _SHARES: Final = 4
 """The value for a local session, for each core."""
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+
+
+class _JobTerminated(BaseException):
+    """SIGTERM has arrived."""
 
 
 class _Parser(ArgumentParser):
@@ -129,15 +136,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else WRONG_USAGE
     try:
-        outcome = run(options.job, options)
+        with _terminated_by_signal():
+            outcome = run(options.job, options)
         print(text_page(outcome.report), end="")
     except KeyboardInterrupt:
         return INTERRUPTED
+    except _JobTerminated:
+        return TERMINATED
     except (MsmqError, PySparkException, Py4JError, OSError) as error:
         line = plain(" ".join(_reason(error).split()))
         print(f"python -m msmq.pipeline {options.job.name}: {line}", file=sys.stderr)
         return REFUSED
     return outcome.status
+
+
+@contextmanager
+def _terminated_by_signal() -> Iterator[None]:
+    """End what runs by an exception when SIGTERM arrives, so that the end of the run is reported.
+
+    A second one ends the process at once. A program that handles the signal itself keeps its handler.
+    """
+    is_free = current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_free:
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise _JobTerminated
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _reason(error: Exception) -> str:
