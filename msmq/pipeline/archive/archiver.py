@@ -35,6 +35,7 @@ from msmq.pipeline.files.row_parts import (
     queued_pages,
     row_parts,
 )
+from msmq.pipeline.reading.removal_notices import RemovalNotices
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC, microseconds
@@ -143,6 +144,7 @@ class Archiver:
         self._complete = 0.0
         self._kept: dict[str, KeptRows] = {}
         self._checked: set[str] = set()
+        self._notices = RemovalNotices()
         self._forgotten: dict[str, str] = {}
         self._is_begun = False
         self._gaps: list[str] = []
@@ -266,7 +268,8 @@ class Archiver:
             return
         last, crc = manifest.anchor
         if first <= last:
-            found = earlier_entry(self._store, topic, last, is_events=manifest.stream == EVENTS)
+            is_events = manifest.stream == EVENTS
+            found = earlier_entry(self._store, topic, last, is_events=is_events, notices=self._notices)
             if found is not None and [_checksum(row) for row in found] != [crc]:
                 raise ArchiveError(self._restored(topic, f"its entry {last} is another one;", manifest))
         self._checked.add(manifest.name)

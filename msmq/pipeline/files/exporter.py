@@ -27,6 +27,7 @@ from msmq.pipeline.files.row_parts import (
     row_parts,
 )
 from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.reading.removal_notices import RemovalNotices
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
 from msmq.pipeline.reading.streams import Topic, find_topic, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC, PLAIN, BodyReaders, microseconds
@@ -293,7 +294,8 @@ class Exporter:
         """
         if last >= end:
             raise _restored(request, f"it ends before {end}, the export before {last + 1}")
-        page = earlier_entry(self._store, request.topic, last, is_events=request.stream == "events")
+        is_events = request.stream == "events"
+        page = earlier_entry(self._store, request.topic, last, is_events=is_events, notices=RemovalNotices())
         if page is None:
             return
         moments = [

@@ -20,6 +20,7 @@ from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.kept_store import KeptStore
 from msmq.pipeline.reading.log_offset import LogOffset
 from msmq.pipeline.reading.options import EARLIEST, LATEST, ReadOptions
+from msmq.pipeline.reading.removal_notices import RemovalNotices
 from msmq.pipeline.reading.slices import ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import cuts_of
 from msmq.pipeline.reading.streams import Topic, find_topic, offsets_of, subscribed, topics_of
@@ -71,6 +72,7 @@ class LogProgress:
     stream: str
     _store: KeptStore = attrs.field(init=False, eq=False, repr=False)
     _absent: set[str] = attrs.field(factory=set, init=False, eq=False, repr=False)
+    _notices: RemovalNotices = attrs.field(factory=RemovalNotices, init=False, eq=False, repr=False)
 
     @_store.default
     def _kept(self) -> KeptStore:
@@ -393,7 +395,8 @@ class LogProgress:
         # Spark's processes start often, and need this rarely.
         from msmq.pipeline.files.earlier_entries import earlier_entry
 
-        return earlier_entry(store, topic, number, is_events=self.stream == "events") is not None
+        is_events = self.stream == "events"
+        return earlier_entry(store, topic, number, is_events=is_events, notices=self._notices) is not None
 
     def _lost_store(self, store: StoreReader, offset: LogOffset) -> None:
         assert offset.mark is not None

@@ -21,14 +21,18 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import Change, PutQueue, PutState, RemoveQueue
 from msmq.persistence.definition import QueueType
+from msmq.pipeline.files.earlier_entries import earlier_entry
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import read_options
 from msmq.pipeline.reading.progress import LogProgress
+from msmq.pipeline.reading.removal_notices import RemovalNotices
+from msmq.pipeline.reading.streams import Topic
 from msmq.pipeline.spark import streaming
 from msmq.pipeline.spark.partitions import SlicePartition
 from msmq.pipeline.spark.streaming import MsmqStreamReader
 from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.checking.sqlite_repair import rebuild
+from msmq.storage.readers import open_reader
 from tests.builders import ALPHA
 from tests.pipeline.stores import (
     ARRIVED,
@@ -140,6 +144,31 @@ class ReplacedStoreTests(OffsetCase):
         rebuild_log(self.store / "msmq.log", self.directory / "mark", lambda: ARRIVED)
         self.write(log(3))
         self.assertEqual(4, self.reader().latestOffset(offset, ReadAllAvailable())["next"])
+
+    def test_the_event_of_a_repair(self) -> None:
+        """It is looked for once, among all, and what a store without it lacks is a sign of a backup."""
+        self.write(*map(event, range(1, 4)), log(1), log(2))
+        spoil_log(self.store, packet(2))
+        rebuild_log(self.store / "msmq.log", self.directory / "mark", lambda: ARRIVED)
+        notices, asked = RemovalNotices(), []
+        store = open_reader(str(self.store))
+        self.addCleanup(store.close)
+        read = store.events
+
+        def events(begin: int, end: int) -> Any:
+            asked.append(end - begin)
+            return read(begin, end)
+
+        self.patch(store, "events", events)
+        topic = Topic(ORDERS.identifier, ".\\private$\\orders")
+        for _ in range(3):
+            self.assertIsNone(earlier_entry(store, topic, 2, is_events=False, notices=notices))
+        self.assertEqual([5, 1, 1], asked)
+        other = self.directory / "other"
+        write_log(other, [OWNER, PutQueue(ORDERS), *map(event, range(1, 6)), log(1)])
+        without = open_reader(str(other))
+        self.addCleanup(without.close)
+        self.assertEqual([], earlier_entry(without, topic, 2, is_events=False, notices=notices))
 
     def test_a_repaired_event(self) -> None:
         """Nor is an event that a repair has replaced."""
