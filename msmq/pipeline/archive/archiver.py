@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
+from msmq.pipeline.archive.selection import EVERYTHING, ArchiveSelection
 from msmq.pipeline.archive.unowned_numbers import UnownedNumbers
 from msmq.pipeline.files.directory import date_of
 from msmq.pipeline.files.earlier_entries import earlier_entry
@@ -37,17 +38,16 @@ from msmq.pipeline.files.row_parts import (
 )
 from msmq.pipeline.reading.removal_notices import RemovalNotices
 from msmq.pipeline.reading.slices import LEVEL, LEVELS
-from msmq.pipeline.reading.streams import Topic, topics_of
-from msmq.pipeline.rows import EVENTS_TOPIC, microseconds
+from msmq.pipeline.reading.streams import Topic
+from msmq.pipeline.rows import microseconds
 from msmq.pipeline.stored_packets import StoredPacket, signed
 from msmq.storage.readers import RowDamaged, StoreReader
-from msmq.wire.guid import NULL_GUID
-
-STREAMS: Final = ARCHIVED_STREAMS
-"""What is archived; the names are those of the data source."""
 
 FILE_PAGES: Final = 8
 """Pages of rows between two commits of a manifest, which are in memory: 16,000 rows, 32 MiB of packets."""
+
+MOST_GAPS: Final = 10_000
+"""Limit on lines about missing entries that no one has taken yet."""
 
 REST: Final = 20.0
 """How many times as long as a scan of a queue took, there is no further one: 5 % of one core."""
@@ -59,7 +59,8 @@ class ArchiveProgress:
 
     @ivar rows: the number of rows that were archived.
     @ivar behind: the number of log entries and events that are not archived yet.
-    @ivar gaps: the lines that name what is missing in the archive, found in this pass.
+    @ivar gaps: the lines that name what is missing in the archive, found in this pass, and in failed ones
+        before it.
     @ivar complete: what was stored until then is archived; by the monotonic clock.
     """
 
@@ -67,46 +68,6 @@ class ArchiveProgress:
     behind: int
     gaps: Sequence[str] = ()
     complete: float = attrs.field(default=0.0, eq=False)
-
-
-@attrs.frozen(slots=False)
-class ArchiveSelection:
-    """What is archived.
-
-    @ivar streams: as the data source names them.
-    @ivar queues: paths of queues whose logs and journals are archived, with C{*} for any characters; a path
-        without a backslash may be the last part of the name alone.
-    """
-
-    streams: Sequence[str] = STREAMS
-    queues: Sequence[str] = ("*",)
-
-    def has(self, stream: str, name: str) -> bool:
-        """Whether the topic with this name is selected."""
-        return stream in self.streams and (stream not in ("log", "journal") or self._has(name))
-
-    def topics(self, stream: str, definitions: Sequence[QueueDefinition]) -> list[Topic]:
-        """The selected topics of a stream."""
-        if stream not in self.streams:
-            return []
-        if stream == EVENTS:
-            return [Topic(NULL_GUID, EVENTS_TOPIC)]
-        return [topic for topic in topics_of(stream, definitions) if self.has(stream, topic.name)]
-
-    def _has(self, topic: str) -> bool:
-        name = topic.casefold().removesuffix(";journal")
-        names = (name, name.removeprefix(".\\"), name.rpartition("\\")[2])
-        return any(pattern.fullmatch(each) for pattern in self._patterns for each in names)
-
-    @cached_property
-    def _patterns(self) -> list[re.Pattern[str]]:
-        return [
-            re.compile(".*".join(map(re.escape, text.casefold().split("*"))), re.DOTALL)
-            for text in self.queues
-        ]
-
-
-EVERYTHING: Final = ArchiveSelection()
 
 
 class Archiver:
@@ -147,7 +108,9 @@ class Archiver:
         self._notices = RemovalNotices()
         self._forgotten: dict[str, str] = {}
         self._is_begun = False
-        self._gaps: list[str] = []
+        # Lines about missing entries: of finished steps, also of passes that have failed, and of this step.
+        self._gaps: deque[str] = deque(maxlen=MOST_GAPS)
+        self._noted: list[str] = []
         self._damaged: set[tuple[str, int]] = set()
         # Where the logs ended at the beginning of the latest complete pass; and for each queue that there was
         # then, the number before which all of its entries are archived: where the pass before that one ended,
@@ -168,7 +131,6 @@ class Archiver:
         owner = self._store.identifier()
         if not owner:
             return ArchiveProgress(0, 0)
-        self._gaps = []
         self._complete = self._seconds()
         rows = 0
         try:
@@ -179,7 +141,7 @@ class Archiver:
                     self._is_begun = True
                 ErasureRecord(self._archive).complete()
             log_end, definitions = self._store.log_end(), self._store.queues()
-            for stream in STREAMS:
+            for stream in ARCHIVED_STREAMS:
                 for topic in self._selection.topics(stream, definitions):
                     rows += self._topic(stream, topic, log_end)
             behind = self._maintain(definitions)
@@ -189,7 +151,16 @@ class Archiver:
             # What is in memory may be ahead of the files.
             self._kept.clear()
             raise
-        return ArchiveProgress(rows, behind, tuple(self._gaps), self._complete)
+        return ArchiveProgress(rows, behind, self.take_gaps(), self._complete)
+
+    def take_gaps(self) -> tuple[str, ...]:
+        """The lines that name what is missing in the archive, found since they were taken last.
+
+        A pass that ends takes them; after one that fails the next does.
+        """
+        found = tuple(self._gaps)
+        self._gaps.clear()
+        return found
 
     def _topic(self, stream: str, topic: Topic, log_end: int) -> int:
         name = stream_name(stream, topic.name, topic.queue.hex)
@@ -200,6 +171,7 @@ class Archiver:
                 manifest = self._archive.load(name) or StreamManifest(
                     name, stream, topic.name, topic.queue.hex, begun=-1
                 )
+                self._noted = []
                 # The store has the queue, perhaps again: it was restored.
                 manifest.missing.deleted = ()
                 changes = StreamChanges(self._archive, manifest, self._clock())
@@ -207,6 +179,7 @@ class Archiver:
                     rows, is_done = self._logged(changes, topic, log_end)
                 else:
                     rows, is_done = self._queued(changes, topic)
+                self._gaps += self._noted
                 if rows:
                     changes.merge()
                 if (kept := self._kept.get(name)) is not None:
@@ -225,6 +198,9 @@ class Archiver:
         begin = max(manifest.next, first)
         if manifest.begun < 0:
             manifest.begun = begin
+            if not is_events and first > self._ended > 0:
+                # The pass before has seen a log without entries, or there was none.
+                self._trimmed(manifest, self._ended, first - 1)
         elif manifest.next < first:
             self._trimmed(manifest, manifest.next, first - 1)
         if begin >= end:
@@ -240,7 +216,7 @@ class Archiver:
             manifest.next = last + 1
 
         def damaged(error: RowDamaged) -> None:
-            self._missing(topic.name, f"{manifest.missing.damage(error.number)}: {error}")
+            self._noted.append(f"{topic.name}: {manifest.missing.damage(error.number)}: {error}")
             manifest.next = error.number + 1
 
         is_last = False
@@ -259,7 +235,7 @@ class Archiver:
     def _check(self, manifest: StreamManifest, topic: Topic, first: int, end: int) -> None:
         """Check that the store still has the numbers that were archived, with the same rows.
 
-        @raise ArchiveError: it has not: it was restored from a backup.
+        @raise ArchiveError: it has not.
         """
         if manifest.next > end:
             raise ArchiveError(self._restored(topic, f"it ends before {end}, the archive before", manifest))
@@ -281,10 +257,7 @@ class Archiver:
         )
 
     def _trimmed(self, manifest: StreamManifest, first: int, last: int) -> None:
-        self._missing(manifest.topic, manifest.missing.trim(first, last))
-
-    def _missing(self, topic: str, line: str) -> None:
-        self._gaps.append(f"{topic}: {line}")
+        self._noted.append(f"{manifest.topic}: {manifest.missing.trim(first, last)}")
 
     def _queued(self, changes: StreamChanges, topic: Topic) -> tuple[int, bool]:
         """Archive the messages of a queue that are not archived yet."""
@@ -327,7 +300,9 @@ class Archiver:
         kept.leave_out(signed(error.number))
         if (topic.name, error.number) not in self._damaged:
             self._damaged.add((topic.name, error.number))
-            self._missing(topic.name, f"the message {error.number:#018x} is damaged in the store: {error}")
+            self._gaps.append(
+                f"{topic.name}: the message {error.number:#018x} is damaged in the store: {error}"
+            )
 
     def _maintain(self, definitions: Sequence[QueueDefinition]) -> int:
         """Compact and expire, and return the number of entries that the archive is behind."""
@@ -337,31 +312,34 @@ class Archiver:
         deletions = self._deletions(manifests, definitions)
         for name in [manifest.name for manifest in manifests]:
             self._on_step(0)
-            with self._archive.locked():
-                manifest = self._archive.load(name)
-                if manifest is None:
-                    continue
-                changes = StreamChanges(self._archive, manifest, now)
-                kept = self._kept.get(name)
-                self._watch_deletion(changes, deletions)
-                is_own = kept is not None and (kept.serial, kept.erased) == (manifest.serial, manifest.erased)
-                if oldest and any(file.date < oldest for file in manifest.files):
-                    expire(self._archive, changes, oldest)
-                if oldest and self._forgotten.get(name) != oldest:
-                    forget_identifiers(self._archive, name, oldest)
-                    self._forgotten[name] = oldest
-                changes.compact()
-                changes.forget()
-                if kept is not None and is_own:
-                    kept.serial = manifest.serial
-            if manifest.stream == EVENTS:
-                behind += max(0, self._store.event_bounds()[1] - manifest.next)
-            elif manifest.stream == "log":
-                queue = UUID(manifest.queue)
-                end = self._store.log_bounds(queue)[1]
-                if manifest.next < end:
-                    behind += self._store.log_cuts(queue, manifest.next, end, end)[1]
+            behind += self._maintain_stream(name, now, oldest, deletions)
         return behind
+
+    def _maintain_stream(self, name: str, now: float, oldest: str, deletions: _Deletions) -> int:
+        with self._archive.locked():
+            manifest = self._archive.load(name)
+            if manifest is None:
+                return 0
+            changes = StreamChanges(self._archive, manifest, now)
+            kept = self._kept.get(name)
+            self._watch_deletion(changes, deletions)
+            is_own = kept is not None and (kept.serial, kept.erased) == (manifest.serial, manifest.erased)
+            if oldest and any(file.date < oldest for file in manifest.files):
+                expire(self._archive, changes, oldest)
+            if oldest and self._forgotten.get(name) != oldest:
+                forget_identifiers(self._archive, name, oldest)
+                self._forgotten[name] = oldest
+            changes.compact()
+            changes.forget()
+            if kept is not None and is_own:
+                kept.serial = manifest.serial
+        if manifest.stream == EVENTS:
+            return max(0, self._store.event_bounds()[1] - manifest.next)
+        if manifest.stream != "log":
+            return 0
+        queue = UUID(manifest.queue)
+        end = self._store.log_bounds(queue)[1]
+        return self._store.log_cuts(queue, manifest.next, end, end)[1] if manifest.next < end else 0
 
     def _deletions(
         self, manifests: Sequence[StreamManifest], definitions: Sequence[QueueDefinition]
@@ -400,7 +378,7 @@ class Archiver:
         line = manifest.missing.delete(first, max(first, numbers.end) - 1, most)
         changes.commit()
         if most > 0:
-            self._missing(manifest.topic, line)
+            self._gaps.append(f"{manifest.topic}: {line}")
 
 
 @attrs.frozen

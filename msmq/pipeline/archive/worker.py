@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from msmq.durable import write_durably
 from msmq.interfaces.storage import StorageError
-from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver, ArchiveSelection
+from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
 from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.manifest import NOTED, Archive
+from msmq.pipeline.archive.selection import ArchiveSelection
 from msmq.pipeline.archive.upkeep import compact, erase, summaries
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.errors import FilesError, FileUnwritable
@@ -138,18 +139,16 @@ class ArchiveWorker:
             try:
                 self._complete(archiver.run())
             except FileUnwritable as error:
-                self._report("waiting", str(error))
+                self._report("waiting", str(error), gaps=_first(archiver.take_gaps()))
             except FilesError as error:
-                self._report("failed", str(error))
+                self._report("failed", str(error), gaps=_first(archiver.take_gaps()))
                 pause = max(pause, FAILED_PAUSE)
             self._rest(pause)
 
     def _complete(self, progress: ArchiveProgress) -> None:
         self._send_erasures()
-        gaps = [*progress.gaps[:MOST_GAPS]]
-        if len(progress.gaps) > MOST_GAPS:
-            gaps.append(f"and {len(progress.gaps) - MOST_GAPS} more")
-        self._report("running", behind=progress.behind, age=time.monotonic() - progress.complete, gaps=gaps)
+        age = time.monotonic() - progress.complete
+        self._report("running", behind=progress.behind, age=age, gaps=_first(progress.gaps))
 
     def _step(self, rows: int) -> None:
         """Between two steps: answer requests, and report progress."""
@@ -225,6 +224,12 @@ class ArchiveWorker:
         except OSError:
             # They are reported again after a restart.
             return
+
+
+def _first(gaps: Sequence[str]) -> list[str]:
+    """The lines of one report."""
+    more = [f"and {len(gaps) - MOST_GAPS} more"] if len(gaps) > MOST_GAPS else []
+    return [*gaps[:MOST_GAPS], *more]
 
 
 _SUMS: Final = ("rows", "files", "bytes", "erased", "expired")

@@ -10,8 +10,9 @@ import attrs
 import pyarrow.parquet
 
 from msmq.persistence.changes import AppendLog, PutQueue
-from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver, ArchiveSelection
+from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
 from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.selection import ArchiveSelection
 from msmq.pipeline.archive.upkeep import rows, summaries
 from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.rows import message_batch

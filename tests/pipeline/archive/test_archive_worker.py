@@ -13,8 +13,8 @@ from uuid import UUID
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.persistence.changes import PutQueue
-from msmq.pipeline.archive.archiver import STREAMS
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
@@ -36,7 +36,7 @@ class WorkerTests(SynchronousTestCase):
         process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.end, process)
         settings = {"location": str(location or self.data), "directory": str(self.directory), "interval": 0.1}
-        self.send(process, **settings, streams=STREAMS, queues=["*"], keep_days=0)
+        self.send(process, **settings, streams=ARCHIVED_STREAMS, queues=["*"], keep_days=0)
         return process
 
     def end(self, process: subprocess.Popen[str]) -> None:

@@ -80,6 +80,25 @@ class StoreTests(ArchiveTestCase):
         self.assertEqual([line], list(problems(self.archive)))
         self.assertEqual(1, self.archived()["log", ".\\private$\\orders", 23])
 
+    def test_the_first_entries_of_a_log_that_are_trimmed_are_named(self) -> None:
+        """Also if the archive has none of this log yet, and if all of them were trimmed."""
+        bills = attrs.evolve(stores.BILLS, log=True)
+        self.write(PutQueue(bills))
+        line = "the entries {} to {} were trimmed before they were archived"
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(store, self.archive, clock=lambda: self.now)
+            self.assertEqual((), archiver.run().gaps)
+            self.write(*(stores.log(number, bills) for number in (40, 41, 42)))
+            self.write(TrimLog(bills.identifier, before=ARRIVED + 41.5, keep_bytes=None))
+            self.assertEqual((f".\\private$\\Bills: {line.format(21, 22)}",), archiver.run().gaps)
+            self.assertEqual((), archiver.run().gaps)
+            later = attrs.evolve(bills, identifier=UUID(int=0x78), path="private$\\later")
+            self.write(PutQueue(later), stores.log(43, later))
+            self.write(TrimLog(later.identifier, before=ARRIVED + 50, keep_bytes=None))
+            self.assertEqual((f".\\private$\\later: {line.format(24, 24)}",), archiver.run().gaps)
+            self.assertEqual((), archiver.run().gaps)
+        self.assertEqual(1, self.archived()["log", ".\\private$\\Bills", 23])
+
     def test_entries_that_are_trimmed_during_a_pass_are_named(self) -> None:
         """Whenever the store removes them, each entry is archived or in a gap."""
         self.update()
