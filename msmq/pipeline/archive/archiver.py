@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
@@ -20,13 +21,14 @@ from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.changes import StreamChanges
 from msmq.pipeline.archive.erased import forget_identifiers
 from msmq.pipeline.archive.erasures import ErasureRecord
-from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.errors import StoreRestored
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
 from msmq.pipeline.archive.selection import EVERYTHING, ArchiveSelection
 from msmq.pipeline.archive.unowned_numbers import UnownedNumbers
 from msmq.pipeline.files.directory import date_of
 from msmq.pipeline.files.earlier_entries import earlier_entry
+from msmq.pipeline.files.errors import FilesError, FileUnwritable
 from msmq.pipeline.files.format import EVENTS, read_file
 from msmq.pipeline.files.row_parts import (
     RowPart,
@@ -111,6 +113,7 @@ class Archiver:
         # Lines about missing entries: of finished steps, also of passes that have failed, and of this step.
         self._gaps: deque[str] = deque(maxlen=MOST_GAPS)
         self._noted: list[str] = []
+        self._problem: FilesError | None = None
         self._damaged: set[tuple[str, int]] = set()
         # Where the logs ended at the beginning of the latest complete pass; and for each queue that there was
         # then, the number before which all of its entries are archived: where the pass before that one ended,
@@ -120,6 +123,8 @@ class Archiver:
 
     def run(self) -> ArchiveProgress:
         """Archive everything that the store has now.
+
+        A damaged file of the archive keeps out nothing else; the error about it is raised at the end.
 
         @raise ArchiveError: the archive cannot be written, or is not that of this store.
         @raise StorageError: the store cannot be read.
@@ -131,6 +136,7 @@ class Archiver:
         owner = self._store.identifier()
         if not owner:
             return ArchiveProgress(0, 0)
+        self._problem = None
         self._complete = self._seconds()
         rows = 0
         try:
@@ -143,8 +149,11 @@ class Archiver:
             log_end, definitions = self._store.log_end(), self._store.queues()
             for stream in ARCHIVED_STREAMS:
                 for topic in self._selection.topics(stream, definitions):
-                    rows += self._topic(stream, topic, log_end)
+                    with self._going_on():
+                        rows += self._topic(stream, topic, log_end)
             behind = self._maintain(definitions)
+            if self._problem is not None:
+                raise self._problem
             self._archived = {each.identifier: self._ended for each in definitions}
             self._ended = log_end
         except BaseException:
@@ -161,6 +170,16 @@ class Archiver:
         found = tuple(self._gaps)
         self._gaps.clear()
         return found
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """Go on with other streams if a file of one is damaged; the first such error ends the pass later."""
+        try:
+            yield
+        except (FileUnwritable, StoreRestored):
+            raise
+        except FilesError as error:
+            self._problem = self._problem or error
 
     def _topic(self, stream: str, topic: Topic, log_end: int) -> int:
         name = stream_name(stream, topic.name, topic.queue.hex)
@@ -181,7 +200,8 @@ class Archiver:
                     rows, is_done = self._queued(changes, topic)
                 self._gaps += self._noted
                 if rows:
-                    changes.merge()
+                    with self._going_on():
+                        changes.merge()
                 if (kept := self._kept.get(name)) is not None:
                     kept.serial, kept.erased = manifest.serial, manifest.erased
             total += rows
@@ -235,10 +255,10 @@ class Archiver:
     def _check(self, manifest: StreamManifest, topic: Topic, first: int, end: int) -> None:
         """Check that the store still has the numbers that were archived, with the same rows.
 
-        @raise ArchiveError: it has not.
+        @raise StoreRestored: it has not.
         """
         if manifest.next > end:
-            raise ArchiveError(self._restored(topic, f"it ends before {end}, the archive before", manifest))
+            raise StoreRestored(self._restored(topic, f"it ends before {end}, the archive before", manifest))
         is_same = manifest.name in self._checked and end == manifest.next
         if is_same or not manifest.anchor:
             return
@@ -247,7 +267,7 @@ class Archiver:
             is_events = manifest.stream == EVENTS
             found = earlier_entry(self._store, topic, last, is_events=is_events, notices=self._notices)
             if found is not None and [_checksum(row) for row in found] != [crc]:
-                raise ArchiveError(self._restored(topic, f"its entry {last} is another one;", manifest))
+                raise StoreRestored(self._restored(topic, f"its entry {last} is another one;", manifest))
         self._checked.add(manifest.name)
 
     def _restored(self, topic: Topic, how: str, manifest: StreamManifest) -> str:
@@ -312,7 +332,8 @@ class Archiver:
         deletions = self._deletions(manifests, definitions)
         for name in [manifest.name for manifest in manifests]:
             self._on_step(0)
-            behind += self._maintain_stream(name, now, oldest, deletions)
+            with self._going_on():
+                behind += self._maintain_stream(name, now, oldest, deletions)
         return behind
 
     def _maintain_stream(self, name: str, now: float, oldest: str, deletions: _Deletions) -> int:

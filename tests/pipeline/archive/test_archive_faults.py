@@ -9,18 +9,19 @@ import shutil
 from collections import Counter
 from itertools import count
 
-from msmq.persistence.changes import PutQueue, PutState
+from msmq.persistence.changes import PutQueue, PutState, TrimLog
 from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.following import follow
 from msmq.pipeline.archive.manifest import FRESH, MANIFESTS
-from msmq.pipeline.archive.upkeep import problems, summaries
+from msmq.pipeline.archive.upkeep import problems, rows, summaries
 from msmq.pipeline.files.errors import FileUnwritable
 from msmq.pipeline.files.exporter import store_at
+from msmq.pipeline.files.format import EVENTS
 from tests.builders import ALPHA
 from tests.pipeline import stores
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
-from tests.pipeline.stores import DEAD, ORDERS
+from tests.pipeline.stores import ARRIVED, DEAD, ORDERS
 
 
 class FaultTests(ArchiveTestCase):
@@ -149,6 +150,44 @@ class FaultTests(ArchiveTestCase):
         self.assertIn(f"{path}: damaged", str(self.assertRaises(ArchiveError, self.compact)))
         path.unlink()
         self.assertIn(f"{path}: cannot be read: No such file", "".join(problems(self.archive)))
+
+    def test_a_damaged_file_keeps_out_nothing_else(self) -> None:
+        """What cannot be merged is reported in each pass, in which all other streams are archived."""
+        self.update()
+        [path] = (self.directory / "_fresh").glob("private-orders-*.arrow")
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        failures = 0
+        for number in range(6, 18):
+            self.write(stores.log(number + 40), stores.event(number))
+            try:
+                self.update()
+            except ArchiveError as error:
+                failures += 1
+                self.assertIn(f"{path}: damaged", str(error))
+        self.assertGreater(failures, 1)
+        archived = rows(self.archive, EVENTS, ("offset",))
+        found = [row["offset"] for batch in archived for row in batch.to_pylist()]
+        self.assertEqual([*range(1, 18)], sorted(found))
+
+    def test_gaps_of_a_pass_that_fails(self) -> None:
+        """They are among those of the next one."""
+        self.update()
+        self.write(stores.log(40), stores.log(41))
+        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 40.5, keep_bytes=None))
+        problems = [FileUnwritable("no space left")]
+
+        def fail(_: int) -> None:
+            if problems:
+                raise problems.pop()
+
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(store, self.archive, clock=lambda: self.now, on_step=fail)
+            self.assertRaises(FileUnwritable, archiver.run)
+            line = ".\\private$\\orders: the entries 21 to 21 were trimmed before they were archived"
+            self.assertEqual((line,), archiver.run().gaps)
+            self.assertEqual((), archiver.run().gaps)
 
     def test_other_directories_are_refused(self) -> None:
         """One of another version, with a damaged manifest, or without an archive."""
