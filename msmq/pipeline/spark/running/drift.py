@@ -49,9 +49,12 @@ def _run(setting: JobContext) -> JobOutcome:
     total = sum(of_kind.values())
     told = ", ".join(f"{of_kind[kind]:,} {kind}" for kind in KINDS if kind in of_kind)
     verdict = f"{count:,} producers, {bodies:,} messages, of which {readable:,} could be decoded: "
-    verdict += (
-        f"{total:,} changes ({told})" if total else f"no change after {setting.options.settled} messages"
-    )
+    if total:
+        verdict += f"{total:,} changes ({told})"
+    elif readable:
+        verdict += f"no change after {setting.options.settled} messages"
+    else:
+        verdict += "nothing to compare"
     report = JobReport(
         "Shapes of bodies",
         verdict,
