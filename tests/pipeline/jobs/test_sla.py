@@ -17,6 +17,7 @@ from tests.pipeline.spark_support import jobs_so_far
 
 BILLS = r".\private$\bills"
 NOW = SENT + 3600 * SECOND
+STORES = ("ALPHA", "BETA")
 DELAYS = [100_000 * number for number in range(1, 101)]
 
 
@@ -95,7 +96,7 @@ class JudgedTests(SynchronousTestCase):
                 f"{BILLS.rpartition(chr(92))[2]}:age=1",
             )
         ]
-        found = judged(limits, every, trusted(delayed), table, NOW)
+        found = judged(limits, every, trusted(delayed), table, NOW, stores=STORES)
         verdicts = [one.verdict for one in found]
         self.assertEqual(
             verdicts,
@@ -107,8 +108,17 @@ class JudgedTests(SynchronousTestCase):
         )
         self.assertEqual([found[place].messages for place in (0, 3, 4, 5, 11)], [100, 2, 0, 2, 0])
         # Without acknowledgements the clocks give no upper bound.
-        uncertain = judged(limits[:1], every, bounds(delayed, skews(delayed)), table, NOW)
+        uncertain = judged(limits[:1], every, bounds(delayed, skews(delayed)), table, NOW, stores=STORES)
         self.assertEqual([one.verdict for one in uncertain], ["unknown"])
+
+    def test_age_without_queues(self) -> None:
+        """An age is known if queues were read, though none has a message; a log has no age."""
+        table = messages(message(1, "log", sent=SENT, arrived=SENT + SECOND))
+        every, delayed = fates(table, events()), trusted(delays(table, {}))
+        limits = [limit_of("age=60"), limit_of(f"{QUEUE}:age=60")]
+        for stores, verdict in (((), "unknown"), (STORES, "kept")):
+            found = judged(limits, every, delayed, table, NOW, stores=stores)
+            self.assertEqual([verdict] * 2, [one.verdict for one in found])
 
     def test_queries(self) -> None:
         """More limits are no more queries, unless they are on the latency of another queue; a limit that is
@@ -126,7 +136,7 @@ class JudgedTests(SynchronousTestCase):
         for texts, queries, verdicts in ((few, 3, {"kept"}), (more, 3, {"kept"}), (other, 4, both)):
             before = jobs_so_far()
             limits = [limit_of(text) for text in texts]
-            found = judged(limits, every, delayed, table, NOW)
+            found = judged(limits, every, delayed, table, NOW, stores=STORES)
             self.assertEqual(jobs_so_far() - before, queries, texts)
             self.assertEqual([one.limit for one in found], limits)
             self.assertEqual({one.verdict for one in found}, verdicts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -68,19 +68,27 @@ def judge(limit: Limit, at_least: float | None, at_most: float | None, messages:
 
 
 def judged(
-    limits: Sequence[Limit], fates: DataFrame, bounds: DataFrame, messages: DataFrame, now: int
+    limits: Sequence[Limit],
+    fates: DataFrame,
+    bounds: DataFrame,
+    messages: DataFrame,
+    now: int,
+    *,
+    stores: Collection[str],
 ) -> list[Judgement]:
     """The judgement on each limit.
 
-    A count is unknown if there is no message at all, a latency if no arrival was measured.
+    A count is unknown if there is no message at all, a latency if no arrival was measured, an age if no
+    queue was read: archives and captures have none.
 
     @param fates: as of L{fates<msmq.pipeline.spark.jobs.loss.fates>}.
     @param bounds: the latency of each message, as of L{bounds<msmq.pipeline.spark.jobs.latency.bounds>}.
     @param now: the time to which the age of waiting messages is computed, in microseconds.
+    @param stores: the names of the inputs whose queues were read, also those without messages.
     """
     # Each table is computed as seldom as possible: it may be a query over the whole estate.
     latencies = _latencies([one for one in limits if one.name in LATENCIES], bounds)
-    ages = _ages([one for one in limits if one.name == AGE], messages, now)
+    ages = _ages([one for one in limits if one.name == AGE], messages, now, stores)
     counts = _counts([one for one in limits if one.name in COUNTS], fates)
     found = {**latencies, **ages, **counts}
     return [found[limit] for limit in limits]
@@ -119,12 +127,15 @@ def _latencies(limits: Sequence[Limit], bounds: DataFrame) -> dict[Limit, Judgem
     return found
 
 
-def _ages(limits: Sequence[Limit], messages: DataFrame, now: int) -> dict[Limit, Judgement]:
+def _ages(
+    limits: Sequence[Limit], messages: DataFrame, now: int, stores: Collection[str]
+) -> dict[Limit, Judgement]:
     found = {}
+    is_read = F.col("store").isin(*stores) | (F.col("place") == QUEUE)
     is_waiting = (F.col("place") == QUEUE) & F.col("arrived").isNotNull()
     measures = {
         limit: {
-            "known": F.count_if(_concerns(limit, "queue")),
+            "known": F.count_if(_concerns(limit, "queue") & is_read),
             "waiting": F.count_if(_concerns(limit, "queue") & is_waiting),
             "oldest": F.min(F.when(_concerns(limit, "queue") & is_waiting, F.col("arrived"))),
         }
@@ -134,8 +145,8 @@ def _ages(limits: Sequence[Limit], messages: DataFrame, now: int) -> dict[Limit,
         age: float | None = 0.0
         if row["oldest"] is not None:
             age = max(now - row["oldest"], 0) / SECOND
-        elif limit.queue and not row["known"]:
-            # No message of a queue of this name, which may be misspelt.
+        elif not row["known"] and (limit.queue or not stores):
+            # No message of a queue of this name, which may be misspelt; or no queue was read.
             age = None
         found[limit] = judge(limit, age, age, row["waiting"])
     return found

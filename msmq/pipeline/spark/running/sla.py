@@ -86,7 +86,8 @@ def _run(setting: JobContext) -> JobOutcome:
     delayed = setting.cached(within(delays(estate.messages, estate.owners), options.since, options.until))
     bounded = trusted(delayed) if options.trust_clocks else bounds(delayed, skews(delayed))
     now = round(time.time() * 1_000_000) if options.at is None else options.at
-    found = judged(options.limit, every, setting.cached(bounded), estate.messages, now)
+    stores = {one.name for one in setting.inputs if not one.is_parquet and not one.is_capture}
+    found = judged(options.limit, every, setting.cached(bounded), estate.messages, now, stores=stores)
     count = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
     told = ", ".join(f"{count[verdict]:,} {verdict}" for verdict in VERDICTS if count[verdict])
     rows = [_row(one) for one in sorted(found, key=lambda one: VERDICTS.index(one.verdict))]
@@ -98,8 +99,8 @@ def _run(setting: JobContext) -> JobOutcome:
         [
             Section(
                 "Limits",
-                "A limit is unknown if the input does not decide it: there is no message, or the clocks of"
-                " two machines leave room for both.",
+                "A limit is unknown if the input does not decide it: there is no message, no queue for an"
+                " age, or the clocks of two machines leave room for both.",
                 tables=[Table("The exceeded first", columns, rows)],
             )
         ],
