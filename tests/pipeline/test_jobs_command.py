@@ -319,6 +319,28 @@ class CommandTests(SynchronousTestCase):
         # Bodies are not archived in decoded form either.
         self.assertIn("22 messages, of which 22 could be decoded", out)
 
+    def test_fresh_files_of_an_archive(self) -> None:
+        """The verdict says how many rows were not looked at, unless the job reads packets, and so all."""
+        data, archive = self.directory / "data", self.directory / "archive"
+        for changes in (stores.estate(), [stores.log(40), stores.log(41)]):
+            stores.write_log(data, changes)
+            with store_at(str(data)) as store:
+                Archiver(store, Archive(archive), clock=lambda: SENT + 99.0).run()
+            if changes == stores.estate():
+                compact(Archive(archive), SENT + 99.0)
+        note = "; 2 rows in fresh files of archives are not looked at (msmq archive compact)"
+        for job, is_noted in (("loss", True), ("drift", False)):
+            status, out, err = self.run_job(job, f"--input={archive}", "--output", str(self.directory / job))
+            self.assertEqual((status, err, note in out), (0, "", is_noted))
+
+    def test_bodies_that_cannot_be_compared(self) -> None:
+        """If no body can be decoded, the verdict does not say that none has changed."""
+        export(self.beta, stored(1, ORDERS))
+        given = (f"--input={self.beta}", "--output", str(self.directory / "drift"), "--decode", "json")
+        status, out, err = self.run_job("drift", *given)
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("1 messages, of which 0 could be decoded: nothing to compare", out)
+
     def test_program(self) -> None:
         """The example prints what is lost, and says so by its status."""
         inputs = self.write_estate()

@@ -23,7 +23,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reports import html_page, text_page
 from msmq.pipeline.reports.model import plain
 from msmq.pipeline.spark.failures import reason
-from msmq.pipeline.spark.inputs import are_small, check_inputs, parse_input, read_estate
+from msmq.pipeline.spark.inputs import are_small, check_inputs, parse_input, read_estate, unread_rows
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, Estate
 from msmq.pipeline.spark.lineage import LineageRun
 from msmq.pipeline.spark.running import (
@@ -229,17 +229,21 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
         spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism * shares)
     facts = [("enterprise", options.enterprise)] if options.enterprise is not None else []
     cache = TableCache()
+    wanted = None if job.wanted is None else job.wanted(options)
+    # Packets are read from the fresh files of an archive too. Counted now: an archiver may finish them.
+    reads_packets = wanted is not None and (wanted.headers or wanted.decode != "none")
+    unread = 0 if reads_packets else unread_rows(inputs)
     try:
-        if job.wanted is None:
+        if wanted is None:
             estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
         else:
             # A job reads its input several times, and decoding is the main cost.
-            read = read_estate(spark, inputs, job.wanted(options))
+            read = read_estate(spark, inputs, wanted)
             estate = attrs.evolve(read, messages=cache.add(read.messages), events=cache.add(read.events))
         setting = JobContext(spark, estate, options, enterprise, facts, inputs, cache)
-        outcome = job.run(setting)
-        if job.wanted is not None:
-            is_counted = bool(job.wanted(options).streams)
+        outcome = job.run(setting).without_fresh(unread)
+        if wanted is not None:
+            is_counted = bool(wanted.streams)
             outcome = outcome.with_section(inputs_section(setting, is_counted=is_counted))
         write(outcome, output)
     finally:

@@ -53,6 +53,7 @@ _SECRET: Final = re.compile(
     r"(://[^:@/]*:)[^@/]*(?=@)|((?:password|oauth_client_secret|scram_client_key|scram_server_key)=)[^&]*",
     re.IGNORECASE,
 )
+_LONGEST_VERSION: Final = 100
 _CAPTURES: Final = (".pcap", ".pcapng", ".cap")
 
 
@@ -248,6 +249,21 @@ def erasures_of(inputs: Sequence[Input]) -> ErasuresSummary:
     return ErasuresSummary(*(sum(values) for values in zip(*map(attrs.astuple, found), strict=True)))
 
 
+def unread_rows(inputs: Sequence[Input]) -> int:
+    """The number of rows of archives that are not in finished files yet.
+
+    @raise ArchiveError: a manifest is damaged.
+    """
+    return sum(
+        file.rows
+        for one in inputs
+        if one.is_archive
+        for stream in Archive(Path(one.location)).streams()
+        for file in stream.files
+        if file.is_fresh
+    )
+
+
 def _note_owner(owners: dict[str, str], one: Input, owner: str) -> None:
     """Note the queue manager of a store or of an archive.
 
@@ -353,7 +369,7 @@ def _files_of(one: Input) -> list[_Files]:
             schema = parquet.read_schema(file)
         except (pyarrow.ArrowException, OSError):
             raise ReadingError(f"the input {file} is not a file in Parquet") from None
-        version = (schema.metadata or {}).get(VERSION_KEY, b"0")
+        version = (schema.metadata or {}).get(VERSION_KEY, b"0")[:_LONGEST_VERSION]
         if not version.isdigit() or int(version) > VERSION:
             raise ReadingError(
                 f"the input {file} has version {version.decode('ascii', 'replace')} of the record format;"

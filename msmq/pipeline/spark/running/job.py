@@ -83,6 +83,13 @@ class JobOutcome:
     files: Mapping[str, str] = attrs.field(factory=dict)
     status: int = 0
 
+    def without_fresh(self, rows: int) -> JobOutcome:
+        """The same result with what its verdict says nothing about: rows of archives that were not read."""
+        if not rows:
+            return self
+        note = f"; {rows:,} rows in fresh files of archives are not looked at (msmq archive compact)"
+        return attrs.evolve(self, report=attrs.evolve(self.report, verdict=self.report.verdict + note))
+
     def with_section(self, section: Section) -> JobOutcome:
         """The same result with another section at the end of its report."""
         sections = [*self.report.sections, section]
