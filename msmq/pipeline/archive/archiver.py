@@ -345,8 +345,13 @@ class Archiver:
             kept = self._kept.get(name)
             self._watch_deletion(changes, deletions)
             is_own = kept is not None and (kept.serial, kept.erased) == (manifest.serial, manifest.erased)
+            is_deleted = manifest.stream != EVENTS and manifest.queue not in deletions.there
+            if is_deleted and manifest.skipped:
+                # Nothing of a queue that is gone can be archived again.
+                manifest.skipped = []
+                changes.commit()
             if oldest and any(file.date < oldest for file in manifest.files):
-                expire(self._archive, changes, oldest)
+                expire(self._archive, changes, oldest, is_deleted=is_deleted)
             if oldest and self._forgotten.get(name) != oldest:
                 forget_identifiers(self._archive, name, oldest)
                 self._forgotten[name] = oldest
@@ -436,14 +441,15 @@ def _add(changes: StreamChanges, parts: Sequence[RowPart]) -> None:
         changes.add(date, batches, min(part.first for part in same), max(part.last for part in same))
 
 
-def expire(archive: Archive, changes: StreamChanges, oldest: str) -> None:
+def expire(archive: Archive, changes: StreamChanges, oldest: str, *, is_deleted: bool) -> None:
     """Remove the files of dates before this one; those who are reading them keep them for a while.
 
+    @param is_deleted: whether the queue was deleted; otherwise it may still have the messages.
     @raise ArchiveError: the archive cannot be written.
     """
     manifest = changes.manifest
     gone = [file for file in manifest.files if file.date < oldest]
-    if manifest.stream not in ("log", EVENTS):
+    if manifest.stream not in ("log", EVENTS) and not is_deleted:
         for file in gone:
             skip(archive, manifest, file.path)
     manifest.files = [file for file in manifest.files if file not in gone]

@@ -9,7 +9,7 @@ from uuid import UUID
 import attrs
 import pyarrow.parquet
 
-from msmq.persistence.changes import AppendLog, PutQueue
+from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.selection import ArchiveSelection
@@ -159,6 +159,17 @@ class ContentTests(ArchiveTestCase):
         self.update()
         self.assertEqual(6, len(list(self.directory.rglob("*.parquet"))))
         self.assert_complete()
+
+    def test_old_dates_of_deleted_queues(self) -> None:
+        """The manifest of a queue that was deleted does not name each message that has expired."""
+        self.update()
+        skipped = []
+        for change in (PutQueue(ORDERS), RemoveQueue(BILLS_JOURNAL.identifier)):
+            self.write(change)
+            self.now += 30 * DAY
+            self.update(keep_days=10)
+            skipped.append([each.skipped for each in self.archive.streams() if each.stream == "journal"])
+        self.assertEqual([1, 0], [len(found) for [found] in skipped])
 
     def test_old_dates_are_removed(self) -> None:
         """And are not archived again, although the queues still have them."""
