@@ -82,11 +82,7 @@ class StoreScan:
             return level_spans(topic.queue, topic.name, first, last)
         bounds = store.log_bounds(topic.queue)
         first, last = self._logged(topic.name, bounds, store.log_end(), begin, end)
-        moments = [each for each in (self.options.since, self.wanted.since) if each is not None]
-        if moments and first < last:
-            # What arrived before is not read, so that it may be trimmed meanwhile.
-            since = store.log_since(topic.queue, max(moments))
-            first = last if since is None else max(first, since)
+        first = self._selected(first, last, partial(store.log_since, topic.queue))
         return [RowSpan(topic.queue, topic.name, first, last)] if first < last else []
 
     def _event_spans(self, store: StoreReader) -> list[RowSpan]:
@@ -99,15 +95,24 @@ class StoreScan:
         check_ends(starting, ending)
         bounds = store.event_bounds()
         begin = starting.get(EVENTS_TOPIC, EARLIEST)
-        if self.options.since is not None:
-            since = store.event_since(self.options.since)
-            begin = bounds[1] if since is None else since
         end = ending.get(EVENTS_TOPIC, LATEST)
         if self.options.until is not None:
             until = store.event_since(self.options.until)
             end = bounds[1] if until is None else until
         first, last = self._logged(EVENTS_TOPIC, bounds, bounds[1], begin, end)
+        first = self._selected(first, last, store.event_since)
         return [RowSpan(None, EVENTS_TOPIC, first, last)] if first < last else []
+
+    def _selected(self, first: int, last: int, since: Callable[[float], int | None]) -> int:
+        """The first entry of a range in the selected time: what came before may be trimmed meanwhile.
+
+        @param since: returns the first entry of the log from a time on.
+        """
+        moments = [each for each in (self.options.since, self.wanted.since) if each is not None]
+        if not moments or first >= last:
+            return first
+        found = since(max(moments))
+        return last if found is None else max(first, found)
 
     def _logged(
         self, topic: str, bounds: tuple[int, int], log_end: int, begin: int | str, end: int | str

@@ -96,6 +96,15 @@ class TrimmedLogContract(Case):
         error = self.assertRaises(DataLost, list, scan.event_pages(part))
         self.assertIn("7 rows of events between the offsets 1 and 11 were trimmed", str(error))
 
+    def test_trimmed_events_before_the_selected_time(self) -> None:
+        """That is no loss of events either."""
+        self.begin()
+        scan = self.scan(ARRIVED + 5, None, stream="events")
+        [part] = scan.slices()
+        self.write(TrimEvents(keep=7))
+        found = [one.sequence for page in scan.event_pages(part) for one in page]
+        self.assertEqual([*range(5, 11)], found)
+
     def test_trimmed_after_it_was_read(self) -> None:
         """Nothing is lost if the entries of a page go while the next one is read."""
         for until in (None, ARRIVED + PAGE + 50):
