@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import atexit
-import shutil
 import sys
-import tempfile
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import attrs
 from twisted.application.service import Service
@@ -18,7 +15,6 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred, suc
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.components import Componentized
-from twisted.python.failure import Failure
 from twisted.python.reflect import qual
 
 from msmq.broker.arguments import (
@@ -44,61 +40,17 @@ from msmq.net.reactors import running_reactor
 from msmq.quoting import kind_of
 from msmq.service.configuration import Overrides, load
 from msmq.service.data_directory.identity import load_identity
-from msmq.service.process.shared_run import SharedRun
+from msmq.service.process.server_run import ServerRun
 from msmq.service.settings import Configuration
 from msmq.service.twistd_service import ExitStatus
 from msmq.session.effects import CloseReason
 from msmq.storage.memory import MemoryMessageStore
-
-if TYPE_CHECKING:
-    from msmq.service.server import Server
 
 DEFAULT_BACKLOG: Final = 10_000
 """Messages that may wait before the sessions of a broker read no more."""
 
 LONGEST_RETRY: Final = 60.0
 """Seconds after which a message that failed is processed again, at the latest."""
-
-
-@attrs.define(eq=False)
-class _Run:
-    """What one start has made: its stop removes that alone, whatever another start makes meanwhile.
-
-    @ivar ended: fires when the start has a result, or has undone its steps.
-    @ivar scratch: a temporary data directory.
-    """
-
-    ended: Deferred[None]
-    is_given_up: bool = False
-    server: Server | None = None
-    scratch: Path | None = None
-
-    def make_scratch(self) -> Path:
-        """Make the temporary data directory."""
-        self.scratch = Path(tempfile.mkdtemp(prefix="msmq-broker-"))
-        return self.scratch
-
-    def begin(self, server: Server) -> None:
-        """Start the server."""
-        self.server = server
-        server.startService()
-
-    def give_up(self, started: Deferred[None]) -> None:
-        """Cancel its start, unless that was done: the second time would end the wait for its store."""
-        if not self.is_given_up:
-            self.is_given_up = True
-            started.cancel()
-
-    def take_server(self) -> Server | None:
-        """The server, which is stopped now."""
-        server, self.server = self.server, None
-        return server
-
-    def remove_scratch(self) -> None:
-        """Remove it, if there is one."""
-        if self.scratch is not None:
-            shutil.rmtree(self.scratch, ignore_errors=True)
-            self.scratch = None
 
 
 class Broker(Service):
@@ -168,7 +120,7 @@ class Broker(Service):
         self._program: BrokerProgram | None = None
         self._is_paused = False
         self._twistd_exit: ExitStatus | None = None
-        self._follow(_Run(succeed(None)))
+        self._run: ServerRun | None = None
         self.started: Deferred[None] = Deferred()
 
     def _check_configured(self, owner: str) -> None:
@@ -230,7 +182,8 @@ class Broker(Service):
     @property
     def addresses(self) -> Sequence[str]:
         """The addresses on which it listens: C{TCP 127.0.0.1:1801}; empty before it has started."""
-        return () if self._run.server is None else self._run.server.addresses
+        server = None if self._run is None else self._run.server
+        return () if server is None else server.addresses
 
     def pause(self) -> None:
         """Process no further messages until L{resume}; they are accepted and stored, up to C{backlog}.
@@ -291,9 +244,8 @@ class Broker(Service):
         @raise SystemExit: C{twistd} has called it, it cannot start, and the reason is known at once.
         """
         Service.startService(self)
-        run = _Run(Deferred())
-        self._follow(run)
-        self.started = ensureDeferred(self._start(run))
+        run = self._run = ServerRun(qual(type(self)), "msmq-broker-")
+        self.started = ensureDeferred(run.start(self._begin(run)))
         if self._twistd_exit is None:
             return
         reactor: Any = running_reactor() if self._reactor is None else self._reactor
@@ -304,7 +256,7 @@ class Broker(Service):
             if not self._twistd_exit.failed:
                 self._report_refusal(run.server.refusal)
             run.server.remove_control_socket()
-            run.remove_scratch()
+            run.remove_directory()
         if self._twistd_exit.failed:
             raise SystemExit(1)
 
@@ -323,24 +275,15 @@ class Broker(Service):
         if self._program is not None:
             self._program.pause()
         self.started.addErrback(lambda _: None)
-        self._run.give_up(self.started)
-        stopped = self._stopping.join()
+        if self._run is None or not self._run.is_ending:
+            # A second time would end the wait for the store that the cancelled start closes.
+            self.started.cancel()
+        stopped = succeed(None) if self._run is None else self._run.stop()
         if stopped.called or self._program is None:
             return stopped
         return self._program.others_ended() or stopped
 
-    def _follow(self, run: _Run) -> None:
-        """Let a stop end this run; a stop of the former one may still be waiting."""
-        self._run = run
-        self._stopping = SharedRun(partial(self._stop, run), self._not_stopped)
-
-    async def _start(self, run: _Run) -> None:
-        try:
-            await self._begin(run)
-        finally:
-            run.ended.callback(None)
-
-    async def _begin(self, run: _Run) -> None:
+    async def _begin(self, run: ServerRun) -> None:
         reactor = running_reactor() if self._reactor is None else self._reactor
         # It brings a reactor, which an application chooses before.
         from msmq.service.server import Server
@@ -358,10 +301,8 @@ class Broker(Service):
             run.begin(server)
             await server.started
         except CancelledError:
-            run.remove_scratch()
             raise
         except BaseException as error:
-            run.remove_scratch()
             if self._twistd_exit is None or not self._twistd_exit.failed:
                 self._report_refusal(error)
             if self._twistd_exit is not None and (core := cast(Any, reactor)).running:
@@ -375,14 +316,14 @@ class Broker(Service):
         if self._twistd_exit is not None:
             self._twistd_exit.fail(f"{broker} cannot start: {reason}", sys.__stderr__ or sys.stderr)
 
-    async def _composed(self, run: _Run) -> tuple[Configuration, IMessageStore | None]:
+    async def _composed(self, run: ServerRun) -> tuple[Configuration, IMessageStore | None]:
         """The configuration of the queue manager, and its store if that is not configured."""
         store = self._store
         if self._configuration is not None:
             return self._configuration, cast("IMessageStore | None", store)
         if isinstance(store, str):
             return self._loaded(store, None), None
-        scratch = run.make_scratch()
+        scratch = run.make_directory()
         if store is not None:
             configuration = self._loaded(str(scratch), "memory")
             return configuration, await self._opened(store, scratch)
@@ -415,16 +356,3 @@ class Broker(Service):
             None,
             Overrides(name=self._computer_name, data=data, address=self._address, storage=storage),
         )
-
-    async def _stop(self, run: _Run) -> None:
-        server = run.take_server()
-        try:
-            if server is not None:
-                await server.stopService()
-            # A start that is cancelled closes the store that it has opened.
-            await run.ended
-        finally:
-            run.remove_scratch()
-
-    def _not_stopped(self, failure: Failure) -> None:
-        self.log.failure("{broker} could not stop", failure, broker=qual(type(self)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,7 +11,7 @@ from typing import Final
 
 import attrs
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
@@ -33,6 +31,7 @@ from msmq.observed_events import ObservedEvents
 from msmq.quoting import kind_of, quoted
 from msmq.service.configuration import Overrides, load
 from msmq.service.data_directory.identity import load_identity
+from msmq.service.process.server_run import ServerRun
 from msmq.service.server import Server
 from msmq.service.settings import Configuration
 from msmq.storage.memory import MemoryMessageStore
@@ -76,10 +75,14 @@ class FaultInjectingDouble(Service):
             raise LocalProtocolError(f"FaultInjectingDouble: name is {quoted(given)}; it has to be a text")
         self._name = name
         self._reactor = reactor
-        self._server: Server | None = None
-        self._home: Path | None = None
+        self._run: ServerRun | None = None
         self._observed = ObservedEvents[DoubleEvent](MOST_EVENTS, MOST_TEXT, lambda event: event.message)
         self.started: Deferred[None] = Deferred()
+
+    @property
+    def _server(self) -> Server | None:
+        """The server, from its start until its stop."""
+        return None if self._run is None else self._run.server
 
     @property
     def addresses(self) -> Sequence[str]:
@@ -119,26 +122,32 @@ class FaultInjectingDouble(Service):
     def startService(self) -> None:
         """Start; C{started} fires with the result."""
         Service.startService(self)
-        self.started = ensureDeferred(self._start())
+        run = self._run = ServerRun(f"the double {self._name}", "msmq-double-")
+        self.started = ensureDeferred(run.start(self._begin(run)))
 
     def stopService(self) -> Deferred[None]:
-        """Stop; what it has received is forgotten, its events are kept."""
+        """Stop; what it has received is forgotten, its events are kept.
+
+        Each caller gets a separate Deferred, and cancelling it ends the wait alone, not the stop.
+
+        @return: fires when it has stopped: its ports are closed.
+        """
         Service.stopService(self)
         self.started.addErrback(lambda _: None)
         self.started.cancel()
-        return ensureDeferred(self._stop())
+        return succeed(None) if self._run is None else self._run.stop()
 
-    async def _start(self) -> None:
+    async def _begin(self, run: ServerRun) -> None:
         reactor = running_reactor() if self._reactor is None else self._reactor
         clock = SystemClock()
         play = DoublePlay(FaultPlan(self._script), ScriptedRefusals(), self._observed.add, reactor, clock)
         program = DoubleBroker(play).program(reactor, clock)
-        self._home = Path(tempfile.mkdtemp(prefix="msmq-double-"))
+        home = run.make_directory()
         if self._script.identifier is not None:
             identifier = self._script.identifier
-            load_identity(self._home, lambda: identifier)
-        self._server = Server(
-            self._configuration(self._home),
+            load_identity(home, lambda: identifier)
+        server = Server(
+            self._configuration(home),
             reactor,
             session_protocol=partial(DoubleSession, intake=program, play=play),
             ping_protocol=partial(DoublePingProtocol, play=play),
@@ -146,12 +155,8 @@ class FaultInjectingDouble(Service):
             store=MemoryMessageStore(durable=True),
             program=program,
         )
-        self._server.startService()
-        try:
-            await self._server.started
-        except BaseException:
-            await self._stop()
-            raise
+        run.begin(server)
+        await server.started
 
     def _configuration(self, home: Path) -> Configuration:
         found = load(
@@ -164,17 +169,6 @@ class FaultInjectingDouble(Service):
             limits=attrs.evolve(found.limits, quota=quota),
             security=attrs.evolve(found.security, unauthenticated="allow", permit_insecure_nacks=True),
         )
-
-    async def _stop(self) -> None:
-        server, self._server = self._server, None
-        home, self._home = self._home, None
-        try:
-            if server is not None:
-                await server.stopService()
-        finally:
-            # Another start may have made a directory meanwhile.
-            if home is not None:
-                shutil.rmtree(home, ignore_errors=True)
 
 
 class DoubleBroker(Broker):

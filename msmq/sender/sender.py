@@ -7,13 +7,11 @@ They do what the documents ask of a sender: the session with its window and its 
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
@@ -31,6 +29,7 @@ from msmq.quoting import kind_of, quoted
 from msmq.sender.deliveries import MOST_OUTSTANDING, Deliveries
 from msmq.sender.watched_store import WatchedStore
 from msmq.service.configuration import Overrides, load
+from msmq.service.process.server_run import ServerRun
 from msmq.service.settings import Configuration, ListenSettings
 from msmq.session.session import Session
 from msmq.storage.identity import identity_of
@@ -41,9 +40,6 @@ from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.status import MQError, Status
 from msmq.wire.addresses import read_address
-
-if TYPE_CHECKING:
-    from msmq.service.server import Server
 
 OUTSTANDING: Final = 1_000
 """The default of the limit on messages whose results are not known."""
@@ -123,8 +119,7 @@ class Sender:
         self._reactor = reactor
         self._deliveries = Deliveries()
         self._slots = DeferredSemaphore(outstanding)
-        self._server: Server | None = None
-        self._scratch: str | None = None
+        self._run: ServerRun | None = None
 
     # Life
 
@@ -144,26 +139,29 @@ class Sender:
         await _awaited(self._stop())
 
     async def _start(self) -> None:
-        if self._server is not None:
+        if self._run is not None and not self._run.is_ending:
             raise LocalProtocolError("this sender is open")
+        run = self._run = ServerRun("a sender", "msmq-sender-")
+        try:
+            await run.start(self._begin(run))
+        except Exception:
+            await run.stop()
+            raise
+
+    async def _begin(self, run: ServerRun) -> None:
         # It brings a reactor, which an application chooses before.
         from msmq.service.server import Server
 
         self._reactor = reactor = running_reactor() if self._reactor is None else self._reactor
-        self._scratch = tempfile.mkdtemp(prefix="msmq-sender-")
-        try:
-            store = WatchedStore(cast(IMessageStore, MemoryMessageStore(durable=True)), self._deliveries)
-            self._server = Server(
-                self._loaded(self._scratch),
-                reactor,
-                session_protocol=partial(_SenderSession, deliveries=self._deliveries),
-                store=cast(IMessageStore, store),
-            )
-            self._server.startService()
-            await self._server.started
-        except BaseException:
-            await self._stop()
-            raise
+        store = WatchedStore(cast(IMessageStore, MemoryMessageStore(durable=True)), self._deliveries)
+        server = Server(
+            self._loaded(str(run.make_directory())),
+            reactor,
+            session_protocol=partial(_SenderSession, deliveries=self._deliveries),
+            store=cast(IMessageStore, store),
+        )
+        run.begin(server)
+        await server.started
 
     def _loaded(self, scratch: str) -> Configuration:
         found = self._configuration
@@ -180,16 +178,10 @@ class Sender:
         )
 
     async def _stop(self) -> None:
-        server, self._server = self._server, None
-        scratch, self._scratch = self._scratch, None
         self._deliveries.close()
-        try:
-            if server is not None:
-                await server.stopService()
-        finally:
-            # It may have been opened again meanwhile, in another directory.
-            if scratch is not None:
-                shutil.rmtree(scratch, ignore_errors=True)
+        # Another start may be in progress, or have ended, before this stop has.
+        if self._run is not None:
+            await self._run.stop()
 
     # Sending
 
@@ -230,7 +222,7 @@ class Sender:
         left = await self._acquire_slot(timeout)
         try:
             with self._deliveries.sending():
-                server = self._server
+                server = None if self._run is None else self._run.server
                 if server is None or server.parts is None:
                     raise MQError(
                         Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,

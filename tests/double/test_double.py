@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from twisted.internet import reactor as installed_reactor
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import CancelledError, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
@@ -47,6 +47,25 @@ class DoubleTests(TestCase):
         self.assertEqual(len(double.received), 1)
         kinds = [each.kind for each in double.events if each.action == "close" or each.kind == "ping"]
         self.assertEqual(kinds, ["ping", "arrived"])
+
+    async def test_two_stops(self) -> None:
+        """Each of two stops ends when the ports are closed: another double can use the address."""
+        double = await start_service(self, FaultInjectingDouble(address=own_address(110)))
+        first, second = double.stopService(), double.stopService()
+        await second
+        self.successResultOf(first)
+        await start_service(self, FaultInjectingDouble(address=own_address(110)))
+
+    async def test_stop_during_the_start(self) -> None:
+        """The stop ends when nothing of the start is left, and its Deferred may be cancelled before."""
+        double = FaultInjectingDouble(address=own_address(110))
+        double.startService()
+        left = double.stopService()
+        left.cancel()
+        await self.assertFailure(left, CancelledError)
+        await double.stopService()
+        self.assertEqual(double.addresses, ())
+        await start_service(self, FaultInjectingDouble(address=own_address(110)))
 
 
 class ExampleTests(TestCase):

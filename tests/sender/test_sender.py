@@ -168,6 +168,20 @@ class SenderTests(TestCase):
             with self.assertRaises(LocalProtocolError):
                 await sender.__aenter__()
 
+    async def test_two_closes(self) -> None:
+        """Each of two closes ends when the session is closed; then the sender can be opened again."""
+        broker = await self.receiver(2)
+        destination = f"DIRECT=TCP:{own_address(67)}\\private$\\orders"
+        sender = Sender()
+        await sender.__aenter__()
+        await sender.send(destination, Message(body=b"1", delivery=RECOVERABLE))
+        first, second = ensureDeferred(sender.close()), ensureDeferred(sender.close())
+        await second
+        self.successResultOf(first)
+        async with sender:
+            await sender.send(destination, Message(body=b"2", delivery=RECOVERABLE))
+        await broker.all
+
 
 class ArgumentTests(SynchronousTestCase):
     """What cannot be used is refused where it is given, by the name of the argument."""

@@ -264,7 +264,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     ): 6010,
     "{broker} cannot start: {error}": 6011,
     "queue {queue} of a broker was deleted; it is looked for every {seconds} s": 6012,
-    "{broker} could not stop": 6013,
+    "{owner} could not stop": 6013,
     "the capture has ended: {reason}": 6101,
     "the listener of a relay failed": 6102,
 }
