@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from msmq.errors import LocalProtocolError
@@ -23,8 +24,11 @@ class ObservedEvents(Generic[T]):
         the oldest are removed, down to one.
     @param text_of: the part of an event that a peer chooses: texts in any nesting of mappings and lists.
     @ivar latest: the latest events.
-    @ivar observers: called with each event.
+    @ivar observers: called with each event. An error of one is logged, which fails a test of trial; what is
+        observed goes on, and so do the others.
     """
+
+    log: ClassVar[Logger] = Logger()
 
     def __init__(self, most: int, most_text: int, text_of: Callable[[T], object]) -> None:
         self.latest: deque[T] = deque()
@@ -56,7 +60,10 @@ class ObservedEvents(Generic[T]):
         """Keep an event, and report it."""
         self._keep(event)
         for observer in tuple(self.observers):
-            observer(event)
+            try:
+                observer(event)
+            except Exception:
+                self.log.failure("an observer of the events of a test double failed")
         for condition, waiting in tuple(self._waiting):
             # An earlier one may have cancelled it.
             if (condition, waiting) in self._waiting and (outcome := _outcome(condition, event)):

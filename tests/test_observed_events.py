@@ -74,3 +74,18 @@ class ObservedEventsTests(SynchronousTestCase):
         self.failureResultOf(first, KeyError)
         self.assertEqual(self.successResultOf(second), "future")
         self.failureResultOf(self.observed.when(fails), KeyError)
+
+    def test_observer_that_fails(self) -> None:
+        """Its error is logged, which fails the test; neither the source nor another observer notices it."""
+        seen: list[object] = []
+
+        def fails(event: object) -> None:
+            raise AssertionError(event)
+
+        self.observed.observers += [fails, seen.append]
+        waiting = self.observed.when(lambda event: event == "late")
+        self.observed.add("late")
+        self.assertEqual(seen, ["late"])
+        self.assertEqual(self.successResultOf(waiting), "late")
+        [logged] = self.flushLoggedErrors(AssertionError)
+        self.assertEqual(str(logged.value), "late")

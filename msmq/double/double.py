@@ -96,7 +96,7 @@ class FaultInjectingDouble(Service):
 
     @property
     def observers(self) -> list[Callable[[DoubleEvent], object]]:
-        """Called with each event."""
+        """Called with each event. An error of one is logged, which fails a test of trial."""
         return self._observed.observers
 
     @property

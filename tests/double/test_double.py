@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
 from msmq import Delivery, Message, connect
+from msmq.double.events import DoubleEvent
 from msmq.net.clock import SystemClock
 from msmq.net.ping import Pinger
 from msmq.testing import FaultInjectingDouble, start_service
@@ -66,6 +67,20 @@ class DoubleTests(TestCase):
         await double.stopService()
         self.assertEqual(double.addresses, ())
         await start_service(self, FaultInjectingDouble(address=own_address(110)))
+
+    async def test_failed_observer(self) -> None:
+        """A failed assertion of an observer is logged, and the message arrives on the same session."""
+        double = await start_service(self, FaultInjectingDouble(address=own_address(109)))
+
+        def check(event: DoubleEvent) -> None:
+            self.assertNotEqual(event.kind, "arrived")
+
+        double.observers.append(check)
+        async with connect(own_address(109), reactor=REACTOR) as peer:
+            await peer.send("orders", Message(delivery=Delivery.RECOVERABLE), timeout=60)
+        await double.when(lambda event: event.kind == "received")
+        self.assertEqual(len(self.flushLoggedErrors(self.failureException)), 1)
+        self.assertEqual([each.kind for each in double.events].count("opened"), 1)
 
 
 class ExampleTests(TestCase):

@@ -61,7 +61,12 @@ def _lines_of(path: Path) -> Iterator[LogLine]:
             if is_written and name == "msmq/net/connector.py":
                 level = "info"
             for text in _texts(tree, node, is_written=is_written):
-                yield LogLine(name.split("/")[1], text + (WRITTEN[name] if is_written else ""), level, name)
+                yield LogLine(
+                    name.split("/")[1].removesuffix(".py"),
+                    text + (WRITTEN[name] if is_written else ""),
+                    level,
+                    name,
+                )
 
 
 def _logger(node: ast.expr) -> str:
