@@ -17,13 +17,18 @@ T = TypeVar("T")
 
 
 def _awaited(
-    method: Callable[Concatenate[Client, P], T],
+    method: Callable[Concatenate[Client, P], T], *, may_wait: bool = False
 ) -> Callable[Concatenate[AsyncioClient, P], Coroutine[Any, Any, T]]:
-    """The same method as a coroutine."""
+    """The same method as a coroutine.
+
+    @param may_wait: whether it has a C{timeout}, and waits for messages unless that is 0.
+    """
 
     @functools.wraps(method)
     async def call(self: AsyncioClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        submitted = self.threads.submit(functools.partial(method, self.blocking, *args, **kwargs))
+        request = functools.partial(method, self.blocking, *args, **kwargs)
+        is_wait = may_wait and kwargs.get("timeout", 0) != 0
+        submitted = self.threads.submit(request, is_wait=is_wait)
         try:
             return await asyncio.wrap_future(submitted.future)
         except asyncio.CancelledError:
@@ -68,7 +73,7 @@ class AsyncioClient:
     create_queue = _awaited(Client.create_queue)
     send = _awaited(Client.send)
     send_all = _awaited(Client.send_all)
-    peek = _awaited(Client.peek)
+    peek = _awaited(Client.peek, may_wait=True)
     search = _awaited(Client.search)
 
     def consume(

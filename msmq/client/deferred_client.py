@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
-import attrs
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorCore, IReactorFromThreads
 from twisted.python.failure import Failure
@@ -22,17 +21,18 @@ T = TypeVar("T")
 
 
 def _deferred(
-    method: Callable[Concatenate[Client, P], T], *, is_wait: bool = False
+    method: Callable[Concatenate[Client, P], T], *, may_wait: bool = False
 ) -> Callable[Concatenate[DeferredClient, P], Deferred[T]]:
     """The same method with a Deferred as its result.
 
-    @param is_wait: whether it may wait without a limit, and changes nothing.
+    @param may_wait: whether it has a C{timeout}, and waits for messages unless that is 0.
     """
 
     @functools.wraps(method)
     def call(self: DeferredClient, /, *args: P.args, **kwargs: P.kwargs) -> Deferred[T]:
         request = functools.partial(method, self.blocking, *args, **kwargs)
-        submitted = attrs.evolve(self.threads.submit(request), is_wait=is_wait)
+        is_wait = may_wait and kwargs.get("timeout", 0) != 0
+        submitted = self.threads.submit(request, is_wait=is_wait)
         self.at_shutdown.add(submitted)
         return _fired_by(submitted, self.reactor, at_shutdown=self.at_shutdown)
 
@@ -109,7 +109,7 @@ class DeferredClient:
     create_queue = _deferred(Client.create_queue)
     send = _deferred(Client.send)
     send_all = _deferred(Client.send_all)
-    peek = _deferred(Client.peek, is_wait=True)
+    peek = _deferred(Client.peek, may_wait=True)
     search = _deferred(Client.search)
 
     def consume(

@@ -16,6 +16,9 @@ T = TypeVar("T")
 WORKERS: Final = 4
 """Requests of a client that are in progress at the same time; others wait."""
 
+WAITS: Final = 16
+"""Requests of a client that wait for messages at the same time, in addition to L{WORKERS}."""
+
 
 @attrs.frozen(eq=False)
 class SubmittedCall(Generic[T]):
@@ -36,15 +39,22 @@ class SubmittedCall(Generic[T]):
 
 
 class CallThreads:
-    """Worker threads that start when they are needed, and end when the client is closed."""
+    """Worker threads that start when they are needed, and end when the client is closed.
+
+    Calls that wait for messages have separate threads, so that they hold up no other call.
+    """
 
     def __init__(self, workers: int = WORKERS) -> None:
         self._pool = ThreadPoolExecutor(workers, "msmq-client")
+        self._waits = ThreadPoolExecutor(WAITS, "msmq-client-wait")
         self._is_closed = False
         self._pending: set[Withdrawal] = set()
 
-    def submit(self, call: Callable[[], T]) -> SubmittedCall[T]:
-        """Make a call in a thread; it fails with L{LocalProtocolError} once these are closed."""
+    def submit(self, call: Callable[[], T], *, is_wait: bool = False) -> SubmittedCall[T]:
+        """Make a call in a thread; it fails with L{LocalProtocolError} once these are closed.
+
+        @param is_wait: see L{SubmittedCall}.
+        """
         withdrawal = Withdrawal()
 
         def run() -> T:
@@ -54,11 +64,11 @@ class CallThreads:
         if self._is_closed:
             refused: Future[T] = Future()
             refused.set_exception(LocalProtocolError("the client, or its consumer, is closed"))
-            return SubmittedCall(refused, withdrawal)
+            return SubmittedCall(refused, withdrawal, is_wait)
         self._pending.add(withdrawal)
-        future = self._pool.submit(run)
+        future = (self._waits if is_wait else self._pool).submit(run)
         future.add_done_callback(lambda _: self._pending.discard(withdrawal))
-        return SubmittedCall(future, withdrawal)
+        return SubmittedCall(future, withdrawal, is_wait)
 
     def withdraw(self) -> None:
         """Repeat no request of the calls that are made at present."""
@@ -77,3 +87,4 @@ class CallThreads:
             if last is not None:
                 self._pool.submit(last)
             self._pool.shutdown(wait=False)
+            self._waits.shutdown(wait=False)

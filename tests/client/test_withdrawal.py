@@ -21,7 +21,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from msmq.client import AsyncioClient, DeferredClient
 from msmq.client.reconnection import Reconnection
-from msmq.client.threads import CallThreads, SubmittedCall
+from msmq.client.threads import WORKERS, CallThreads, SubmittedCall
 from msmq.client.withdrawal import Withdrawal, pause
 from msmq.service.configuration import Overrides, load
 from msmq.service.server import Server
@@ -200,6 +200,32 @@ class ClientTests(TestCase):
 
         await deferToThread(lambda: asyncio.run(program()))
         await self.check_ended(began)
+
+    async def test_peeks_that_wait(self) -> None:
+        """More of them than there are threads for requests hold up no send, whose message they return."""
+        client = DeferredClient(self.data)
+        self.addCleanup(client.close)
+        waiting = [client.peek(ORDERS, timeout=None) for _ in range(WORKERS + 1)]
+        sent = client.send(ORDERS, "two boxes", delivery="express")
+        await sent.addTimeout(LONG, IReactorTime(reactor))
+        for found in waiting:
+            self.assertEqual([message.text for message in await found], ["two boxes"])
+
+    async def test_peeks_that_wait_in_asyncio(self) -> None:
+        """The same under asyncio."""
+
+        async def program() -> list[str]:
+            async with AsyncioClient(self.data) as client:
+                waiting = [
+                    asyncio.ensure_future(client.peek(ORDERS, timeout=None)) for _ in range(WORKERS + 1)
+                ]
+                # Each is in a thread then, or waits for one.
+                await asyncio.sleep(0)
+                await asyncio.wait_for(client.send(ORDERS, "two boxes", delivery="express"), LONG)
+                return [message.text for found in waiting for message in await found]
+
+        texts = await deferToThread(lambda: asyncio.run(program()))
+        self.assertEqual(texts, ["two boxes"] * (WORKERS + 1))
 
     async def test_a_reactor_that_ends(self) -> None:
         """A consumer, or a peek, that waits does not keep a program of Twisted from ending."""
