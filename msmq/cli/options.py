@@ -67,11 +67,10 @@ class Settings:
         @param option: the option that names it, for errors.
         @raise MQError: as of L{client}.
         """
-        if host.partition(":")[0] in ("ssl", "tls", "tcp", "unix"):
+        if is_remote(host):
             return self._client_at(host, f"{option} {host}")
-        if "/" in host:
-            endpoint = _socket_in(host) if os.path.isdir(host) else f"unix:{host}"
-            return self._client_at(endpoint, f"{option} {host}")
+        if "/" in host or host.startswith("unix:"):
+            return self._client_at(local_endpoint(host), f"{option} {host}")
         return self._client_on(host, self._client_at(self._control_location, "--control"), option)
 
     def _client_on(self, name: str, server: ControlClient, option: str = "--on") -> ControlClient:
@@ -143,16 +142,13 @@ class Settings:
 
     @property
     def _is_remote(self) -> bool:
-        kind, _, rest = self._control_location.partition(":")
-        return kind in ("tcp", "ssl", "tls") and bool(rest)
+        return is_remote(self._control_location)
 
     @property
     def _control_location(self) -> str:
         named = self.control or os.environ.get("MSMQ_CONTROL")
         if named:
-            # As of every other client of the control API, it may be a data directory.
-            path = named.removeprefix("unix:")
-            return _socket_in(path) if os.path.isdir(path) else named
+            return named if is_remote(named) else local_endpoint(named)
         context = self._context
         return _socket_in("msmq-data") if context is None else context[0]
 
@@ -277,6 +273,21 @@ def common_options(command: _C) -> _C:
     ):
         command = option(command)
     return command
+
+
+def is_remote(endpoint: str) -> bool:
+    """Whether an endpoint has a host and a port: C{ssl:HOST:PORT}."""
+    kind, _, rest = endpoint.partition(":")
+    return kind in ("tcp", "ssl", "tls") and bool(rest)
+
+
+def local_endpoint(text: str) -> str:
+    """The endpoint of a server whose control socket or data directory is at a path.
+
+    @param text: the path, also after C{unix:}.
+    """
+    path = text.removeprefix("unix:")
+    return _socket_in(path) if os.path.isdir(path) else f"unix:{path}"
 
 
 def _socket_in(directory: str) -> str:

@@ -8,6 +8,7 @@ import json
 import os
 from pathlib import Path
 
+from msmq.cli.options import Settings
 from tests.cli.support import CommandTestCase
 
 TOKEN = "operator 0123456789abcdef0123456789abcdef\n"
@@ -68,6 +69,7 @@ class AddTests(CommandTestCase):
             (("beta", "ssl:mq.example.com:0", "--with-token-file", self.token), ("port",)),
             (("beta", "ssl:mq.example.com:1"), ("token",)),
             (("beta", "ssl:mq.example.com:1:pins=12", "--with-token-file", self.token), ("pins",)),
+            (("beta", "unix:"), ("'unix:'", "no path")),
             (("", self.home / "data"), ("NAME",)),
         ):
             with self.subTest(arguments=arguments):
@@ -116,7 +118,9 @@ class AddTests(CommandTestCase):
     def test_added(self) -> None:
         """A data directory needs no running server; files are stored with their whole paths."""
         data = os.fspath(self.home / "data")
-        self.assertEqual(self.msmq("context", "add", "alpha", data).status, 0)
+        for place in (f"unix:{os.path.relpath(data)}", data):
+            [added] = self.msmq("context", "add", "alpha", place, "--json").objects
+            self.assertEqual(added["place"], f"unix:{data}/control.sock")
         relative = os.path.relpath(self.token)
         for arguments in (
             ("ssl:mq.example.com:15802", "--with-token-file", relative),
@@ -127,3 +131,9 @@ class AddTests(CommandTestCase):
             kept = json.loads((self.home / "config" / "msmq" / "contexts.json").read_text())["contexts"]
             self.assertEqual(kept["alpha"]["place"], f"unix:{data}/control.sock")
             self.assertIn(os.fspath(self.token), kept["beta"]["place"] + str(kept["beta"]["token_file"]))
+
+    def test_other_servers(self) -> None:
+        """A server that an option such as C{--ask} names has its data directory with C{unix:} or without."""
+        data = os.fspath(self.home / "data")
+        for place in (data, f"unix:{data}", f"{data}/control.sock", f"unix:{data}/control.sock"):
+            self.assertEqual(str(Settings().client_of(place).where), f"{data}/control.sock")

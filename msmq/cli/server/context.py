@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from msmq.cli.contexts import Contexts, change_contexts, contexts_file, read_contexts
-from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
+from msmq.cli.options import GIVEN, Settings, common_options, is_remote, local_endpoint, pass_settings
 
 
 @click.group
@@ -34,7 +34,7 @@ def context_add(settings: Settings, name: str, endpoint: str, with_token_file: s
 
     if not name.strip():
         raise click.UsageError("NAME is empty")
-    if endpoint.partition(":")[0] not in ("ssl", "tls", "tcp", "unix"):
+    if not is_remote(endpoint):
         endpoint = _socket_of(endpoint)
     token_file = None if with_token_file is None else os.path.abspath(with_token_file)
     endpoint = _checked(endpoint, token_file)
@@ -44,13 +44,14 @@ def context_add(settings: Settings, name: str, endpoint: str, with_token_file: s
 
 
 def _socket_of(path: str) -> str:
-    """The endpoint of a control socket or of a data directory."""
+    """The endpoint of a control socket or of a data directory, also after C{unix:}."""
     import os
 
     if "://" in path:
         raise click.UsageError(f"{path} is not an endpoint: write ssl:HOST:PORT for a remote server")
-    found = os.path.abspath(path)
-    return f"unix:{os.path.join(found, 'control.sock') if os.path.isdir(found) else found}"
+    path = path.removeprefix("unix:")
+    # The path that is missing in C{unix:} is not the working directory.
+    return local_endpoint(os.path.abspath(path) if path else path)
 
 
 def _checked(endpoint: str, token_file: str | None) -> str:
