@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import io
 import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import attrs
 
@@ -65,6 +67,47 @@ class AbsentServerTests(CommandTestCase):
         self.assertIn("timed out", ended.output)
 
 
+class WrongUsageTests(CommandTestCase):
+    """Arguments that cannot be used, and servers that cannot be named."""
+
+    def assert_unknown(self, arguments: Sequence[str], *words: str) -> None:
+        """It is UNKNOWN, in the line that a monitoring system shows."""
+        ended = self.msmq(*arguments)
+        self.assertEqual((ended.status, ended.errors), (3, ""), ended.output)
+        self.assertTrue(ended.output.startswith("MSMQ UNKNOWN - "), ended.output)
+        self.assertEqual(ended.output.count("\n"), 1, ended.output)
+        for word in words:
+            self.assertIn(word, ended.output)
+
+    def test_wrong_usage(self) -> None:
+        """It is not CRITICAL, which the status of wrong usage of other commands would be."""
+        for arguments, *words in (
+            (["--messages", "many"], "--messages", "many"),
+            (["--messages", ","], "--messages", "WARNING,CRITICAL"),
+            (["--messages", "90,80"], "--messages", "90,80", "above CRITICAL 80"),
+            (["--age", "2,1"], "--age", "2,1"),
+            (["--quota", "90,80"], "--quota", "90,80"),
+            (["--outgoing", "1,0"], "--outgoing", "1,0"),
+            (["--dead-letters", "1e3,999"], "--dead-letters", "1e3,999"),
+            (["--message", "1"], "did you mean --messages?"),
+            (["orders"], "orders"),
+            (["--control", "ssl:HQ"], "ssl:HQ"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_unknown(["check", *arguments], *words)
+        [found] = self.msmq("--json", "check", "--messages", "many").objects
+        self.assertEqual((found["status"], found["perfdata"]), ("UNKNOWN", []))
+
+    def test_help(self) -> None:
+        """The help is no failure."""
+        self.assertEqual(self.msmq("check", "--help").status, 0)
+
+    def test_error_of_the_command(self) -> None:
+        """A server of another kind, whose answers are not understood, is UNKNOWN too."""
+        self.patch(locations, "parse_location", lambda text, token_file: OtherLocation())
+        self.assert_unknown(["check"], "internal error in this command: KeyError: ")
+
+
 class QuotaThresholdTests(ServedCommandTestCase):
     """The quota of a queue, in percent."""
 
@@ -106,6 +149,33 @@ class LateLocation:
 
     def headers(self) -> Mapping[str, str]:
         return {}
+
+
+class OtherConnection(http.client.HTTPConnection):
+    """A connection to a server that answers every request with an empty object."""
+
+    def connect(self) -> None:
+        self.sock = cast(Any, self)
+
+    def settimeout(self, seconds: float | None) -> None:
+        """Its answers come at once."""
+
+    def sendall(self, data: bytes) -> None:
+        """Take a request."""
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
+
+    def close(self) -> None:
+        self.sock = cast(Any, None)
+
+
+@attrs.frozen
+class OtherLocation(LateLocation):
+    """Where a server of another kind is."""
+
+    def connection(self) -> http.client.HTTPConnection:
+        return OtherConnection("other", timeout=15)
 
 
 class AbsentComputerTests(CommandTestCase):

@@ -36,7 +36,6 @@ class SuggestionTests(CommandTestCase):
         """An option of the same command that is spelt almost so is suggested, and no other."""
         for arguments, ending in (
             (["send", "x", "--bdoy", "1"], "'--bdoy'; did you mean --body?\n"),
-            (["check", "--message", "1"], "'--message'; did you mean --messages?\n"),
             (["queue", "create", "x", "--qota", "1"], "'--qota'; did you mean --quota?\n"),
             (["queue", "list", "--qota"], "'--qota'.\n"),
             (["move", "--to", "x", "y"], "'--to'.\n"),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import attrs
 import click
 
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
+from msmq.cli.output import OutputError, complain, system_error
+from msmq.cli.suggestions import usage_error
+from msmq.errors import MsmqError
 from msmq.structures.status import MQError
 
 _NAMES: Final = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _CRITICAL: Final = 2
+_UNKNOWN: Final = 3
 _SHOWN: Final = 5
 _PATIENCE: Final = 8.0
 """Seconds without an answer; plugins of Nagios are ended after ten."""
@@ -97,7 +103,58 @@ class _Findings:
         return max((severity for severity, _ in self.problems), default=0)
 
 
-@click.command
+class _PluginCommand(click.Command):
+    """A command that reports wrong usage and its own failures as UNKNOWN, as the guidelines for plugins of
+    Nagios want: the statuses of other commands would be CRITICAL and WARNING.
+    """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the arguments."""
+        with _failing_as_unknown():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the check."""
+        with _failing_as_unknown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _failing_as_unknown() -> Iterator[None]:
+    try:
+        yield
+    except (click.exceptions.Exit, click.Abort):
+        raise
+    except OutputError as error:
+        complain(str(error), "msmq check")
+    except click.ClickException as error:
+        _report_unknown(usage_error(error), getattr(error, "ctx", None))
+    except MsmqError as error:
+        _report_unknown(str(error))
+    except OSError as error:
+        _report_unknown(system_error(error))
+    except Exception as error:
+        _report_unknown(f"internal error in this command: {type(error).__name__}: {error}")
+    else:
+        return
+    raise click.exceptions.Exit(_UNKNOWN)
+
+
+def _report_unknown(reason: str, context: click.Context | None = None) -> None:
+    """Print that nothing could be checked, in the form that the options want as far as they were read."""
+    chosen = context or click.get_current_context(silent=True)
+    settings = None if chosen is None else chosen.find_object(Settings)
+    found = _Findings()
+    found.report(_UNKNOWN, " ".join(reason.split()))
+    try:
+        _print(settings or Settings(), found, {})
+    except OutputError as error:
+        complain(str(error), "msmq check")
+
+
+@click.command(cls=_PluginCommand)
 @click.option(
     "--queue", "paths", metavar="PATH", multiple=True, help="A queue to check; repeatable.  [default: all]"
 )
@@ -141,8 +198,9 @@ def check(
     """Check the server for a monitoring system: print one line with the problems and the performance data.
 
     W,C are the thresholds of WARNING and CRITICAL.  Exit status: 0 OK, 1 WARNING,
-    2 CRITICAL. A server that does not answer or accepts no messages is CRITICAL, and
-    so is a full quota of all queues, journals or one queue.  A token needs the role reader.
+    2 CRITICAL, 3 UNKNOWN (wrong usage).  A server that does not answer or accepts no
+    messages is CRITICAL, and so is a full quota of all queues, journals or one queue.  A
+    token needs the role reader.
     """
     found = _Findings()
     quota = _of_quota(quota)
