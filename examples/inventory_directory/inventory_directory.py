@@ -35,6 +35,7 @@ from msmq.interfaces import (
     IClock,
     IDirectoryFactory,
     IIdentitySource,
+    IProbedDirectory,
     QueueManagerObject,
 )
 from msmq.testing import MemoryDirectory
@@ -108,7 +109,7 @@ def _read_only() -> DirectoryError:
     return DirectoryError(DirectoryOperationResult.GENERIC_ERROR, "the inventory is read only")
 
 
-@implementer(IDirectoryFactory, IIdentitySource)
+@implementer(IDirectoryFactory, IIdentitySource, IProbedDirectory)
 class InventoryFactory:
     """C{inventory:FILE}: a CSV file, relative to the working directory."""
 
@@ -131,3 +132,8 @@ class InventoryFactory:
         except DirectoryError as error:
             raise ValueError(str(error)) from error
         return directory.identifiers.get(computer_name.upper())
+
+    async def probe(self, argument: str, context: DirectoryContext) -> str:
+        """See L{IProbedDirectory.probe}: the file is there, and can be used."""
+        await self.identifier_of(argument, "", context)
+        return ""

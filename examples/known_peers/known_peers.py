@@ -23,7 +23,13 @@ from uuid import UUID
 from zope.interface import implementer
 
 from msmq import UserMessageView
-from msmq.interfaces import ISessionPolicy, ISessionPolicyFactory, ServerContext, SessionPeer
+from msmq.interfaces import (
+    IArgumentProbe,
+    ISessionPolicy,
+    ISessionPolicyFactory,
+    ServerContext,
+    SessionPeer,
+)
 
 
 @implementer(ISessionPolicy)
@@ -47,7 +53,7 @@ class KnownPeersPolicy:
         return "its label is forbidden" if message.label in self._forbidden else ""
 
 
-@implementer(ISessionPolicyFactory)
+@implementer(ISessionPolicyFactory, IArgumentProbe)
 class KnownPeersFactory:
     """C{known-peers:FILE}: a TOML file, relative to the working directory; it is read at start."""
 
@@ -56,6 +62,13 @@ class KnownPeersFactory:
 
     def make_session_policy(self, argument: str, context: ServerContext) -> KnownPeersPolicy:
         """See L{ISessionPolicyFactory.make_session_policy}."""
+        return self._read(argument)
+
+    def probe(self, argument: str) -> None:
+        """See L{IArgumentProbe.probe}."""
+        self._read(argument)
+
+    def _read(self, argument: str) -> KnownPeersPolicy:
         if not argument:
             raise ValueError("needs a file, as in known-peers:peers.toml")
         try:

@@ -30,6 +30,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
 from msmq.interfaces import (
+    IArgumentProbe,
     IRouter,
     IRouterFactory,
     NoRoute,
@@ -96,7 +97,7 @@ class StaticRouter:
         return [self._members[each][0] for each in via]
 
 
-@implementer(IRouterFactory)
+@implementer(IRouterFactory, IArgumentProbe)
 class StaticRouterFactory:
     """C{static:FILE}: a TOML file, relative to the working directory; it is read at start."""
 
@@ -105,6 +106,13 @@ class StaticRouterFactory:
 
     def make_router(self, argument: str, context: ServerContext) -> StaticRouter:
         """See L{IRouterFactory.make_router}."""
+        return self._read(argument)
+
+    def probe(self, argument: str) -> None:
+        """See L{IArgumentProbe.probe}."""
+        self._read(argument)
+
+    def _read(self, argument: str) -> StaticRouter:
         if not argument:
             raise ValueError("needs a file, as in static:routes.toml")
         try:

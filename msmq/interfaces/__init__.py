@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from msmq.interfaces.plugins import (
         DirectoryContext,
         IAccessControlFactory,
+        IArgumentProbe,
         IDirectoryFactory,
         IIdentitySource,
         IProbedDirectory,
@@ -164,6 +165,7 @@ __all__ = [
     "IAccounts",
     "IAddressBook",
     "IAdministration",
+    "IArgumentProbe",
     "IBodyDecoder",
     "IBroker",
     "IClock",
@@ -298,6 +300,7 @@ _MODULES: Final = {
     "msmq.interfaces.plugins": (
         "DirectoryContext",
         "IAccessControlFactory",
+        "IArgumentProbe",
         "IDirectoryFactory",
         "IIdentitySource",
         "IProbedDirectory",

@@ -57,6 +57,19 @@ class ILossAcceptance(Interface):
         """
 
 
+class IArgumentProbe(Interface):
+    """A factory of routers, access controls or session policies that can check an argument for C{msmq config
+    check}, before a server runs.
+    """
+
+    def probe(argument: str) -> None:
+        """Check the argument, and the file that it names, without changes; may block for some seconds.
+
+        @param argument: the description after its first colon; empty without one.
+        @raise ValueError: it is unsuitable; its text is the reason.
+        """
+
+
 class IStorageProbe(Interface):
     """A storage factory that can check, before a store is opened, whether it can be."""
 

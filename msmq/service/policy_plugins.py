@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msmq.interfaces.plugins import (
     IAccessControlFactory,
+    IArgumentProbe,
     IRouterFactory,
     ISessionPolicyFactory,
     ServerContext,
@@ -88,6 +89,44 @@ def make_session_policy(description: str, context: ServerContext) -> ISessionPol
     return _made(
         "session_policy", description, ISessionPolicy, lambda text: factory.make_session_policy(text, context)
     )
+
+
+def probe_router(description: str) -> None:
+    """Check the argument of a router, if its plugin can.
+
+    @raise PluginError: it is unsuitable.
+    """
+    if description != DIRECTORY_ROUTING:
+        _probe("routing", description, _router_factory)
+
+
+def probe_access(description: str) -> None:
+    """Check the argument of an access control, if its plugin can.
+
+    @raise PluginError: it is unsuitable.
+    """
+    if description != DESCRIPTORS:
+        _probe("access", description, _access_factory)
+
+
+def probe_session_policy(description: str) -> None:
+    """Check the argument of a session policy, if its plugin can.
+
+    @raise PluginError: it is unsuitable.
+    """
+    if description != NO_POLICY:
+        _probe("session_policy", description, _session_policy_factory)
+
+
+def _probe(key: str, description: str, factory_named: Callable[[str], object]) -> None:
+    name, _, argument = description.partition(":")
+    probe = IArgumentProbe(factory_named(name), None)
+    if probe is None:
+        return
+    try:
+        probe.probe(argument)
+    except ValueError as error:
+        raise PluginError(f"{key} {quoted(description)}: {error}") from error
 
 
 def _made(key: str, description: str, interface: type, make: Callable[[str], T]) -> T:

@@ -11,6 +11,7 @@ import twisted.plugins
 from msmq import UserMessageView
 from msmq.interfaces import ISessionPolicy, SessionPeer
 from msmq.plugins import PluginError
+from msmq.service.configuration import check
 from msmq.service.policy_plugins import make_session_policy
 from tests.builders import ALPHA, GAMMA, user_packet
 from tests.project.example_files import EXAMPLES, example
@@ -55,3 +56,15 @@ class KnownPeersTests(SynchronousTestCase):
         ):
             error = self.assertRaises(PluginError, self.policy, content)
             self.assertIn(f"{self.file} {words}", str(error))
+
+    def test_check_of_a_configuration(self) -> None:
+        """C{msmq config check} reports a file that a start could not use, with the line that names it."""
+        configuration = Path(self.mktemp())
+        configuration.write_text(
+            f"[listen]\ncontrol = 'off'\n[security]\nsession_policy = 'known-peers:{self.file}'\n"
+        )
+        [problem] = check(configuration)
+        self.assertEqual((problem.line, problem.key), (4, "security.session_policy"))
+        self.assertIn(f"{self.file} cannot be used", problem.problem)
+        self.file.write_text(f'peers = ["{ALPHA}"]\n')
+        self.assertEqual(check(configuration), [])

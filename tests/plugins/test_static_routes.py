@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 import twisted.plugins
 from msmq.interfaces import NoRoute
 from msmq.plugins import PluginError
+from msmq.service.configuration import check
 from msmq.service.policy_plugins import make_router
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.project.example_files import EXAMPLES, example
@@ -80,3 +81,13 @@ class StaticRoutesTests(SynchronousTestCase):
         ):
             error = self.assertRaises(PluginError, self.router, content)
             self.assertIn(f"{self.file} {words}", str(error))
+
+    def test_check_of_a_configuration(self) -> None:
+        """C{msmq config check} reports a table that a start could not use, with the line that names it."""
+        configuration = Path(self.mktemp())
+        configuration.write_text(f"[listen]\ncontrol = 'off'\n[routing]\nbackend = 'static:{self.file}'\n")
+        [problem] = check(configuration)
+        self.assertEqual((problem.line, problem.key), (4, "routing.backend"))
+        self.assertIn(f"{self.file} cannot be used", problem.problem)
+        self.file.write_text(TABLE)
+        self.assertEqual(check(configuration), [])

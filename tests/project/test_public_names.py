@@ -113,6 +113,7 @@ INTERFACES = [
     "IAccounts",
     "IAddressBook",
     "IAdministration",
+    "IArgumentProbe",
     "IBodyDecoder",
     "IBroker",
     "IClock",

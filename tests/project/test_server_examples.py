@@ -182,3 +182,6 @@ class InventoryDirectoryTests(ServerExampleTestCase):
             error = await self.assertFailure(directory.open(), DirectoryError)
             self.assertIn(f"{self.file} cannot be used: ", str(error))
             self.assertIn(expected, str(error))
+            # So does msmq config check.
+            probed = Deferred.fromCoroutine(self.module.InventoryFactory().probe(str(self.file), context))
+            self.assertIn(expected, str(await self.assertFailure(probed, ValueError)))

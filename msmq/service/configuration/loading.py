@@ -9,7 +9,13 @@ from typing import Final
 
 import attrs
 
-from msmq.service.configuration.probes import probe_directory, probe_machine, probe_storage, warn
+from msmq.service.configuration.probes import (
+    probe_directory,
+    probe_machine,
+    probe_plugins,
+    probe_storage,
+    warn,
+)
 from msmq.service.configuration.problems import ConfigurationError, ConfigurationProblem
 from msmq.service.configuration.settings_builder import Overrides, SettingsBuilder
 from msmq.service.configuration.values import ConfigurationValues
@@ -23,12 +29,12 @@ DROP_INS: Final = "conf.d"
 def check(path: str | Path) -> list[ConfigurationProblem]:
     """All problems of a configuration file; an empty list if it is valid.
 
-    If there is no other problem, a remote store and a remote directory are tried, which may take some
-    seconds.
+    If there is no other problem, the arguments of plugins, a remote store and a remote directory are tried,
+    which may take some seconds.
     The list includes warnings about settings that are valid but unsafe.
     """
     values, configuration = _read(path, Overrides(), os.environ)
-    for probe in (probe_machine, probe_storage, probe_directory):
+    for probe in (probe_machine, probe_plugins, probe_storage, probe_directory):
         if not values.problems:
             probe(values, configuration)
     if all(problem.is_warning for problem in values.problems):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from msmq.directory.factory import DirectoryDescriptionError
+from msmq.plugins import PluginError
 from msmq.service.configuration.values import ConfigurationValues
 from msmq.service.directory_probe import try_directory
 from msmq.service.exposure import exposure
 from msmq.service.machine_check import machine_problems
+from msmq.service.policy_plugins import probe_access, probe_router, probe_session_policy
 from msmq.service.settings import Configuration
 from msmq.storage.factory import StorageDescriptionError, probe_store
 
@@ -45,6 +47,22 @@ def probe_directory(values: ConfigurationValues, configuration: Configuration) -
             values.refuse(key, problem, is_warning=True)
 
     values.attempt(("directory", "backend"), probe)
+
+
+def probe_plugins(values: ConfigurationValues, configuration: Configuration) -> None:
+    """Check the arguments of the router, the access control and the session policy, as far as their plugins
+    can.
+    """
+    security = configuration.security
+    for key, probe, description in (
+        (("routing", "backend"), probe_router, configuration.routing),
+        (("security", "access"), probe_access, security.access),
+        (("security", "session_policy"), probe_session_policy, security.session_policy),
+    ):
+        try:
+            probe(description)
+        except PluginError as error:
+            values.refuse(key, f"cannot be used: {error}")
 
 
 def warn(values: ConfigurationValues, configuration: Configuration) -> None:
