@@ -15,6 +15,8 @@ SLOTS_OF_OTHERS = {
     ("msmq.decoding.bodies.xml_text", "parser.EndElementHandler"),
     ("msmq.decoding.bodies.xml_text", "parser.CharacterDataHandler"),
     ("msmq.decoding.bodies.xml_text", "parser.StartDoctypeDeclHandler"),
+    # http.client takes the class of its responses only so.
+    ("msmq.web.console.member_explanations", "connection.response_class"),
     # Twisted's reactors schedule by the wall clock otherwise.
     ("msmq.service.process.steady_timers", "reactor.seconds"),
     # A queue and a text, whose names other classes have for collaborators.

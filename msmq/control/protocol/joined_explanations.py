@@ -87,7 +87,7 @@ def join_explanations(message: str, answers: Sequence[ServerExplanation]) -> dic
     joined |= {name: [] for name in _LISTS}
     properties: Mapping[str, Any] = {"id": message}
     for answer in answers:
-        known = answer.known
+        known, origin = answer.known, {"server": answer.server}
         joined["servers"].append(
             {
                 "server": answer.server,
@@ -102,7 +102,7 @@ def join_explanations(message: str, answers: Sequence[ServerExplanation]) -> dic
         if len(known["message"]) > len(properties):
             properties = known["message"]
         for name in _LISTS:
-            joined[name] += [{"server": answer.server, **each} for each in known[name]]
+            joined[name] += [{"server": "", **each, **origin} for each in known[name]]
     for name in _OF_A_TIME:
         joined[name].sort(key=lambda each: each["time"] or "")
     return {**joined, "message": properties}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
@@ -28,7 +30,7 @@ PATIENCE: Final = 4.0
 """Seconds for a connection to a server, and for each part of its answer."""
 
 WHOLE: Final = 20.0
-"""Seconds for the body of an answer."""
+"""Seconds for an answer, with its head."""
 
 LONGEST: Final = 0x800000
 """Bytes of an answer."""
@@ -55,12 +57,47 @@ class InThread(Protocol):
         """Return the result of the work."""
 
 
+class _LimitedReads(io.RawIOBase):
+    """What a server sends, for L{WHOLE} seconds at most: a head of HTTP may have no end either."""
+
+    def __init__(self, received: io.RawIOBase) -> None:
+        self._received = received
+        self._until = monotonic() + WHOLE
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Read what there is.
+
+        @raise TimeoutError: the answer takes too long.
+        """
+        if monotonic() > self._until:
+            raise TimeoutError(f"its response takes longer than {WHOLE:g} s")
+        return self._received.readinto(buffer)
+
+    def close(self) -> None:
+        """Close what it reads."""
+        self._received.close()
+        super().close()
+
+
+class _LimitedResponse(HTTPResponse):
+    """A response that has to end in time."""
+
+    def __init__(self, sock: socket.socket, debuglevel: int = 0, method: str | None = None) -> None:
+        super().__init__(sock, debuglevel, method)
+        self.fp = io.BufferedReader(_LimitedReads(self.fp.detach()))
+
+
 class MemberClient(ControlClient):
     """A client that does not wait long for a server that does not answer, nor reads an answer without end."""
 
     def connect(self, connection: HTTPConnection) -> None:
         """See L{ControlRequests.connect<msmq.control.client.requests.ControlRequests.connect>}."""
         connection.timeout = PATIENCE
+        connection.response_class = _LimitedResponse
         super().connect(connection)
         connection.sock.settimeout(PATIENCE)
 
@@ -79,7 +116,6 @@ class MemberClient(ControlClient):
                     raise self.lost(f"its response is not JSON: {json_problem(error)}") from error
 
     def _whole(self, response: HTTPResponse) -> bytes:
-        ended = monotonic() + WHOLE
         parts: list[bytes] = []
         size = 0
         while part := response.read1(_READ):
@@ -87,8 +123,6 @@ class MemberClient(ControlClient):
             size += len(part)
             if size > LONGEST:
                 raise self.lost(f"its response has more than {LONGEST} bytes")
-            if monotonic() > ended:
-                raise self.lost(f"its response takes longer than {WHOLE:g} s")
         return b"".join(parts)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -174,6 +176,13 @@ class JoinTests(SynchronousTestCase):
             [("ALPHA", True, None), ("BETA", None, "it is down"), ("GAMMA", True, None)],
         )
 
+    def test_origin(self) -> None:
+        """An entry is of the server that has answered, whatever it says itself."""
+        known = explained("2026-01-01T00:00:01Z")
+        known["events"][0]["server"] = "ALPHA"
+        joined = join_explanations("m", [ServerExplanation("GAMMA", known, None)])
+        self.assertEqual([each["server"] for each in joined["events"]], ["GAMMA"])
+
 
 class OtherAnswerTests(EstateTestCase):
     """A server answers something else, as one of another kind or version would."""
@@ -279,6 +288,26 @@ class MemberLimitTests(SynchronousTestCase):
             client = member_client("/no/token", f"unix:{path}")
             error = self.assertRaises(MQError, client.explain, "{A1FA0000-0000-4000-8000-000000000001}\\1")
         self.assertIs(error.status, Status.MQ_ERROR_SERVICE_NOT_AVAILABLE)
+
+    def test_a_head_without_end(self) -> None:
+        """A server whose answer never gets past its head is given up."""
+        self.patch(member_explanations, "WHOLE", 0.05)
+        path = Path(os.path.relpath(self.mktemp()))
+
+        def answer(server: socket.socket) -> None:
+            with server.accept()[0] as connection, contextlib.suppress(OSError):
+                while True:
+                    connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+            server.listen()
+            answering = threading.Thread(target=answer, args=(server,))
+            answering.start()
+            self.addCleanup(answering.join)
+            client = member_client("/no/token", f"unix:{path}")
+            error = self.assertRaises(MQError, client.explain, "{A1FA0000-0000-4000-8000-000000000001}\\1")
+        self.assertIn("its response takes longer than", error.detail)
 
     def test_a_wrong_endpoint(self) -> None:
         """An endpoint that cannot be used is named."""
