@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import click
@@ -20,6 +20,9 @@ from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
     from msmq.pipeline.archive.archiver import ArchiveProgress
+
+_PACKAGES: Final = ("numpy", "pyarrow")
+"""What C{msmq[parquet]} installs."""
 
 
 @click.group
@@ -205,7 +208,7 @@ def _erasure(settings: Settings, directory: str | None) -> Callable[[str, bool],
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Report errors of the archive and the store as a refusal."""
+    """Report errors of the archive and the store, and a missing package, as a refusal."""
     from msmq.interfaces.storage import StorageError
     from msmq.pipeline.files.errors import FilesError
 
@@ -213,5 +216,10 @@ def _refusing() -> Iterator[None]:
         yield
     except FilesError as error:
         raise click.UsageError(str(error)) from error
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package not in _PACKAGES:
+            raise
+        raise click.UsageError(f"an archive needs {package}: pip install 'msmq[parquet]'") from error
     except StorageError as error:
         raise MQError(Status.MQ_ERROR_MESSAGE_STORAGE_FAILED, str(error)) from error

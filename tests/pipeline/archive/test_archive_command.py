@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 from msmq.cli.options import Settings
@@ -51,6 +53,27 @@ class ArchiveCommandTests(CommandTestCase):
         self.assertIn(line, ended.errors)
         ended = self.msmq("archive", "check", self.directory)
         self.assertEqual((1, True), (ended.status, line in ended.output), ended)
+
+    def test_without_its_packages(self) -> None:
+        """Each verb says what to install."""
+        program = (
+            "import sys; sys.modules |= dict.fromkeys(('numpy', 'pyarrow'))\n"
+            "from msmq.cli.command import run; sys.exit(run(sys.argv[1:]))"
+        )
+        for verb in (
+            ["update"],
+            ["show"],
+            ["check"],
+            ["compact"],
+            ["erase", "--where", "label = 'x'", "--yes"],
+        ):
+            with self.subTest(verb=verb):
+                command = ["archive", *verb, self.directory, "--data", str(self.data)]
+                ended = subprocess.run(
+                    [sys.executable, "-c", program, *command], capture_output=True, text=True, check=False
+                )
+                self.assertEqual((ended.returncode, ended.stderr.count("\n")), (2, 1), ended.stderr)
+                self.assertIn("needs numpy: pip install 'msmq[parquet]'", ended.stderr)
 
     def test_an_erasure_needs_a_confirmation(self) -> None:
         """Without a terminal that is --yes; a rehearsal needs none."""
