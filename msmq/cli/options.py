@@ -106,18 +106,23 @@ class Settings:
             raise click.UsageError(f"--on {self.on}: this command works without a server")
 
     @contextlib.contextmanager
-    def naming(self, name: str) -> Iterator[None]:
+    def naming(self, name: str, *, is_new: bool = False) -> Iterator[None]:
         """Add a suggestion to the refusal of an unknown queue name.
 
         @param name: a path, a format name or a destination, as it was typed.
+        @param is_new: whether there is no such queue yet.
         """
         try:
             yield
         except MQError as error:
-            meant = self._meant(name) if error.status in _NO_QUEUE else None
-            if meant is None:
+            if error.status not in _NO_QUEUE:
                 raise
-            raise MQError(error.status, f"{error.detail}; did you mean {meant}?") from error
+            meant = None if is_new else self._meant(name)
+            if meant is not None:
+                raise MQError(error.status, f"{error.detail}; did you mean {meant}?") from error
+            if "\\" not in name and "=" not in name:
+                raise MQError(error.status, f"{error.detail}; {_PATH_SYNTAX}") from error
+            raise
 
     def _meant(self, name: str) -> str | None:
         """The path of a similar queue that the caller may see."""
@@ -167,6 +172,9 @@ class Settings:
             raise click.UsageError(f"MSMQ_CONTEXT: there is no context {current}; see msmq context list")
         return contexts.endpoints[current]
 
+
+_PATH_SYNTAX: Final = r"write a path with its backslashes, and with quotes in a shell: '.\private$\orders'"
+"""What to do about a name without backslashes, which a shell may have removed."""
 
 _NO_QUEUE: Final = frozenset(
     {

@@ -71,3 +71,17 @@ class QueueSuggestionTests(ServedCommandTestCase):
             ended = self.msmq("queue", "show", f".\\private$\\{name}")
             self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1), ended.errors)
             self.assertTrue(ended.errors.endswith(ending), ended.errors)
+
+    def test_paths_without_backslashes(self) -> None:
+        """A bare name, and a path whose backslashes the shell has removed, are refused with what to write."""
+        ending = "; write a path with its backslashes, and with quotes in a shell: '.\\private$\\orders'\n"
+        for arguments in (
+            ["queue", "create", "bills"],
+            ["queue", "show", ".private$orders"],
+            ["queue", "set", "bills", "--label", "x"],
+        ):
+            with self.subTest(arguments=arguments):
+                ended = self.msmq(*arguments)
+                self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1), ended.errors)
+                self.assertTrue(ended.errors.endswith(ending), ended.errors)
+        self.assertNotIn("write a path", self.msmq("queue", "create", "DIRECT=x").errors)

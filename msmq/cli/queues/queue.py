@@ -100,7 +100,8 @@ def queue() -> None:
 def queue_create(settings: Settings, /, path: str, **options: Any) -> None:
     """Create the queue PATH."""
     chosen = {name: value for name, value in options.items() if value is not None and value is not False}
-    created = settings.client.create_queue(path, chosen)
+    with settings.naming(path, is_new=True):
+        created = settings.client.create_queue(path, chosen)
     settings.output.one(created)
     settings.output.flush()
 
