@@ -37,6 +37,7 @@ class ArrivalBatch:
     @ivar is_cut: an acknowledgement among them was not processed; it and all later messages are not
     acknowledged.
     @ivar is_short_of_streams: one of them needs a stream over the limit of its host.
+    @ivar growth: bytes by which the packets of forwarded messages are larger than those that arrived.
     @ivar close: the reason for closing the session, if any.
     """
 
@@ -53,6 +54,7 @@ class ArrivalBatch:
     is_classified: bool = False
     is_cut: bool = False
     is_short_of_streams: bool = False
+    growth: int = 0
     acknowledgements: list[Deferred[bool]] = attrs.field(factory=list)
     proofs: AwaitingValue | None = None
     close: CloseReason | None = None

@@ -197,7 +197,7 @@ class Arrivals:
         facts = self._facts(batch, messages, different, queues, routes, free, now)
         decision = decide(messages, facts, self._arrival_commits.history, now)
         arrivals = self._perform(batch, messages, queues, routes, decision)
-        return self._admit(batch, facts.size, arrivals, now)
+        return self._admit(batch, facts, arrivals, now)
 
     def _facts(
         self,
@@ -304,6 +304,7 @@ class Arrivals:
                     arrivals.append((queue, message))
                 case ArrivalOutcome.FORWARDED:
                     passing = self._forwarding.forwarded(message, batch.session.remote_address)
+                    batch.growth += passing.size - message.size
                     arrivals.append((routes[message], passing))
                 case ArrivalOutcome.ACKNOWLEDGEMENT:
                     if not self._acknowledgements.take(batch, message):
@@ -332,17 +333,17 @@ class Arrivals:
     def _admit(
         self,
         batch: ArrivalBatch,
-        size: int,
+        facts: ArrivalFacts,
         arrivals: Sequence[tuple[Queue, UserMessageView]],
         now: Moment,
     ) -> Deferred[None] | None:
-        """Enqueue messages within the quotas, then store and show them.
-
-        @param size: bytes of all packets of the batch.
-        """
+        """Enqueue messages within the quotas, then store and show them."""
         session = batch.session
         performer = self._performer
-        admission = performer.model.admit(arrivals, now, by_session=True)
+        # The history has the messages of the decision as accepted: none of them may be refused since others
+        # were copied meanwhile, as those that a FinalAck of this batch is about.
+        spare = max(facts.free, 0) - max(performer.model.storage.free, 0) + batch.growth
+        admission = performer.model.admit(arrivals, now, by_session=True, spare=max(spare, 0))
         reached = reported_arrivals(admission.groups)
         if self._refusals.of_admission(batch, admission):
             batch.close = CloseReason.NO_RESOURCES
@@ -368,7 +369,7 @@ class Arrivals:
             stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained, now))
             if drained is not None or batch.acknowledgements or batch.close is not None:
                 return stored
-            return self._gather(session, size, stored)
+            return self._gather(session, facts.size, stored)
         self._show(batch, admission, now)
         return None
 
