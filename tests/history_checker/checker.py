@@ -37,10 +37,12 @@ def check_history(lines: Iterable[str]) -> Verdict:
         *rules.reordered(outcomes, operations),
         *rules.early(outcomes),
         *rules.wrong_fates(outcomes, operations),
+        *rules.wrong_logs(outcomes, operations),
     ]
     ends = [operation for operation in operations if operation.kind == "end"]
     if ends:
         violations += rules.lost(outcomes, ends[-1].facts.get("incomplete", ()))
+        violations += rules.half_forwarded(outcomes, operations)
     return Verdict(violations, _summary(operations, outcomes))
 
 

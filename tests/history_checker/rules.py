@@ -171,3 +171,50 @@ def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]
                 yield f"received, and its sender was told {', '.join(sorted(refused))}"
             if message.is_ordered and message.dead_letters:
                 yield f"received, and a dead letter: {message.dead_letters[0]}"
+
+
+def half_forwarded(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
+    """Messages that one transaction receives are gone exactly if those that it sends exist.
+
+    Each side of a transaction that was interrupted says whether it was committed, as far as that is known.
+    """
+    if outcomes.unnamed_damages:
+        return
+    receives = {each.number: each for each in operations if each.kind == "receive"}
+    forwarded: dict[int, list[Message]] = defaultdict(list)
+    for message in outcomes.messages.values():
+        number = message.sending.facts.get("received_by")
+        if number is not None and message.sending.result == "unknown":
+            forwarded[number].append(message)
+    for number, sent in forwarded.items():
+        operation = receives[number]
+        taken = [outcomes.messages[label] for label in operation.labels if label in outcomes.messages]
+        is_sent = any(message.shown or message.fates for message in sent)
+        for message in taken:
+            first = min(time for time, by in message.shown if by is operation)
+            is_back = bool(message.fates) or any(
+                time > first and by is not operation for time, by in message.shown
+            )
+            if is_back == is_sent:
+                yield (
+                    f"half: {message.label}: {'back' if is_back else 'gone'} after operation {number}, whose"
+                    f" messages were {'sent' if is_sent else 'not sent'}"
+                )
+
+
+def wrong_logs(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
+    """A message log has each message that was in its queue once, and no others."""
+    for operation in operations:
+        if operation.kind != "log":
+            continue
+        queue, labels = operation.facts["queue"], operation.facts["labels"]
+        for label, count in Counter(labels).items():
+            message = outcomes.messages.get(label)
+            if message is None or queue not in message.queues:
+                yield f"phantom: {label}: in the log of {queue}"
+            elif count > 1 and message.is_kept:
+                yield f"doubled: {label}: {count} times in the log of {queue}"
+        if operation.facts["complete"]:
+            for message in outcomes.messages.values():
+                if message.label not in labels and queue in message.first_seen:
+                    yield f"lost: {message.label}: not in the log of {queue}"

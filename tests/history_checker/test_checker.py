@@ -160,6 +160,37 @@ class CheckerTests(SynchronousTestCase):
         self.history.receive("1")
         self.assert_found("lost: half")
 
+    def test_half_of_a_transaction_that_forwards(self) -> None:
+        """Of a transaction of unknown result the received message is back although another one was sent, or
+        gone although none was; both or neither are no violation.
+        """
+        history = self.history
+        history.send("1", "2", "3", "4")
+        forwards = [(label, history.receive(label, result=None)) for label in "1234"]
+        for label, reader in forwards:
+            history.send(f"{label}0", result=None, queue="GAMMA orders", received_by=reader)
+        history.receive("1", "2")
+        history.receive("10", "30", queue="GAMMA orders")
+        self.assert_found("half: 1: back", "half: 4: gone")
+
+    def test_message_logs(self) -> None:
+        """Each message that was in the queue is there once, and no others; express ones may come twice."""
+        history = self.history
+        history.send("1", "2", "3")
+        history.send("4", queue="BETA letters")
+        history.send("5", recoverable=False, transactional=False)
+        history.receive("1", "2", "3", "5")
+        history.receive("4", queue="BETA letters")
+        history.record.note("log", queue=ORDERS, labels=["1", "2", "2", "4", "5", "5"], complete=True)
+        self.assert_found("doubled: 2: 2 times", "phantom: 4: in the log", "lost: 3: not in the log")
+
+    def test_incomplete_message_log(self) -> None:
+        """One that was trimmed, or switched on later, need not have all."""
+        self.history.send("1", "2")
+        self.history.receive("1", "2")
+        self.history.record.note("log", queue=ORDERS, labels=["2"], complete=False)
+        self.assert_found()
+
     def test_incomplete_queue(self) -> None:
         """What may still be in a queue is not lost; without an end nothing is."""
         self.history.send("1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
 import attrs
@@ -34,7 +34,7 @@ WISHES: Final = (
 SIZES: Final = (0, 40, 700, 0, 3000)
 
 
-class _Aborted(Exception):
+class Aborted(Exception):
     """The application aborts its transaction."""
 
 
@@ -49,6 +49,16 @@ class Batch:
     first: int
     count: int
     first_id: int | None = None
+
+
+@attrs.frozen
+class Sending:
+    """Messages that are being sent, and the operation that does."""
+
+    destination: str
+    messages: Sequence[Message]
+    batch: Batch
+    operation: int
 
 
 class Applications:
@@ -73,8 +83,32 @@ class Applications:
         reach: int | None,
         received: int | None,
         is_express: bool,
+        size: int | None = None,
     ) -> None:
         """Send messages, without waiting for anything."""
+        sending = self.begin_send(
+            sender, receiver, queue, count, reach, received, is_express=is_express, size=size
+        )
+        sender.begin(self._send(sender, sending))
+
+    def begin_send(
+        self,
+        sender: Host,
+        receiver: Host,
+        queue: str,
+        count: int,
+        reach: int | None = None,
+        received: int | None = None,
+        *,
+        is_express: bool = False,
+        size: int | None = None,
+        **facts: Any,
+    ) -> Sending:
+        """New messages for a queue of a host, and the operation that sends them.
+
+        @param size: bytes of each body; by default it depends on the number of the message.
+        @param facts: more of the operation.
+        """
         is_transactional = queue == PAYMENTS
         first, self._next = self._next, self._next + count
         numbers = range(first, first + count)
@@ -83,7 +117,7 @@ class Applications:
         admin = parse_format_name(sender.world.format_name(sender, sender, ADMIN))
         messages = [
             Message(
-                body=body_of(number),
+                body=body_of(number, size),
                 application_tag=number,
                 transactional=is_transactional,
                 delivery=delivery,
@@ -101,28 +135,26 @@ class Applications:
             "send",
             sender=sender.name,
             queue=f"{receiver.name} {queue}",
-            messages=[(f"{number}", digest_of(body_of(number))) for number in numbers],
+            messages=[(f"{number}", digest_of(body_of(number, size))) for number in numbers],
             transactional=is_transactional,
             recoverable=delivery is Delivery.RECOVERABLE,
             # TimeToBeReceived counts on the way too.
             limits=["reach", *limits] if received is not None and reach is None else limits,
+            **facts,
         )
-        destination = sender.world.format_name(sender, receiver, queue)
-        sender.begin(self._send(sender, destination, messages, batch, operation))
+        return Sending(sender.world.format_name(sender, receiver, queue), messages, batch, operation)
 
-    async def _send(
-        self, sender: Host, destination: str, messages: Sequence[Message], batch: Batch, operation: int
-    ) -> None:
+    async def _send(self, sender: Host, sending: Sending) -> None:
         life = sender.life
         try:
-            identifiers = await sender.service.send(destination, messages)
+            identifiers = await sender.service.send(sending.destination, sending.messages)
         except MQError:
             if life == sender.life and not sender.system.is_unclear:
-                self._record.end(operation, "refused")
+                self._record.end(sending.operation, "refused")
             return
         if life == sender.life:
-            batch.first_id = identifiers[0].ordinal
-            self._record.end(operation, "done")
+            sending.batch.first_id = identifiers[0].ordinal
+            self._record.end(sending.operation, "done")
 
     # Receiving
 
@@ -145,7 +177,7 @@ class Applications:
             reservation = await host.service.reserve(path_of(queue), count=count, timeout=timeout)
             if life != host.life:
                 return
-            self._shown(operation, reservation)
+            self.shown(operation, reservation)
             result = "returned"
             await pause(host, held)
             if is_kept:
@@ -171,20 +203,21 @@ class Applications:
                 )
                 if life != host.life:
                     return
-                self._shown(operation, reservation)
+                self.shown(operation, reservation)
                 result = "returned"
                 await pause(host, held)
                 if not is_kept:
-                    raise _Aborted
+                    raise Aborted
             result = "done"
-        except _Aborted:
+        except Aborted:
             pass
         except MQError:
             is_unclear = result == "returned" and host.system.is_unclear
         if life == host.life and not is_unclear:
             self._record.end(operation, result)
 
-    def _shown(self, operation: int, reservation: Reservation) -> None:
+    def shown(self, operation: int, reservation: Reservation) -> None:
+        """Record the messages that an operation has received."""
         views = [message.view for message in reservation.messages]
         self._record.shown(operation, map(self.look, views))
 
@@ -245,9 +278,9 @@ def path_of(queue: str) -> str:
     return queue if queue.startswith(".") else f".\\private$\\{queue}"
 
 
-def body_of(number: int) -> bytes:
+def body_of(number: int, size: int | None = None) -> bytes:
     """The body of a message."""
-    return b"%06d" % number + b"." * SIZES[number % len(SIZES)]
+    return b"%06d" % number + b"." * (SIZES[number % len(SIZES)] if size is None else size)
 
 
 def digest_of(body: bytes) -> str:

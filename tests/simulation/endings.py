@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msmq.structures.packet.message_class import MessageClass
 from tests.simulation.applications import ADMIN, drain, path_of, pause
+from tests.simulation.changes import note_logs
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -49,6 +50,8 @@ async def note_endings(world: World) -> None:
                 )
         for view in await drain(host, JOURNAL):
             applications.look(view)
+    for host in world.hosts:
+        await note_logs(world, host)
     for host in world.hosts:
         # An event that is found damaged now has one of its own, which is written after it was read.
         await host.service.store.read_events(0, 1_000_000)

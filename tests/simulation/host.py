@@ -16,7 +16,14 @@ from msmq.interfaces.storage import StorageError
 from msmq.membership.local import HostIdentity
 from msmq.net.dialling_session_factory import DiallingSessionFactory
 from msmq.net.resolver import HostNotFound, NextHopAddress
-from msmq.queues.model import QueueManagerModel
+from msmq.persistence.definition import UNLIMITED
+from msmq.queues.machine_quota import QuotaKind
+from msmq.queues.model import (
+    DEFAULT_QUEUE_MANAGER_QUOTA,
+    PEER_DEAD_LETTERS,
+    ModelLimits,
+    QueueManagerModel,
+)
 from msmq.queues.queue_names import one_of
 from msmq.settings import SessionSettings
 from msmq.storage.damage import DamagePolicy
@@ -26,6 +33,7 @@ from msmq.structures.status import MQError
 from msmq.transfer.source_journaling import SourceJournaling
 from tests.nodes.services import make_service
 from tests.shares import SHARES
+from tests.simulation.changes_plan import Tuning
 from tests.simulation.clock import HostClock, HostReactor
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.system import SimulatedSystem
@@ -46,6 +54,7 @@ class Host:
     @ivar life: the number of its present life; what belongs to an earlier one is over.
     @ivar is_up: it is open and accepts sessions.
     @ivar is_rotten: a bit on its disk was changed.
+    @ivar quotas: those of its configuration, in kilobytes.
     """
 
     def __init__(self, world: World, number: int, name: str, address: str, guid: UUID) -> None:
@@ -62,6 +71,7 @@ class Host:
         self.rot: list[tuple[Any, int, int]] = []
         self.errors: list[str] = []
         self.window = plan.window
+        self.quotas: dict[QuotaKind, int] = {}
         self.running: set[Deferred[Any]] = set()
         self.start()
 
@@ -87,8 +97,8 @@ class Host:
             self.guid,
             computer_names=[self.name],
             is_own_address=one_of([self.address]),
-            packet_memory=world.plan.memory,
             now=self.clock.now(),
+            **attrs.asdict(self.limits()),
         )
         settings = self.settings()
         self.sessions = DiallingSessionFactory(
@@ -141,7 +151,9 @@ class Host:
     def settings(self) -> SessionSettings:
         """As the plan has them, and a reload."""
         plan = self.world.plan
+        tuning = {} if plan.tuning is None else plan.tuning.session
         return SessionSettings(
+            **tuning,
             window_size=self.window,
             session_retry=plan.retry,
             session_retry_maximum=4 * plan.retry,
@@ -151,6 +163,32 @@ class Host:
             resend_final=plan.resend * 3,
             trust_identifiers=plan.shape != "direct",
         )
+
+    def limits(self) -> ModelLimits:
+        """As the plan has them, and a reload."""
+        plan = self.world.plan
+        tuning = Tuning() if plan.tuning is None else plan.tuning
+        dead_letters = tuning.peer_dead_letters
+        return ModelLimits(
+            quota=self.quotas.get(QuotaKind.QUEUES, DEFAULT_QUEUE_MANAGER_QUOTA),
+            journal_quota=self.quotas.get(QuotaKind.JOURNALS, UNLIMITED),
+            peer_dead_letters=PEER_DEAD_LETTERS if dead_letters is None else dead_letters,
+            express_memory=tuning.express_memory,
+            packet_memory=plan.memory,
+        )
+
+    def configure_quota(self, kind: QuotaKind, kilobytes: int | None) -> None:
+        """Reload with another quota; C{None} for none."""
+        if kilobytes is None:
+            self.quotas.pop(kind, None)
+        else:
+            self.quotas[kind] = kilobytes
+        self.model.configure(self.limits())
+
+    def end_quotas(self) -> None:
+        """Reload without quotas."""
+        self.quotas.clear()
+        self.model.configure(self.limits())
 
     async def _lookup(self, name: str) -> Sequence[NextHopAddress]:
         address = self.world.addresses.get(name.upper().removesuffix(".EXAMPLE.COM"), name)

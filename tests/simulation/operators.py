@@ -7,9 +7,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from msmq.structures.status import MQError
 from msmq.testing.streams import Conditions
 from tests.simulation.applications import KEPT, PAYMENTS, QUEUES, path_of
+from tests.simulation.changes import (
+    delete_admin,
+    forward,
+    hold_queue,
+    queue_properties,
+    redirect,
+    send_keyed,
+    send_large,
+    set_property,
+    set_quota,
+    take_offline,
+    transact,
+)
 from tests.simulation.enterprise import MEMBERS
 from tests.simulation.plan import DIRECT
 
@@ -145,40 +157,23 @@ def _jump(world: World, number: int, seconds: float) -> None:
 # Operators
 
 
-def _operate(world: World, number: int, work: Callable[[Host], Any]) -> None:
-    """Let an operator do something at a host that is up."""
-    host = world.hosts[number]
-    if not host.is_up:
-        return
-
-    async def operate() -> None:
-        try:
-            result = work(host)
-            if result is not None:
-                await result
-        except MQError:
-            pass
-
-    host.begin(operate())
-
-
 def _purge(world: World, number: int, queue: str) -> None:
     host = world.hosts[number]
     if host.is_up:
         world.recorder.note("purge", queue=f"{host.name} {queue}")
-        _operate(world, number, lambda host: host.service.purge_queue(path_of(queue)))
+        world.operate(number, lambda host: host.service.purge_queue(path_of(queue)))
 
 
 def _pause(world: World, number: int, queue: str, seconds: float) -> None:
-    _operate(world, number, lambda host: host.service.pause_queue(path_of(queue)))
+    world.operate(number, lambda host: host.service.pause_queue(path_of(queue)))
     resume = lambda host: host.service.resume_queue(path_of(queue))  # noqa: E731
-    world.later(seconds, lambda: _operate(world, number, resume))
+    world.later(seconds, lambda: world.operate(number, resume))
 
 
 def _hold(world: World, number: int, seconds: float) -> None:
-    _operate(world, number, lambda host: host.service.pause_all_outgoing())
+    world.operate(number, lambda host: host.service.pause_all_outgoing())
     resume = lambda host: host.service.resume_all_outgoing()  # noqa: E731
-    world.later(seconds, lambda: _operate(world, number, resume))
+    world.later(seconds, lambda: world.operate(number, resume))
 
 
 def _delete(world: World, number: int, queue: str) -> None:
@@ -189,9 +184,9 @@ def _delete(world: World, number: int, queue: str) -> None:
 
     async def delete(host: Host) -> None:
         await host.service.delete_queue(path_of(queue))
-        await host.service.create_queue(path_of(queue), transactional=queue == PAYMENTS)
+        await host.service.create_queue(path_of(queue), **queue_properties(host, queue))
 
-    _operate(world, number, delete)
+    world.operate(number, delete)
 
 
 def _drain(world: World, source: int, destination: int, queue: str, seconds: float, keeps: bool) -> None:
@@ -204,14 +199,11 @@ def _drain(world: World, source: int, destination: int, queue: str, seconds: flo
     admin = world.format_name(host, host, KEPT) if keeps and queue != PAYMENTS else None
     world.recorder.note("drain", queue=f"{host.name} {queue}", to=f"{other.name} {queue}")
     name = world.format_name(host, other, queue)
-    _operate(
-        world,
+    world.operate(
         source,
         lambda host: host.service.drains.begin(path_of(queue), name, acknowledge_to=admin),
     )
-    world.later(
-        seconds, lambda: _operate(world, source, lambda host: host.service.drains.end(path_of(queue)))
-    )
+    world.later(seconds, lambda: world.operate(source, lambda host: host.service.drains.end(path_of(queue))))
 
 
 def _reload(world: World, number: int, window: int) -> None:
@@ -234,7 +226,7 @@ def _purge_outgoing(world: World, number: int) -> None:
                 continue
             await host.service.purge_outgoing(queue.format_name)
 
-    _operate(world, number, purge)
+    world.operate(number, purge)
 
 
 def _close_sessions(world: World, number: int) -> None:
@@ -242,14 +234,14 @@ def _close_sessions(world: World, number: int) -> None:
         for session in host.service.inspection.sessions():
             host.service.close_session(session.identifier)
 
-    _operate(world, number, close)
+    world.operate(number, close)
 
 
 def _retry(world: World, number: int) -> None:
     def retry(host: Host) -> None:
         host.service.retry_all_outgoing()
 
-    _operate(world, number, retry)
+    world.operate(number, retry)
 
 
 def _directory(world: World, number: int, seconds: float) -> None:
@@ -287,4 +279,14 @@ STEPS: Final[dict[str, Callable[..., None]]] = {
     "close sessions": _close_sessions,
     "retry": _retry,
     "directory": _directory,
+    "quota": set_quota,
+    "property": set_property,
+    "redirect": redirect,
+    "hold queue": hold_queue,
+    "delete admin": delete_admin,
+    "offline": take_offline,
+    "send large": send_large,
+    "send keyed": send_keyed,
+    "transact": transact,
+    "forward": forward,
 }

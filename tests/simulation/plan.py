@@ -8,6 +8,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from tests.simulation.changes_plan import Tuning, draw_changes, draw_tuning
+
 Arguments: TypeAlias = tuple[Any, ...]
 
 DIRECT: Final = "direct"
@@ -17,6 +19,12 @@ ROUTED: Final = "routed"
 
 DRAINS_FROM: Final = 20_000_000
 """The first seed of which runs also drain queues; earlier ones have the plans that they had before."""
+
+CHANGES_FROM: Final = 16_540_000
+"""The first seed of which runs change limits and properties as well, up to L{DRAINS_FROM}."""
+
+BOTH_FROM: Final = 30_000_000
+"""The first seed of which runs drain queues and change limits and properties."""
 
 DAMAGE: Final = ("full", "rot")
 """Faults after which less is promised, so that most plans have none of them."""
@@ -42,6 +50,7 @@ class Plan:
     @ivar steps: in the order of their times.
     @ivar skewed: by host, the rate of its monotonic clock and the error of its wall clock.
     @ivar has_drains: queues are drained too, for which each host has a queue of acknowledgements.
+    @ivar tuning: settings of runs with changed limits and properties; C{None} for others.
     """
 
     seed: int
@@ -57,6 +66,7 @@ class Plan:
     skewed: Sequence[tuple[float, float]]
     steps: Sequence[Step]
     has_drains: bool = False
+    tuning: Tuning | None = None
 
     def keep(self, numbers: Sequence[int]) -> Plan:
         """The same plan with some of its steps."""
@@ -84,6 +94,10 @@ def draw_plan(seed: int) -> Plan:
         for _ in range(chance.choice((1, 1, 2))):
             steps += _drain(chance, hosts, at)
         steps.sort(key=lambda step: step.at)
+    changing = Random(f"msmq changes {seed}") if _has_changes(seed) else None
+    if changing is not None:
+        steps += [Step(*drawn) for drawn in draw_changes(changing, hosts, at)]
+        steps.sort(key=lambda step: step.at)
     return Plan(
         seed=seed,
         shape=shape,
@@ -101,7 +115,12 @@ def draw_plan(seed: int) -> Plan:
         ],
         steps=steps,
         has_drains=seed >= DRAINS_FROM,
+        tuning=None if changing is None else draw_tuning(changing, hosts),
     )
+
+
+def _has_changes(seed: int) -> bool:
+    return CHANGES_FROM <= seed < DRAINS_FROM or seed >= BOTH_FROM
 
 
 def _drain(chance: Random, hosts: int, end: float) -> Sequence[Step]:

@@ -1,7 +1,8 @@
 """Estates of queue managers under every fault: what was promised has come about, for any seed.
 
 C{MSMQ_SIMULATE} is the number of seeds where it shall be another than usual, C{MSMQ_SIMULATE_FIRST} the first
-of them, and C{MSMQ_SIMULATE_DRAINING} the number of seeds whose runs also drain queues.
+of them, C{MSMQ_SIMULATE_DRAINING} the number of seeds whose runs also drain queues, and
+C{MSMQ_SIMULATE_CHANGING} of those that change limits and properties.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.simulation.disk import SimulatedFile
-from tests.simulation.plan import DRAINS_FROM, Plan, Step, draw_plan
+from tests.simulation.plan import BOTH_FROM, CHANGES_FROM, DRAINS_FROM, Plan, Step, draw_plan
 from tests.simulation.shrinking import shrink
 from tests.simulation.world import Result, run_plan
 
 RUNS = int(os.environ.get("MSMQ_SIMULATE", "240"))
 FIRST = int(os.environ.get("MSMQ_SIMULATE_FIRST", "0"))
 DRAINING = int(os.environ.get("MSMQ_SIMULATE_DRAINING", "60"))
+CHANGING = int(os.environ.get("MSMQ_SIMULATE_CHANGING", "60"))
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -54,6 +56,11 @@ class AnyFaultsTests(RunTestCase):
         """A drained message is in one of both queues, in order, whatever fails or loses power meanwhile."""
         self._try(range(DRAINS_FROM, DRAINS_FROM + DRAINING))
 
+    def test_changes_keep_them_too(self) -> None:
+        """Quotas, properties, redirects, pauses, keys and transactions, among faults; also with drains."""
+        self._try(range(CHANGES_FROM, CHANGES_FROM + CHANGING))
+        self._try(range(BOTH_FROM, BOTH_FROM + CHANGING // 3))
+
     def _try(self, seeds: range) -> None:
         for seed in seeds:
             plan = draw_plan(seed)
@@ -80,6 +87,10 @@ class FoundTests(RunTestCase):
         for seed in (20014823, 20016618):
             self.assertEqual(run_plan(draw_plan(seed)).violations, [], seed)
 
+    def test_results_of_a_full_store(self) -> None:
+        """The FinalAck of a message that is received while the store is full follows when it has space."""
+        self.assertEqual(run_plan(draw_plan(16540002)).violations, [])
+
     def test_a_disk_that_fails_during_a_start(self) -> None:
         """A start whose commit fails is repeated until the disk works again."""
         self.assertEqual(run_plan(draw_plan(16518793)).violations, [])
@@ -96,7 +107,7 @@ class DeterminismTests(RunTestCase):
 
     def test_in_other_processes(self) -> None:
         """Whatever the order of hashes is, and whatever has run before."""
-        for seed, hashes in ((20, "1"), (36, "2"), (42, "4711")):
+        for seed, hashes in ((20, "1"), (36, "2"), (42, "4711"), (16540005, "3"), (30000001, "4")):
             run_plan(draw_plan(seed + 1))
             digests = {run_plan(draw_plan(seed), with_digest=True).digest}
             command = [sys.executable, "-m", "tests.simulation", "--seed", f"{seed}", "--digest"]

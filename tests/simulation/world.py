@@ -22,13 +22,15 @@ from msmq.testing.network import Network
 from msmq.testing.streams import Conditions
 from tests.history_checker.checker import check_history
 from tests.history_checker.recorder import Recorder
-from tests.simulation.applications import ADMIN, KEPT, PAYMENTS, QUEUES, Applications, path_of, pause
+from tests.simulation.applications import ADMIN, KEPT, QUEUES, Applications, path_of, pause
+from tests.simulation.changes import end_changes, queue_properties
 from tests.simulation.clock import EventClock, HostClock
 from tests.simulation.endings import note_endings
 from tests.simulation.enterprise import MEMBERS, make_enterprise
 from tests.simulation.host import Host
 from tests.simulation.operators import perform
 from tests.simulation.plan import DIRECT, Plan
+from tests.simulation.transactions import TransactingApplications
 
 NAMES: Final = ("ALPHA", "BETA", "GAMMA", "DELTA")
 STARTED: Final = 30.0
@@ -70,6 +72,7 @@ class World:
         self.history: list[str] = []
         self.recorder = Recorder(self.history.append, self.clock.seconds)
         self.applications = Applications(self.recorder)
+        self.transactions = TransactingApplications(self.applications, self.recorder)
         self.conditions = Conditions(delay=plan.delay, largest_chunk=plan.chunk)
         self.network = Network(self.clock, conditions=self.conditions, seed=plan.seed)
         self.addresses = {name: f"127.0.0.{number + 2}" for number, name in enumerate(NAMES[: plan.hosts])}
@@ -130,6 +133,22 @@ class World:
                 self.network.crash(host.address)
             host.start()
 
+    def operate(self, number: int, work: Callable[[Host], Any]) -> None:
+        """Let an operator do something at a host that is up; a refusal is no fault."""
+        host = self.hosts[number]
+        if not host.is_up:
+            return
+
+        async def operate() -> None:
+            try:
+                result = work(host)
+                if result is not None:
+                    await result
+            except MQError:
+                pass
+
+        host.begin(operate())
+
     # The run
 
     def run(self, *, with_digest: bool = False) -> Result:
@@ -187,9 +206,11 @@ class World:
         for queue in self.queues:
             path = path_of(queue)
             if not any(path[2:] in each for each in known):
-                await host.service.create_queue(path, transactional=queue == PAYMENTS)
+                await host.service.create_queue(path, **queue_properties(host, queue))
             await host.service.resume_queue(path)
         await host.service.resume_all_outgoing()
+        if self.is_healing and self.plan.tuning is not None:
+            await end_changes(host)
 
     def _wait(self, work: Any, seconds: float) -> None:
         """Let time pass until something has ended."""
