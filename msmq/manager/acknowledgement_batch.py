@@ -170,9 +170,8 @@ class AcknowledgementBatch:
             await self._performer.commit(changes)
         except MQError as error:
             self.withdraw()
-            is_full = self._performer.model.storage.throttled
             for result in self._results:
-                if is_full and result.is_bound:
+                if result.is_bound:
                     self._has_no_space.append(result)
                 else:
                     self._drop(result.about, result.message_class, error)

@@ -1,4 +1,4 @@
-"""Results of messages that left while the store was full: they wait in memory until it has space."""
+"""Results of messages that left while the store was full or failed: they wait in memory until it works."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from msmq.manager.performer import Performer
+from msmq.manager.performer import FIRST_RETRY, Performer
 from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
@@ -43,13 +43,13 @@ class MessageResult:
 
 
 class WaitingResults:
-    """Keeps results until the store has space.
+    """Keeps results until the store has space, or no longer fails.
 
     A message that is received while the store is full leaves it, but its result needs space there; without it
     the sender of a transactional message, which gets its FinalAck only once, would wait in vain.
     A stop loses them.
 
-    @param send: stores results, and sends them; those for which the store has no space come back by L{add}.
+    @param send: stores results, and sends them; those that the store does not take come back by L{add}.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -84,6 +84,8 @@ class WaitingResults:
     async def _wait(self) -> None:
         performer = self._performer
         try:
+            # A store that fails for another reason refuses them at once.
+            await performer.pause(FIRST_RETRY)
             await performer.retry(self._check_space, "results of messages that left a full store")
         finally:
             self._is_waiting = False
@@ -93,7 +95,7 @@ class WaitingResults:
                 await performer.next_turn()
             if performer.is_stopped:
                 self.log.warn(
-                    "the results of {count} message(s) were not sent: the store had no space before the stop",
+                    "the results of {count} message(s) were not sent: the store had failed until the stop",
                     count=len(results) - start,
                 )
                 break

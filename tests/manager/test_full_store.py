@@ -214,7 +214,7 @@ class FullReceiverTests(ManagerTestCase):
             self.assertEqual(classes, [] if is_stopped else [MessageClass.ACK_RECEIVE])
             self.assertEqual(self.beta.service.inspection.queue(JOURNAL).messages, 1)
             lines = [formatEvent(event) for event in logs]
-            lost = "the results of 2 message(s) were not sent: the store had no space before the stop"
+            lost = "the results of 2 message(s) were not sent: the store had failed until the stop"
             self.assertEqual(lost in lines, is_stopped)
 
     def test_killed_before_it_was_stored(self) -> None:

@@ -149,7 +149,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         " begin it again"
     ): 2081,
     "results of messages were not sent": 2082,
-    "the results of {count} message(s) were not sent: the store had no space before the stop": 2083,
+    "the results of {count} message(s) were not sent: the store had failed until the stop": 2083,
     (
         "{count} stored pause(s) of outgoing queues are left out, since their names are invalid, so they"
         " send: {names}"

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from msmq.queues.arriving.message import Message
+from msmq.queues.machine_quota import QuotaKind
 from msmq.transfer.decisions import peer_queue_decision
 from tests.builders import ALPHA, BETA, GAMMA
 from tests.nodes.scripted import (
@@ -345,6 +346,16 @@ class RefusalTests(ReceiverTestCase):
         [asking] = chain(1, 1, destination=name, acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN)
         self.refuse(0x8003, asking, chain(2, 2, destination=name)[0])
         self.assertEqual([message.message_class for message in self.told()], [0x8003])
+
+    def test_a_full_queue_at_a_full_queue_manager(self) -> None:
+        """Each refused message has its FinalAck, also where these need more bytes than the messages would."""
+        self.queue(self.beta, "full", transactional=True, quota=0)
+        self.run_to_end(self.beta.service.set_quotas({QuotaKind.QUEUES: 1}))
+        refused = chain(1, 4, destination="TCP:127.0.0.3\\private$\\full")
+        self.assertLessEqual(sum(map(len, refused)), 1024)
+        self.say(*refused)
+        self.assertEqual(self.peer.final_acks, [(0x8003, number) for number in range(1, 5)])
+        self.assertGreater(sum(len(each.packet) for each in self.peer.heard), 1024)
 
     def test_expired_on_arrival(self) -> None:
         """0x8002 for what came too late, before anything else is said about it (MQQB-3.1.5.8.8-04)."""
