@@ -52,6 +52,7 @@ class UnreadRemovals:
         self._lines = LineLimit.a_minute(LINES)
         # Departures of damaged messages that the store keeps.
         self._kept: deque[Departure] = deque()
+        self._is_removing_kept = False
         self.expired: Counter[str] = Counter()
         """Messages that were not received, or not delivered, in time, by class."""
 
@@ -59,7 +60,8 @@ class UnreadRemovals:
         """Begin to remove these messages, which are locked meanwhile."""
         if departure.is_kept:
             self._kept.append(departure)
-            if len(self._kept) == 1:
+            if not self._is_removing_kept:
+                self._is_removing_kept = True
                 Deferred.fromCoroutine(self._remove_kept())
             return
         if any(position.is_stored for position in departure.positions):
@@ -143,6 +145,7 @@ class UnreadRemovals:
         performer, kept = self._performer, self._kept
         while kept:
             await performer.pause(KEPT_RETRY)
+            self._remove_with_queue()
             is_decided = True
             while kept and is_decided and not performer.is_stopped:
                 departure, error = kept[0], None
@@ -155,7 +158,15 @@ class UnreadRemovals:
                 if is_decided:
                     kept.pop()
             if performer.is_stopped:
-                return
+                break
+        self._is_removing_kept = False
+
+    def _remove_with_queue(self) -> None:
+        """Remove those of deleted queues: what a deletion removes need not be kept, and it waits for them."""
+        performer, now = self._performer, self._performer.clock.now()
+        for departure in [each for each in self._kept if each.queue.is_deleted]:
+            self._kept.remove(departure)
+            performer.perform(performer.model.cancel_departure(departure, now), now)
 
     def _decide(self, departure: Departure, error: MQError | None) -> bool:
         """Begin to remove damaged messages, or return them to their queue, unless the store keeps them.
@@ -169,9 +180,7 @@ class UnreadRemovals:
             performer.perform(performer.model.cancel_departure(departure, now), now)
             return True
         cause = error.__cause__
-        is_kept = isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored)
-        # What the deletion of a queue removes need not be kept.
-        if is_kept and not departure.queue.is_deleted:
+        if isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored):
             return False
         Deferred.fromCoroutine(self._persist(departure))
         return True

@@ -129,6 +129,21 @@ class KeptMessageTests(ManagerTestCase):
         self.clock.advance(2 * KEPT_RETRY)
         self.assertEqual(self.seen(self.orders), [b"2", b"3"])
 
+    def test_several_of_a_deleted_queue(self) -> None:
+        """They go together, also after one of another queue that stays."""
+        bills = self.queue(self.alpha, "bills")
+        self.put(bills, b"0")
+        bill = self.messages(bills)[0].lookup_id
+        self.damage(b"1", b"2", b"3")
+        first = min(self.store.kept)
+        self.store.kept |= {bill, first + 1, first + 2}
+        self.assertEqual((self.seen(bills), self.seen(self.orders)), ([], []))
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.clock.advance(KEPT_RETRY)
+        self.clock.advance(1)
+        self.successResultOf(deleting)
+        self.assertEqual(self.count(bills), 1)
+
     def test_deleted_queue(self) -> None:
         """It goes with its queue."""
         self.damage(b"1")
