@@ -53,12 +53,12 @@ def refuse(refusals: Sequence[EnqueueRefusal], count: int, storage: Storage) -> 
 
     @param storage: the limits of all queues together.
     @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES, as a L{MessageTooLarge} if it can never be sent; nothing
-        if there is no refusal.
+        if there is no refusal. A quota of 0 is about no message: it closes the queue until it is changed.
     """
     for refusal in refusals:
         what = f"message {refusal.index + 1} of {count} for {refusal.queue.definition.path}: "
         size, limit = refusal.view.size, _limit_of(refusal, storage)
-        if limit is not None and size > limit:
+        if limit and size > limit:
             raise MessageTooLarge(
                 f"{what}{_QUOTAS[refusal.status]} is exceeded: its packet of {size} bytes is larger than"
                 f" all of it, {limit} bytes"

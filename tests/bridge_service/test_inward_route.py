@@ -233,6 +233,18 @@ class OneMessageTests(InwardRouteCase):
         )
         self.assertIn("is larger than all of it, 2048 bytes", reason)
 
+    def test_closed_by_a_quota(self) -> None:
+        """A quota of 0 is no size that a message exceeds: they wait at the broker until it is changed."""
+        self.run_to_end(self.service.set_queue(self.orders, {"quota": 0}))
+        route = self.start_route(InwardRules(route="in"))
+        self.broker.deliver(1, AmqpMessage("", "incoming", AmqpProperties(), b"x"))
+        self.clock.advance(60)
+        self.assertIs(route.condition, RouteCondition.WAITING)
+        self.assertEqual((self.broker.buried, self.broker.acknowledged), ([], []))
+        self.run_to_end(self.service.set_queue(self.orders, {"quota": 10}))
+        self.clock.advance(60)
+        self.assertEqual((self.seen(self.orders), self.broker.acknowledged), ([b"x"], [1]))
+
     def test_response_queue_that_cannot_be_one(self) -> None:
         """A name in the header that cannot be a response queue is none, and one of a rule a dead letter."""
         properties = AmqpProperties(headers={"msmq-response-queue": "MULTICAST=234.1.1.1:80"})
