@@ -14,10 +14,12 @@ from msmq.persistence.changes import Change
 from msmq.queues.arriving.admission import Admission, EnqueueStatus
 from msmq.queues.holdings import forget_queues
 from msmq.queues.queue import Queue
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.transfer.decisions.final_ack_decision import may_be_answered
+from msmq.wire.reader import Reader
 
 Answer = tuple[Queue, UserMessageView]
 """A packet of this queue manager, and its destination queue."""
@@ -87,11 +89,12 @@ class AcknowledgementBatch:
             try:
                 for answer in self._make(view, message_class, is_refusal, only_at):
                     if isinstance(answer, tuple):
-                        self._results.append(MessageResult(*answer, view, message_class, not is_refusal))
+                        result = MessageResult(*answer, view.identity, message_class, not is_refusal)
+                        self._results.append(result)
                     else:
                         self._later.append(answer)
             except MQError as error:
-                self._drop(view, message_class, error)
+                self._drop(view.identity, message_class, error)
 
     def prepare(self) -> Sequence[Change]:
         """Enqueue the acknowledgements, still invisible; returns the changes to store."""
@@ -147,13 +150,42 @@ class AcknowledgementBatch:
             forget_queues(admission.overflow, admission.groups)
 
     def send(self) -> None:
-        """Store and show the acknowledgements in a commit of their own: their messages have left already."""
+        """Store and show the acknowledgements in a commit of their own: their messages have left already.
+
+        If the store fails they wait until it works.
+        """
         changes = self.prepare()
         self._begin_others()
         if changes:
-            Deferred.fromCoroutine(self._store(changes))
+            Deferred.fromCoroutine(self._send(changes))
         else:
             self.show()
+
+    async def store(self) -> None:
+        """As L{send}, but the caller keeps them if the store fails.
+
+        @raise MQError: it failed; none of them was sent.
+        """
+        await self._store(self.prepare())
+
+    async def _send(self, changes: Sequence[Change]) -> None:
+        try:
+            await self._store(changes)
+        except MQError as error:
+            for result in self._results:
+                if result.is_bound:
+                    self._has_no_space.append(result)
+                else:
+                    self._drop(result.about, result.message_class, error)
+            self._begin_others()
+
+    async def _store(self, changes: Sequence[Change]) -> None:
+        try:
+            await self._performer.commit(changes)
+        except MQError:
+            self.withdraw()
+            raise
+        self.show()
 
     def _begin_others(self) -> None:
         """Begin what waits for something else than the changes: the directory, or space."""
@@ -163,28 +195,14 @@ class AcknowledgementBatch:
         if self._has_no_space:
             excess, self._has_no_space = self._waiting.add(self._has_no_space), []
             for result in excess:
-                self._drop(result.about, result.message_class, "too many wait for a full store")
+                self._drop(result.about, result.message_class, "too many wait for the store")
 
-    async def _store(self, changes: Sequence[Change]) -> None:
-        try:
-            await self._performer.commit(changes)
-        except MQError as error:
-            self.withdraw()
-            for result in self._results:
-                if result.is_bound:
-                    self._has_no_space.append(result)
-                else:
-                    self._drop(result.about, result.message_class, error)
-            self._begin_others()
-        else:
-            self.show()
-
-    def _drop(self, view: UserMessageView, message_class: MessageClass, why: object) -> None:
+    def _drop(self, about: bytes, message_class: MessageClass, why: object) -> None:
         if (others := self._performer.peer_line("acknowledgement")) is not None:
             self.log.warn(
                 "acknowledgement {name} of message {message} not sent: {why}{others}",
                 name=message_class.name,
-                message=view.identifier,
+                message=MessageIdentifier.read(Reader(about)),
                 why=why,
                 others=others,
             )

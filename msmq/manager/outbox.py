@@ -29,11 +29,13 @@ from msmq.queues.arriving.send_run import templates_of
 from msmq.queues.holdings import Storage, forget_queues
 from msmq.queues.leaving.transaction import Transaction
 from msmq.queues.queue import Queue
+from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.packet.message_class import MessageClass, is_application_class
 from msmq.structures.packet.security_header import SenderIdType
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MessageTooLarge, MQError, Status
+from msmq.wire.reader import Reader
 
 _REFUSALS = {
     EnqueueStatus.QUEUE_QUOTA_EXCEEDED: "the quota of the queue is exceeded",
@@ -105,7 +107,7 @@ class Outbox:
         self._signer = signer
         self._answer_room = answer_room
         self._final_acks = final_acks
-        self._waiting = WaitingResults(performer, self._send_waiting)
+        self._waiting = WaitingResults(performer, lambda results: self._batch(results).store())
         self.acknowledgements: Counter[str] = Counter()
 
     def configure(self, *, send_insecure: bool) -> None:
@@ -118,24 +120,19 @@ class Outbox:
         targets: Sequence[SendTarget],
         messages: Sequence[Message],
         also: Callable[[int], Sequence[Change]] = lambda first: (),
-        *,
-        is_refusal: bool | None = None,
     ) -> int:
         """Accept these messages for each target, all or none. [MS-MQDMPR] 3.1.7.1.9.
 
         Done once every recoverable message is on disk.
 
         @param also: changes to store with them; called with the first MessageID.
-        @param is_refusal: that they are results of messages, and whether these were refused on arrival, as
-        for L{AcknowledgementBatch.add}: they may exceed QueueManagerQuota. C{None} for all other messages.
         @return: the first MessageID; the others are consecutive.
         @raise MQError: MQ_ERROR_INSUFFICIENT_RESOURCES over a quota, or that the store failed.
         """
         performer = self._performer
         performer.check_running()
         first, arrivals = self.build(targets, messages)
-        spare = 0 if is_refusal is None else self._spare(arrivals, is_refusal=is_refusal)
-        admission = performer.model.admit(arrivals, performer.clock.now(), spare=spare)
+        admission = performer.model.admit(arrivals, performer.clock.now())
         try:
             refuse(admission.refusals, len(arrivals), performer.model.storage)
         except MQError:
@@ -152,12 +149,6 @@ class Outbox:
         else:
             self._show(admission, answers)
         return first
-
-    def _spare(self, arrivals: Sequence[Answer], *, is_refusal: bool) -> int:
-        """Bytes that results of messages may take beyond QueueManagerQuota."""
-        size = sum(view.size for _, view in arrivals)
-        storage = self._performer.model.storage
-        return storage.spare_for(0, size) if is_refusal else storage.spare_for(size, 0)
 
     async def _store(
         self,
@@ -330,21 +321,18 @@ class Outbox:
         """A batch for acknowledgements and reports, to be stored with the changes of their messages."""
         return AcknowledgementBatch(self._performer, self._answer, self._waiting)
 
-    def _send_waiting(self, results: Sequence[MessageResult]) -> None:
-        """The store has space for results of messages that have left before."""
-        AcknowledgementBatch(self._performer, self._answer, self._waiting, results).send()
+    def _batch(self, results: Sequence[MessageResult]) -> AcknowledgementBatch:
+        """A batch of results of messages that have left before."""
+        return AcknowledgementBatch(self._performer, self._answer, self._waiting, results)
 
-    async def send_own(
-        self, name: FormatName, message: Message, source: bytes, *, is_refusal: bool | None = None
-    ) -> None:
+    async def send_own(self, name: FormatName, message: Message, source: bytes) -> None:
         """Send a message of this queue manager, such as a report, to a queue that a peer chose.
 
         @param source: the queue manager whose message names the queue.
-        @param is_refusal: as for L{put}.
         @raise MQError: that queue cannot be sent to, or takes transactional messages only; there are too
             many outgoing queues; or as L{put}.
         """
-        await self.put([await self._learned(name, source)], [message], is_refusal=is_refusal)
+        await self.put([await self._learned(name, source)], [message])
 
     async def _learned(self, name: FormatName, source: bytes) -> SendTarget:
         """The queue that a peer chose; a public one is looked up if necessary."""
@@ -354,23 +342,31 @@ class Outbox:
             await self._destinations.learn(unknown)
             return self._target(name, source)
 
-    def _answer_later(self, answer: Acknowledgement, about: UserMessageView, *, is_refusal: bool) -> None:
+    def _answer_later(
+        self, answer: Acknowledgement, view: UserMessageView, message_class: MessageClass, is_refusal: bool
+    ) -> None:
         """Send an acknowledgement to a public queue that has to be looked up first."""
+
+        async def send() -> None:
+            target = await self._learned(answer.destination, source)
+            self._performer.check_running()
+            [(queue, packet)] = self.build([target], [answer.message])[1]
+            self.acknowledgements["administration"] += 1
+            self._batch([MessageResult(queue, packet, about, message_class, not is_refusal)]).send()
 
         def dropped(failure: Failure) -> None:
             failure.trap(MQError)
             if (others := self._performer.peer_line("acknowledgement")) is not None:
                 self.log.warn(
                     "acknowledgement of message {message} not sent: {error}{others}",
-                    message=about.identifier,
+                    message=MessageIdentifier.read(Reader(about)),
                     error=failure.value,
                     others=others,
                 )
 
-        sending = self.send_own(
-            answer.destination, answer.message, about.source_queue_manager, is_refusal=is_refusal
-        )
-        Deferred.fromCoroutine(sending).addErrback(dropped)
+        # The message, which may be large, does not stay in memory meanwhile.
+        source, about = view.source_queue_manager, view.identity
+        Deferred.fromCoroutine(send()).addErrback(dropped)
 
     async def put_packet(self, name: FormatName, packet: bytes, source: bytes = b"") -> None:
         """Send a packet of this queue manager to a remote queue.
@@ -381,9 +377,10 @@ class Outbox:
         model = self._performer.model
         now = self._performer.clock.now()
         self._require_room(name, source)
-        arrivals = [(model.outgoing(name, now), UserMessageView(packet))]
+        view = UserMessageView(packet)
         # Peers can cause OrderAcks as they can refusals.
-        admission = model.admit(arrivals, now, spare=self._spare(arrivals, is_refusal=True))
+        spare = model.storage.spare_for(0, view.size)
+        admission = model.admit([(model.outgoing(name, now), view)], now, spare=spare)
         try:
             refuse(admission.refusals, 1, model.storage)
         except MQError:
@@ -411,7 +408,7 @@ class Outbox:
             try:
                 target = self._target(answer.destination, view.source_queue_manager)
             except UnknownPublicQueue:
-                yield partial(self._answer_later, answer, view, is_refusal=is_refusal)
+                yield partial(self._answer_later, answer, view, message_class, is_refusal)
             else:
                 yield from self.build([target], [answer.message])[1]
                 self.acknowledgements["administration"] += 1

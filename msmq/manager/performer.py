@@ -197,7 +197,8 @@ class Performer:
                     return True
                 except MQError as error:
                     self.log.error("{what} not stored, retrying: {error}", what=what, error=error)
-            await self.pause(wait)
+            if not self.is_stopped:
+                await self.pause(wait)
             wait = min(every, 2 * wait)
         return False
 

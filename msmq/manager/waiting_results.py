@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import ClassVar, Final
 
 import attrs
@@ -24,20 +24,24 @@ MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
 SENT_AT_ONCE: Final = 1000
 """Results that are stored with one commit when there is space."""
 
+BYTES_AT_ONCE: Final = 512 * 1024
+"""The same for the bytes of their packets; a single one may have more. They fit where a probe for space of
+L{msmq.manager.flow_control} did."""
+
 
 @attrs.frozen(eq=False)
 class MessageResult:
     """A packet that reports the result of a message.
 
     @ivar queue: its destination queue.
-    @ivar about: the message.
+    @ivar about: the 20 bytes of the message's identifier; a result that waits keeps no other memory of it.
     @ivar message_class: the result.
     @ivar is_bound: the message left or has arrived; it was not refused on arrival.
     """
 
     queue: Queue
     view: UserMessageView
-    about: UserMessageView
+    about: bytes
     message_class: MessageClass
     is_bound: bool
 
@@ -47,14 +51,16 @@ class WaitingResults:
 
     A message that is received while the store is full leaves it, but its result needs space there; without it
     the sender of a transactional message, which gets its FinalAck only once, would wait in vain.
-    A stop loses them.
+    They are sent in their order. A stop loses them.
 
-    @param send: stores results, and sends them; those that the store does not take come back by L{add}.
+    @param send: stores results, and sends them; raises L{MQError} if the store failed, and has sent none.
     """
 
     log: ClassVar[Logger] = Logger()
 
-    def __init__(self, performer: Performer, send: Callable[[Sequence[MessageResult]], object]) -> None:
+    def __init__(
+        self, performer: Performer, send: Callable[[Sequence[MessageResult]], Awaitable[None]]
+    ) -> None:
         self._performer = performer
         self._send = send
         self._results: list[MessageResult] = []
@@ -76,31 +82,41 @@ class WaitingResults:
                 self._bytes += size
         if self._results and not self._is_waiting:
             self._is_waiting = True
-            Deferred.fromCoroutine(self._wait()).addErrback(
+            Deferred.fromCoroutine(self._send_all()).addErrback(
                 lambda failure: self.log.failure("results of messages were not sent", failure)
             )
         return excess
 
-    async def _wait(self) -> None:
+    async def _send_all(self) -> None:
         performer = self._performer
         try:
-            # A store that fails for another reason refuses them at once.
-            await performer.pause(FIRST_RETRY)
-            await performer.retry(self._check_space, "results of messages that left a full store")
+            if not performer.is_stopped:
+                # A store that has failed for another reason than its space would fail again at once.
+                await performer.pause(FIRST_RETRY)
+            while self._results:
+                if not await performer.retry(self._send_next, "results of messages"):
+                    self.log.warn(
+                        "the results of {count} message(s) were not sent: the store had failed until the"
+                        " stop",
+                        count=len(self._results),
+                    )
+                    self._results, self._bytes = [], 0
+                    return
+                await performer.next_turn()
         finally:
             self._is_waiting = False
-        results, self._results, self._bytes = self._results, [], 0
-        for start in range(0, len(results), SENT_AT_ONCE):
-            if start:
-                await performer.next_turn()
-            if performer.is_stopped:
-                self.log.warn(
-                    "the results of {count} message(s) were not sent: the store had failed until the stop",
-                    count=len(results) - start,
-                )
-                break
-            self._send(results[start : start + SENT_AT_ONCE])
 
-    async def _check_space(self, attempt: int) -> None:
+    async def _send_next(self, attempt: int) -> None:
+        """Send the first ones; they are kept until the store has them."""
         if self._performer.model.storage.throttled:
             raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "the store is full; they wait in memory")
+        results: list[MessageResult] = []
+        size = 0
+        for result in self._results[:SENT_AT_ONCE]:
+            if results and size + result.view.size > BYTES_AT_ONCE:
+                break
+            size += result.view.size
+            results.append(result)
+        await self._send(results)
+        del self._results[: len(results)]
+        self._bytes -= size

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
+
+from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.storage import StorageFull
 from msmq.manager import waiting_results
 from msmq.persistence.changes import Change, PutMessage, PutMessages, PutState
 from msmq.queues.arriving.message import Delivery, Message
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
-from tests.manager.support import FaultyStore
+from tests.manager.support import BROKEN, FaultyStore
 from tests.nodes.scripted import ACK_RECEIVE, POSITIVE, ScriptedTestCase, transactional
 from tests.nodes.support import Node
 
@@ -45,6 +49,10 @@ class FullStoreTestCase(ScriptedTestCase):
         self.clock.advance(1)
         assert isinstance(self.beta.store, FaultyStore)
         self.disk = self.beta.store
+        self.fill()
+
+    def fill(self) -> None:
+        """The disk of BETA has no space but for removals."""
         self.disk.error, self.disk.is_hit = StorageFull("no space"), _stores
         refused = self.deferred(
             self.beta.service.send(PLAIN, [Message(body=b"x", delivery=Delivery.RECOVERABLE)])
@@ -74,6 +82,65 @@ class HeldTests(FullStoreTestCase):
         self.assertEqual(self.peer.final_acks, [])
         self.clock.advance(6)
         self.assertEqual(self.peer.final_acks, [(ACK_RECEIVE, number) for number in (1, 2, 3)])
+
+    def test_a_store_that_goes_on_failing(self) -> None:
+        """It is tried less and less often, with lines of the log, and their order is kept."""
+        self.patch(waiting_results, "SENT_AT_ONCE", 1)
+        self.take(self.beta, self.path)
+        self.disk.recover()
+        tried = 0
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            nonlocal tried
+            has_results = any(isinstance(change, PutMessage) for change in changes)
+            tried += has_results
+            return has_results
+
+        self.disk.error, self.disk.is_hit = BROKEN, is_hit
+        with capturedLogs() as logs:
+            self.clock.advance(100)
+        self.assertIn(tried, range(3, 12))
+        lines = [formatEvent(event) or "" for event in logs]
+        self.assertEqual(sum("results of messages not stored, retrying" in line for line in lines), tried)
+        self.disk.fail_commit(1, of=PutMessage)
+        self.clock.advance(200)
+        self.assertEqual(self.peer.final_acks, [(ACK_RECEIVE, number) for number in (1, 2, 3)])
+
+    def test_stopped_while_they_are_stored(self) -> None:
+        """The log says at once how many are lost."""
+        self.take(self.beta, self.path)
+        self.disk.recover()
+        self.disk.is_slow = True
+        self.clock.advance(6)
+        while self.beta.model.storage.throttled:
+            self.disk.finish(1)
+        self.assertTrue(self.disk.is_busy)
+        self.beta.deaf()
+        with capturedLogs() as logs:
+            self.disk.break_down()
+            stopping = self.beta.service.stopService()
+        self.successResultOf(stopping)
+        lines = [formatEvent(event) for event in logs]
+        self.assertIn("the results of 3 message(s) were not sent: the store had failed until the stop", lines)
+
+    def test_their_messages_are_not_kept(self) -> None:
+        """A result needs no memory for a message of any size, which has left."""
+        self.disk.recover()
+        self.clock.advance(6)
+        self.peer.send(transactional(bytes(100_000), (X, 4, 3), user_flags=POSITIVE))
+        self.clock.advance(1)
+        self.fill()
+        self.take(self.beta, self.path)
+        self.clock.advance(1)
+        self.peer.heard.clear()
+        gc.collect()
+        large = [
+            each for each in gc.get_objects() if isinstance(each, UserMessageView) and each.size > 50_000
+        ]
+        self.assertEqual(large, [])
+        self.disk.recover()
+        self.clock.advance(6)
+        self.assertIn((ACK_RECEIVE, 4), self.peer.final_acks)
 
     def test_stopped_before_that(self) -> None:
         """Nothing of them is left to do for a queue manager that has stopped."""

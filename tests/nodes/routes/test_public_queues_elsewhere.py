@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from msmq.interfaces.storage import StorageFull
 from msmq.manager.membership import public_names
 from msmq.manager.membership.public_names import FRESH
 from msmq.manager.securing.security_descriptors import AccessPolicy
@@ -222,6 +223,32 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.clock.advance(10)
         answers = self.take(self.zeta, "ZETA\\orders")
         self.assertEqual([view.message_class for view in answers], [MessageClass.ACK_RECEIVE])
+
+    def test_administration_queue_at_a_full_store(self) -> None:
+        """Its acknowledgement of a message that is received meanwhile waits for space, as all others."""
+        store = self.disks["GAMMA"] = FaultyStore()
+        gamma = self.restart("GAMMA")
+        path = self.queue(gamma)
+        self.send(
+            self.alpha,
+            self.private_name(gamma, path),
+            b"x",
+            delivery=Delivery.RECOVERABLE,
+            acknowledge=Acknowledge.POSITIVE_RECEIVE,
+            admin_queue=parse_format_name(self.name),
+        )
+        self.clock.advance(10)
+        store.error = StorageFull("no space")
+        store.is_hit = lambda changes: not all(isinstance(each, RemoveMessages) for each in changes)
+        sending = self.deferred(gamma.service.send(path, [Message(delivery=Delivery.RECOVERABLE)]))
+        self.failureResultOf(sending, MQError)
+        self.assertEqual(self.bodies(gamma, path), [b"x"])
+        self.clock.advance(10)
+        store.recover()
+        self.clock.advance(10)
+        answers = self.take(self.zeta, "ZETA\\orders")
+        self.assertEqual([view.message_class for view in answers], [MessageClass.ACK_RECEIVE])
+        self.assertEqual(gamma.service.inspection.measurements.acknowledgements()["administration"], 1)
 
     def test_unknown_administration_queue(self) -> None:
         """The message arrives all the same, and its acknowledgement does not wait."""
