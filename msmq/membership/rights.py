@@ -170,7 +170,7 @@ def from_directory(found: SecurityDescriptor) -> SecurityDescriptor:
     for ace in deciding(found):
         mask = _rights_of(ace)
         kind, condition = PLAIN_OF[ace.type], ace.data
-        if kind in _CONDITIONAL and _depends_on_the_object(condition):
+        if depends_on_the_object(ace):
             if kind not in DENYING:
                 continue
             kind, condition = AceType.ACCESS_DENIED, b""
@@ -179,8 +179,9 @@ def from_directory(found: SecurityDescriptor) -> SecurityDescriptor:
     return SecurityDescriptor(found.owner, found.group, Acl(tuple(aces)))
 
 
-def _depends_on_the_object(condition: bytes) -> bool:
-    tokens = read_condition(condition) or ()
+def depends_on_the_object(ace: Ace) -> bool:
+    """Whether an entry has a condition on the attributes of the object, which are not read."""
+    tokens = (read_condition(ace.data) if PLAIN_OF.get(ace.type) in _CONDITIONAL else None) or ()
     return any(isinstance(each, Attribute) and each.source is AttributeSource.RESOURCE for each in tokens)
 
 

@@ -22,6 +22,7 @@ from msmq.membership.rights import (
     PEEK_MESSAGE,
     PLAIN_OF,
     deciding,
+    depends_on_the_object,
     lists_rights,
 )
 from msmq.windows.access_masks import QUEUE_KIND
@@ -56,12 +57,21 @@ def to_directory(
     @param after: its new access list.
     @param about: the SID that the change concerns: missing message rights of the new list are added, and all
         of its message rights are removed if the new list does not name it.
-    @raise LocalProtocolError: the new list cannot be expressed; names the entry and the remedy.
+    @raise LocalProtocolError: the new list cannot be expressed, or the object has a denial for the account
+        of the change with a condition on its attributes; names the entry and the remedy.
     """
     if present.dacl is None:
         raise LocalProtocolError(
             "the object in the directory has no access control list, so every account has every right to "
             "it; create the list there first"
+        )
+    if about is not None and any(
+        ace.sid == about and ace.type in DENYING and depends_on_the_object(ace) for ace in deciding(present)
+    ):
+        # Read without its condition, it would be written so too.
+        raise LocalProtocolError(
+            f"the object in the directory has a denial for {sid_text(about)} whose condition depends on its"
+            " attributes, which are not read; change that entry there first"
         )
     had = () if before is None else _listed(before)
     given = _listed(after)

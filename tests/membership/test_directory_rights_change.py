@@ -70,6 +70,18 @@ class ChangeTests(SynchronousTestCase):
             made = changed(BASE + entry, f"(A;;0x14;;;{B})", "")
             self.assertEqual(made, listed(BASE + left), entry)
 
+    def test_denial_with_a_condition_on_the_object(self) -> None:
+        """It is read without its condition, and is not written so: a change for its account is refused."""
+        denial = f"(XD;;CR;;;{B};(Exists @Resource.secret))"
+        entry, other = f"(OA;;CR;{SEND};;{B})", f"(OA;;CR;{SEND};;{C})"
+        before = format_sddl(from_directory(parse_sddl(f"D:{denial}{BASE}{entry}")))[2:]
+        for about, after in ((BOB, before), (BOB, f"(A;;0x4;;;{B})")):
+            with self.assertRaises(LocalProtocolError) as raised:
+                changed(denial + BASE + entry, before, after, about)
+            self.assertIn("whose condition depends on its attributes", str(raised.exception))
+        made = changed(denial + BASE + entry, before, f"{before}(A;;0x4;;;{C})", parse_sid(C))
+        self.assertEqual(made, listed(denial + BASE + entry + other))
+
     def test_account_without_any_entry(self) -> None:
         """When an account leaves the list, entries for other rights, and without control access, stay."""
         for entry in (f"(OA;;RP;{SEND};;{B})", f"(OA;;CR;{SEND_AS};;{B})", f"(A;;RPWP;;;{B})"):
