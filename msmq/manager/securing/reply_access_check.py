@@ -13,6 +13,7 @@ import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from msmq.errors import LocalProtocolError
 from msmq.interfaces.clock import IClock
 from msmq.interfaces.session import ISession
 from msmq.line_limit import LineLimit
@@ -122,7 +123,11 @@ class ReplyAccessCheck:
         if asked.parent is not None or not isinstance(name, PrivateFormatName | PublicFormatName):
             # Neither a subqueue nor a system queue can be sent to.
             return message
-        return attrs.evolve(message, view=with_admin_queue(message.view, name))
+        try:
+            view = with_admin_queue(message.view, name)
+        except LocalProtocolError as error:
+            return self._suppressed(message, f"its packet with {name} cannot be stored: {error}")
+        return attrs.evolve(message, view=view)
 
     def _log_suppression(self, message: UserMessageView, reason: str) -> None:
         if (others := self._lines.take(self._clock.now())) is not None:

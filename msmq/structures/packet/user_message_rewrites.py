@@ -14,7 +14,12 @@ import attrs
 from msmq.errors import LocalProtocolError
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
-from msmq.structures.names.queue_names import PrivateQueueFormatName, PublicQueueFormatName, QueueNameKind
+from msmq.structures.names.queue_names import (
+    PrivateQueueFormatName,
+    PublicQueueFormatName,
+    QueueName,
+    QueueNameKind,
+)
 from msmq.structures.packet.base_header import INFINITE, BaseHeader
 from msmq.structures.packet.kept_packet import packet_of
 from msmq.structures.packet.multi_queue_format_header import MQFSignatureHeader
@@ -23,6 +28,7 @@ from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message_patches import replaced
 from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.structures.status import MQError
 
 _U16: Final = Struct("<H")
 _U32: Final = Struct("<I")
@@ -143,19 +149,46 @@ def patch_dead_letter(view: UserMessageView, message_class: int) -> bytes:
 def with_admin_queue(view: UserMessageView, name: PrivateFormatName | PublicFormatName) -> UserMessageView:
     """The message with this AdminQueue in place of another one. [MS-MQMQ] 2.2.19.2.
 
+    ResponseQueue stays the same queue: where it refers to the former AdminQueue, it is written out.
     A signature over the former name does not verify any more.
 
     @param view: of a packet without local headers.
     @raise LocalProtocolError: the packet would be too large.
     """
-    kind, queue = _admin_queue(name)
-    header = attrs.evolve(view.user_header, admin_kind=kind, admin_queue=queue).to_bytes()
+    former = view.user_header
+    admin_kind, admin_queue = _admin_queue(name)
+    response_kind, response_queue = _response_queue(former)
+    header = attrs.evolve(
+        former,
+        admin_kind=admin_kind,
+        admin_queue=admin_queue,
+        response_kind=response_kind,
+        response_queue=response_queue,
+    ).to_bytes()
     packet = b"".join((view.packet[: BaseHeader.SIZE], header, view.packet[view.transaction_offset :]))
     if len(packet) > BaseHeader.MAXIMUM_PACKET_SIZE:
         raise LocalProtocolError(f"PacketSize: {len(packet)} is more than {BaseHeader.MAXIMUM_PACKET_SIZE}")
-    flags = view.flags & ~UserHeader.AQ | kind << UserHeader.AQ_SHIFT
+    kinds = admin_kind << UserHeader.AQ_SHIFT | response_kind << UserHeader.RQ_SHIFT
+    flags = view.flags & ~(UserHeader.AQ | UserHeader.RQ) | kinds
     packet = replaced(packet, _USER_FLAGS, _U32.pack(flags))
     return UserMessageView(replaced(packet, _PACKET_SIZE, _U32.pack(len(packet))))
+
+
+def _response_queue(header: UserHeader) -> tuple[QueueNameKind, QueueName | None]:
+    """ResponseQueue without a reference to AdminQueue."""
+    match header.response_kind:
+        case QueueNameKind.SAME_AS_ADMIN_QUEUE:
+            return header.admin_kind, header.admin_queue
+        case QueueNameKind.PRIVATE_ON_ADMIN_QUEUE_HOST:
+            try:
+                name = header.resolve_response_queue()
+            except MQError:
+                # The name of the administration queue is invalid.
+                name = None
+            if isinstance(name, PrivateFormatName):
+                return QueueNameKind.PRIVATE, PrivateQueueFormatName(name.queue_manager, name.number)
+            return QueueNameKind.NONE, None
+    return header.response_kind, header.response_queue
 
 
 def _admin_queue(

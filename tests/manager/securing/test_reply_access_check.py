@@ -14,6 +14,7 @@ from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.names.format_name import FormatName, PrivateFormatName, parse_format_name
 from msmq.structures.names.path_name import parse_path_name
+from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.message_class import MessageClass
 from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.contracts.signing import SID
@@ -98,10 +99,20 @@ class ReplyTests(NodesTestCase):
             view, *_ = self.take(self.beta, OPEN)
             name = self.beta.model.format_name(self.beta.model.names.queue_for(view) or self.fail())
             self.assertEqual(view.admin_format_name(), name)
-            self.assertEqual(view.response_format_name(), name if response == direct else response)
+            self.assertEqual(view.response_format_name(), response)
             self.assertEqual((bytes(view.body), view.label, view.extension), (b"1", "x", b"ext"))
             self.assertEqual(view.source_queue_manager, ALPHA.bytes_le)
             self.take(self.beta, OPEN)
+
+    def test_name_with_which_a_message_is_too_large(self) -> None:
+        """A message that cannot be stored with that name is accepted, without its acknowledgements."""
+        admin = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\open")
+        asked = Message(acknowledge=Acknowledge(0x0F), admin_queue=admin, response_queue=admin)
+        builder = PacketBuilder(admin, source=ALPHA, destination_queue_manager=NULL_GUID)
+        rest = BaseHeader.MAXIMUM_PACKET_SIZE - builder.view(asked, 1, 0).size
+        self.ask(admin, response_queue=admin, extension=bytes(rest - 4))
+        [view] = self.take(self.beta, OPEN)
+        self.assertEqual((view.acknowledge, view.response_format_name()), (0, admin))
 
     def test_a_queue_for_authenticated_messages(self) -> None:
         """It gets no acknowledgement of a message whose sender is not authenticated."""

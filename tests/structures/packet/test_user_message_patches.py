@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.errors import LocalProtocolError
 from msmq.structures.algorithms import AuthenticationLevel
 from msmq.structures.identifiers import TxSequenceID
-from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.names.queue_names import (
     DirectQueueFormatName,
     PrivateQueueFormatName,
@@ -28,6 +28,7 @@ from msmq.structures.packet.multi_queue_format_header import (
 from msmq.structures.packet.security_header import SecurityHeader
 from msmq.structures.packet.session_header import SessionHeader
 from msmq.structures.packet.transaction_header import TransactionHeader
+from msmq.structures.packet.user_header import UserHeader
 from msmq.structures.packet.user_message import UserMessage
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_rewrites import (
@@ -46,12 +47,21 @@ from msmq.structures.packet.user_message_view import (
     patch_session_header,
     patch_time_to_reach_queue,
 )
+from msmq.structures.status import MQError
 from tests.builders import GAMMA, session_header, user_packet
 from tests.strategies import packet_of, session_headers, tx_sequence_ids, u32s, user_messages
 
 messages = user_messages(has_session_header=False)
 hop_counts = st.integers(0, 0x1D)
 places = st.integers(1, 0xFFFFFFFF)
+
+
+def response_queue(header: UserHeader) -> FormatName | None:
+    """ResponseQueue; C{None} if its name is invalid."""
+    try:
+        return header.resolve_response_queue()
+    except MQError:
+        return None
 
 
 class PatchTests(SynchronousTestCase):
@@ -79,7 +89,7 @@ class PatchTests(SynchronousTestCase):
     def test_administration_queue_is_replaced(
         self, message: UserMessage, identifier: UUID, number: int, is_public: bool
     ) -> None:
-        """AdminQueue is the queue with this name, and all else stays."""
+        """AdminQueue is the queue with this name, and ResponseQueue and all else stay."""
         name: PrivateFormatName | PublicFormatName
         name, kind, queue = (
             (PublicFormatName(identifier), QueueNameKind.PUBLIC, PublicQueueFormatName(identifier))
@@ -91,7 +101,15 @@ class PatchTests(SynchronousTestCase):
             )
         )
         patched = with_admin_queue(UserMessageView(packet_of(message)), name)
-        user = attrs.evolve(message.user, admin_kind=kind, admin_queue=queue)
+        written = UserMessage.from_bytes(patched.packet).user
+        self.assertEqual(response_queue(written), response_queue(message.user))
+        user = attrs.evolve(
+            message.user,
+            admin_kind=kind,
+            admin_queue=queue,
+            response_kind=written.response_kind,
+            response_queue=written.response_queue,
+        )
         self.assertEqual(UserMessage.from_bytes(patched.packet), attrs.evolve(message, user=user).completed())
 
     def test_time_fits_32_bits(self) -> None:
