@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
+import attrs
+
 from msmq.persistence.definition import QueueType
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
@@ -26,6 +28,7 @@ from msmq.structures.names.queue_names import (
     PublicQueueFormatName,
 )
 from msmq.structures.status import MQError, Status
+from msmq.wire.guid import NULL_GUID
 
 if TYPE_CHECKING:
     from msmq.structures.packet.user_message_view import UserMessageView
@@ -183,6 +186,26 @@ class QueueNames:
         if is_public:
             return PublicFormatName(main.identifier, suffix)
         return PrivateFormatName(self._identifier, main.number, suffix)
+
+    def direct_name(self, name: FormatName) -> FormatName:
+        """The direct name of a private or public queue here, by which peers find it without a directory.
+
+        @return: any other name, and that of a queue that does not exist, is returned unchanged.
+        """
+        if isinstance(name, PrivateFormatName) and name.queue_manager == NULL_GUID:
+            name = attrs.evolve(name, queue_manager=self._identifier)
+        if not isinstance(name, PrivateFormatName | PublicFormatName) or self.computer_name in ALWAYS_LOCAL:
+            return name
+        queue = self.find(name)
+        if queue is None or queue.is_system:
+            return name
+        is_public, path = queue.definition.type is QueueType.PUBLIC, queue.definition.path
+        return DirectFormatName(
+            DirectProtocol.OS,
+            self.computer_name,
+            path if is_public else path.partition("\\")[2],
+            not is_public,
+        )
 
     def find(self, name: FormatName | PathName) -> Queue | None:
         """The local queue of any kind with this name."""

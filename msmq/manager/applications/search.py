@@ -39,6 +39,7 @@ from msmq.queues.position import PacketHolder, PositionState
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.algorithms import PrivacyLevel
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.packet.base_header import INFINITE
@@ -252,6 +253,10 @@ class Search:
                 check(target)
         elif target.is_local:
             copy = attrs.evolve(copy, transactional=target.queue.definition.transactional)
+        if not target.is_local and copy.admin_queue is not None and isinstance(target.name, DirectFormatName):
+            # The destination may have no directory, which would say whose queue this is.
+            admin_queue = self._performer.model.names.direct_name(copy.admin_queue)
+            copy = attrs.evolve(copy, admin_queue=admin_queue)
         copy = self._signer.signed_again(view, copy)
         self._outbox.check([copy], [target])
         if copy.transactional:

@@ -43,6 +43,7 @@ class DrainedPackets:
         name: FormatName,
         owner: UUID | None,
         take_number: Callable[[], int],
+        direct_name: Callable[[FormatName], FormatName],
         *,
         in_clear: bool,
         acknowledge_to: FormatName | None,
@@ -52,6 +53,7 @@ class DrainedPackets:
         @param own: the identifier of this queue manager.
         @param owner: the queue manager of a public or private name.
         @param take_number: takes the next MessageID of this queue manager.
+        @param direct_name: the direct name of a queue of this queue manager.
         @param in_clear: send what was to be encrypted without it.
         @param acknowledge_to: the administration queue of messages that are kept until their arrival is
             acknowledged; C{None} to keep none.
@@ -60,6 +62,7 @@ class DrainedPackets:
         self._name = name
         self._owner = owner
         self._take_number = take_number
+        self._direct_name = direct_name
         self._in_clear = in_clear
         self._acknowledge_to = acknowledge_to
         self._source = own
@@ -81,7 +84,7 @@ class DrainedPackets:
                 f"message {view.identifier} requests encryption, with which it cannot be moved; drain with"
                 " --in-clear, or receive the message",
             )
-        copy = _copy(view)
+        copy = self._copy(view)
         is_kept = self._acknowledge_to is not None and not (
             view.is_transactional or copy.acknowledge or is_quiet(view)
         )
@@ -99,6 +102,25 @@ class DrainedPackets:
             marked_until_arrival(built.packet) if is_kept else marked_for_dead_letters(built.packet)
         )
 
+    def _copy(self, view: UserMessageView) -> Message:
+        """The properties of the message, without those that its arrival here has settled."""
+        message = message_of(view)
+        admin = message.admin_queue
+        if admin is not None and isinstance(self._name, DirectFormatName):
+            # The destination may have no directory, which would say whose queue this is.
+            admin = self._direct_name(admin)
+        return attrs.evolve(
+            message,
+            acknowledge=Acknowledge.NONE if admin is None else message.acknowledge & ~_ARRIVAL,
+            admin_queue=admin,
+            message_class=view.message_class & APPLICATION_CLASS_MASK,
+            connector_type=view.connector_type,
+            journal=False,
+            dead_letter=True,
+            dead_letter_queue="",
+            privacy_level=PrivacyLevel.NONE,
+        )
+
 
 def _is_private(view: UserMessageView) -> bool:
     security = view.security
@@ -110,19 +132,3 @@ def _of_class(built: UserMessageView, view: UserMessageView) -> UserMessageView:
     if built.message_class == view.message_class:
         return built
     return UserMessageView(patch_message_class(built, view.message_class))
-
-
-def _copy(view: UserMessageView) -> Message:
-    """The properties of the message, without those that its arrival here has settled."""
-    message = message_of(view)
-    acknowledge = message.acknowledge & ~_ARRIVAL
-    return attrs.evolve(
-        message,
-        acknowledge=acknowledge if message.admin_queue is not None else Acknowledge.NONE,
-        message_class=view.message_class & APPLICATION_CLASS_MASK,
-        connector_type=view.connector_type,
-        journal=False,
-        dead_letter=True,
-        dead_letter_queue="",
-        privacy_level=PrivacyLevel.NONE,
-    )

@@ -294,6 +294,7 @@ class QueueDrains:
                 name,
                 record.owner,
                 lambda: model.take_message_ids(1),
+                model.names.direct_name,
                 in_clear=record.in_clear,
                 acknowledge_to=admin,
             ),
