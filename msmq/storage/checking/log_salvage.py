@@ -26,7 +26,7 @@ from msmq.storage.log.core.salvage import (
     is_whole,
     one_bit_changed,
 )
-from msmq.storage.log.core.scan import Position, Read, begins_repair, torn_packet
+from msmq.storage.log.core.scan import Position, Read, begins_repair, has_successor, sealed_by, torn_packet
 from msmq.storage.log.files import FileDescriptors, FoundSegment, find_segments, read_readable
 
 _CHECKPOINT_HEAD: Final = 100
@@ -248,11 +248,14 @@ def _take_records(
     begins = [header.position.sequence for header, _ in known] or [1]
     result.last = begins[0] - 1
     groups = _groups(result, known[0][0].position if known else Position(0, 0))
+    if groups and groups[-1][0] > confirmed and _is_torn(result, *groups[-1][1:]):
+        # An unconfirmed write, as in recovery.
+        groups.pop()
     for index, begin in enumerate(begins):
         end = begins[index + 1] if index + 1 < len(begins) else 1 << 64
         if known:
             _take_checkpoint(result, *known[index])
-        _take_groups(result, [one for one in groups if begin <= one[0] < end], begin, confirmed)
+        _take_groups(result, [one for one in groups if begin <= one[0] < end], begin)
 
 
 def _take_checkpoint(result: LogSalvage, header: CheckpointHeader, found: FoundCheckpoint) -> None:
@@ -305,19 +308,24 @@ def _reader(result: LogSalvage, generation: int) -> Read:
     return lambda offset, size: result.read(generation, offset, size)
 
 
-def _take_groups(
-    result: LogSalvage, groups: Sequence[tuple[int, int, int]], begin: int, confirmed: int
-) -> None:
+def _is_torn(result: LogSalvage, generation: int, offset: int) -> bool:
+    """Whether the last group is a write that was cut off: it has a damaged packet, and no successor."""
+    segment, read = result.segments[generation], _reader(result, generation)
+    group = intact_group(read, generation, segment.seed, segment.header.size, offset)
+    if group is None or torn_packet(read, group) is None:
+        return False
+    end = group.next(sealed_by(group.records()))
+    following = result.segments.get(end.generation)
+    return following is None or not has_successor(_reader(result, end.generation), following.header, end)
+
+
+def _take_groups(result: LogSalvage, groups: Sequence[tuple[int, int, int]], begin: int) -> None:
     expected = begin
-    for index, (sequence, generation, offset) in enumerate(groups):
+    for sequence, generation, offset in groups:
         segment, read = result.segments[generation], _reader(result, generation)
         group = intact_group(read, generation, segment.seed, segment.header.size, offset)
         if group is None:
             # The disk cannot read it.
-            continue
-        is_last = index == len(groups) - 1
-        if is_last and sequence > confirmed and torn_packet(read, group) is not None:
-            # An unconfirmed write, as in recovery.
             continue
         if sequence > expected:
             result.said.append(

@@ -18,7 +18,7 @@ from msmq.storage.log.core.format import (
     read_group_header,
 )
 from msmq.storage.log.core.records import TableRecord, replay
-from msmq.storage.log.core.scan import Group, Read, next_group, sealed_by, torn_packet
+from msmq.storage.log.core.scan import Group, Read, has_successor, next_group, sealed_by, torn_packet
 from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
 from msmq.storage.log.failures import StoreDamaged
 from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
@@ -67,8 +67,8 @@ class Follower:
     def follow(self) -> None:
         """Replay the groups written since the last call.
 
-        The packets of the last group are verified, since its write may be in progress. A group with a
-        successor is complete.
+        The packets of the last group are verified, since its write may be in progress. A group after which
+        another one was begun is complete.
 
         @raise SegmentGone: the server has reused the next segment.
         """
@@ -79,7 +79,7 @@ class Follower:
             read, header = self._reading(position.generation)
             group = next_group(read, header, position)
             if last is not None:
-                if group is None and self._is_torn(last):
+                if group is None and self._is_torn(last) and not has_successor(read, header, position):
                     self.check(last.header.generation)
                     return
                 for record in records:

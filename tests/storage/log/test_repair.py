@@ -16,7 +16,7 @@ from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.log.checkpoint_files import CheckpointWriter, find_checkpoints
 from msmq.storage.log.core.checkpoint import chunk, tables
-from msmq.storage.log.core.format import FIRST, GROUP_MAGIC
+from msmq.storage.log.core.format import FIRST, GROUP_HEADER, GROUP_MAGIC
 from msmq.storage.log.core.records import state_record
 from msmq.storage.log.core.salvage import intact_tables, seed_of
 from msmq.storage.log.core.scan import group_at
@@ -352,6 +352,29 @@ class RepairTests(LogTestCase):
         said = self.repaired()
         self.assertFalse([line for line in said if "lost" in line], said)
         self.assert_lost([])
+
+    def test_damage_before_a_cut(self) -> None:
+        """A bit of the last message before a write that was cut off costs that message, with an event."""
+        store = self.opened()
+        self.settle_all(store)
+        mark = (self.home / "mark").read_text()
+        self.commit(store, put(77, content(77)))
+        self.commit(store, put(78, content(78)))
+        home = self.copied(store)
+        (home / "mark").write_text(mark)
+        self.done(store.close())
+        self.home, self.log = home, home / "log"
+        self.damage_packet(77)
+        [path] = [path for path in self.log.glob("segment-*") if content(78) in path.read_bytes()]
+        data = path.read_bytes()
+        begun = data.rindex(GROUP_MAGIC, 0, data.index(content(78))) + GROUP_HEADER
+        path.write_bytes(data[:begun].ljust(len(data), b"\0"))
+        [problem] = check_log(self.log, self.home / "mark").problems
+        self.assertRegex(problem, "bytes are damaged: message 0x4d of queue ")
+        [line] = rebuild_log(self.log, self.home / "mark", lambda: NOW)
+        self.assertIn(f"lookup id {77:#018x}; ", line)
+        self.assertEqual(set(self.found()), self.everything())
+        self.assertEqual([one.event for one in self.events], ["first", "damaged", "repaired"])
 
     def interrupt(self, name: str) -> None:
         """Have a repair end before a new file of this name takes the name that it is to have."""

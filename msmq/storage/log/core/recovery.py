@@ -11,14 +11,16 @@ from pathlib import Path
 import attrs
 
 from msmq.interfaces.storage import StoreIncomplete
-from msmq.storage.log.core.format import GROUP_HEADER, GroupHeader, SegmentHeader, read_group_header
+from msmq.storage.log.core.format import SegmentHeader
 from msmq.storage.log.core.records import RecordTarget, TableRecord, replay
 from msmq.storage.log.core.scan import (
     Group,
     Position,
     Read,
     begins_repair,
+    begun_group,
     follows_group,
+    has_successor,
     later_group,
     next_group,
     sealed_by,
@@ -101,13 +103,13 @@ def recover(
         # No group continues the chain of the checkpoint.
         problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
         raise StoreDamaged(source.path, position.offset, problem)
-    begun = _begun(source, position)
+    is_begun = begun_group(source.read, source.header, position) is not None
     if pending is None:
-        return Recovered(position, begun is not None, None)
+        return Recovered(position, is_begun, None)
+    is_confirmed = has_successor(source.read, source.header, position)
     source, group, records = pending
-    if begun is not None and begun.previous == position.chain:
-        # Another one was begun after it, so that it is on stable storage: a packet of it that does not match
-        # is damaged, and its message is lost, but nothing else of the group.
+    if is_confirmed:
+        # The message of a packet that does not match is lost, but nothing else of the group.
         _apply(records, state)
         return Recovered(position, True, None)
     if torn_packet(source.read, group) is not None:
@@ -116,19 +118,7 @@ def recover(
         return Recovered(before, True, None)
     _apply(records, state)
     last = LastGroup(source.path, group.offset, group.end - group.offset)
-    return Recovered(position, begun is not None, last)
-
-
-def _begun(source: RecoveredSegment, position: Position) -> GroupHeader | None:
-    """The header of a next group that was begun; a reused segment has older bytes there."""
-    header = read_group_header(source.read(position.offset, GROUP_HEADER))
-    if (
-        header is None
-        or header.generation != source.header.generation
-        or header.sequence != position.sequence
-    ):
-        return None
-    return header
+    return Recovered(position, is_begun, last)
 
 
 def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:

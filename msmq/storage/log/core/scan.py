@@ -4,8 +4,8 @@ A group counts if its checksum, which starts from that of its segment's header a
 and the nonce of this use, covers its header and its table, and if it continues the sequence and the chain of
 checksums of the groups before it.
 Only the last group may be torn, since no group is written before the one before it is on stable storage: so
-of the last group the packets are verified too, and a group that is not intact with a later one behind it is
-damage.
+of the last group the packets are verified too, unless another one was begun after it, and a group that is not
+intact with a later one behind it is damage.
 """
 
 from __future__ import annotations
@@ -125,6 +125,26 @@ def later_group(read: Read, segment: SegmentHeader, position: Position) -> Group
     return None
 
 
+def begun_group(read: Read, segment: SegmentHeader, position: Position) -> GroupHeader | None:
+    """The header of a group that was begun at a position; C{None} if there is none.
+
+    Its write may have been cut off. A reused segment has older bytes there.
+    """
+    header = read_group_header(read(position.offset, GROUP_HEADER))
+    if header is None or header.generation != segment.generation or header.sequence != position.sequence:
+        return None
+    return header
+
+
+def has_successor(read: Read, segment: SegmentHeader, position: Position) -> bool:
+    """Whether another group was begun after the one that ends at a position.
+
+    So that one is on stable storage: a packet of it that does not match is damaged, and not torn.
+    """
+    begun = begun_group(read, segment, position)
+    return begun is not None and begun.previous == position.chain
+
+
 def begins_repair(group: Group) -> bool:
     """Whether a repair has written a group: the first one of a segment, and of a chain of checksums.
 
@@ -214,8 +234,10 @@ __all__ = [
     "Position",
     "Read",
     "begins_repair",
+    "begun_group",
     "follows_group",
     "group_at",
+    "has_successor",
     "later_group",
     "next_group",
     "packets_of",
