@@ -430,6 +430,20 @@ class RepairTests(LogTestCase):
             self.assertEqual(self.refused_line(), line)
         self.repaired()
 
+    def test_interrupted_with_an_older_copy(self) -> None:
+        """The group of the repair, whose number is that after the mark, does not change what a start says."""
+        mark = self.home / "mark"
+        before, _, last = mark.read_text().rpartition(" ")
+        number = int(last.rstrip("}\n"))
+        mark.write_text(f"{before} {number + 5}}}\n")
+        line = self.refused_line()
+        self.assertIn("--accept-loss", line)
+        for _ in range(2):
+            self.interrupt("checkpoint.new")
+            self.assertEqual(self.refused_line(), line)
+        self.repaired()
+        self.assert_lost([])
+
     def test_interrupted_with_a_damaged_mark(self) -> None:
         """The mark stays until the end of a repair, so that a start refuses the log."""
         mark = self.home / "mark"

@@ -135,7 +135,7 @@ def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment
             starts.append((after, attrs.evolve(position, offset=0)))
     for one, start in starts:
         later = later_group(one.read, one.header, start)
-        if later is not None and later.header.sequence == position.sequence and begins_repair(later):
+        if later is not None and begins_repair(later):
             later = later_group(one.read, one.header, attrs.evolve(start, offset=later.offset))
         if later is not None:
             problem = f"group {position.sequence} is damaged, and group {later.header.sequence} is behind it"
