@@ -156,8 +156,8 @@ class CheckpointWriter:
     def reserve(self, size: int) -> None:
         """Create the file without a checkpoint, so that there is space for one on a full disk.
 
-        A file that has more than a header already, and perhaps a checkpoint, is left as it is. One that has
-        not was created when the disk was full.
+        A file that is there, and perhaps has a checkpoint, keeps its content. One without the space was
+        created when the disk was full.
 
         @param size: bytes of the body that it is to have space for.
         @raise OSError: there is no space.
@@ -167,8 +167,9 @@ class CheckpointWriter:
                 self._begin()
             else:
                 self._descriptor = self._system.open(self._path, os.O_RDWR)
-            if self._system.size(self._descriptor) <= BODY:
-                self._system.allocate(self._descriptor, 2 * (BODY + size) + self._spare)
+            wanted = 2 * (BODY + size) + self._spare
+            if self._system.size(self._descriptor) < wanted:
+                self._system.allocate(self._descriptor, wanted)
         finally:
             self.close()
 

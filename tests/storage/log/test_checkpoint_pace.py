@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 from msmq.persistence.changes import AppendLog, PutAborts, PutQueue
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.checkpoint_files import find_checkpoints
+from msmq.storage.log.core.checkpoint import BODY
 from msmq.storage.log.system import LocalSystem
 from msmq.storage.log.upkeep import QUIET_SECONDS
 from msmq.testing.contracts.store_contract import ORDERS, put, remove
@@ -142,6 +143,15 @@ class FullDiskTests(LogTestCase):
         self.done(store.open())
         self.done(store.close())
         disk.is_full = False
+        self.done(store.open())
+        self.assert_goes_on(store, disk)
+
+    def test_space_for_a_part(self) -> None:
+        """So it does if the disk had space for a part of it, which ext4 keeps."""
+        self.done(self.opened(PutQueue(ORDERS), put(1, b"one")).close())
+        (self.home / "log" / "checkpoint-b").write_bytes(bytes(BODY + 1))
+        disk = FilledDisk()
+        store = self.make_store(system=disk)
         self.done(store.open())
         self.assert_goes_on(store, disk)
 
