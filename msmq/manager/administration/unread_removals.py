@@ -19,6 +19,7 @@ from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.queues.leaving.copies import not_removed_in_bulk
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import MessagePosition
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
@@ -58,10 +59,10 @@ class UnreadRemovals:
 
     def begin(self, departure: Departure) -> None:
         """Begin to remove these messages, which are locked meanwhile."""
-        if departure.is_kept:
+        # In an outgoing queue it would hold up the transactional messages after it.
+        if departure.is_kept and not isinstance(departure.queue, OutgoingQueue):
             self._kept.append(departure)
             if not self._is_removing_kept:
-                self._is_removing_kept = True
                 Deferred.fromCoroutine(self._remove_kept())
             return
         if any(position.is_stored for position in departure.positions):
@@ -143,47 +144,43 @@ class UnreadRemovals:
         All of them wait for the same disk: after one that fails the others are tried at the next attempt.
         """
         performer, kept = self._performer, self._kept
-        while kept:
+        self._is_removing_kept = True
+        while kept and not performer.is_stopped:
             await performer.pause(KEPT_RETRY)
-            self._remove_with_queue()
-            is_decided = True
-            while kept and is_decided and not performer.is_stopped:
-                departure, error = kept[0], None
-                try:
-                    await performer.load(departure.positions)
-                except MQError as problem:
-                    error = problem
-                is_decided = self._decide(departure, error)
-                kept.rotate(-1)
-                if is_decided:
-                    kept.pop()
-            if performer.is_stopped:
-                break
+            for departure in [kept.popleft() for _ in range(len(kept))]:
+                # The deletion of a queue waits for them, and need not keep them.
+                if departure.queue.is_deleted:
+                    self._return(departure)
+                else:
+                    kept.append(departure)
+            while kept and not performer.is_stopped:
+                departure = kept.popleft()
+                if not await self._leaves(departure):
+                    kept.append(departure)
+                    break
         self._is_removing_kept = False
 
-    def _remove_with_queue(self) -> None:
-        """Remove those of deleted queues: what a deletion removes need not be kept, and it waits for them."""
-        performer, now = self._performer, self._performer.clock.now()
-        for departure in [each for each in self._kept if each.queue.is_deleted]:
-            self._kept.remove(departure)
-            performer.perform(performer.model.cancel_departure(departure, now), now)
+    async def _leaves(self, departure: Departure) -> bool:
+        """Begin to remove damaged messages, or return them to their queue if the disk can read them again.
 
-    def _decide(self, departure: Departure, error: MQError | None) -> bool:
-        """Begin to remove damaged messages, or return them to their queue, unless the store keeps them.
-
-        @param error: of the last read; C{None} if the disk can read them again.
         @return: false if the store keeps them.
         """
-        performer = self._performer
-        if error is None:
-            now = performer.clock.now()
-            performer.perform(performer.model.cancel_departure(departure, now), now)
-            return True
-        cause = error.__cause__
-        if isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored):
-            return False
-        Deferred.fromCoroutine(self._persist(departure))
+        try:
+            await self._performer.load(departure.positions)
+        except MQError as error:
+            cause = error.__cause__
+            if isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored):
+                return False
+            Deferred.fromCoroutine(self._persist(departure))
+        else:
+            self._return(departure)
         return True
+
+    def _return(self, departure: Departure) -> None:
+        """Return messages to their queue; if it is deleted, they are removed as its others are."""
+        performer = self._performer
+        now = performer.clock.now()
+        performer.perform(performer.model.cancel_departure(departure, now), now)
 
     async def _persist(self, departure: Departure) -> None:
         """Store the removal of these messages, with retries."""

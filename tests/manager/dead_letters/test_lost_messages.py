@@ -10,6 +10,8 @@ from twisted.internet.defer import Deferred, fail
 from msmq.interfaces.storage import DamagedMessageKept
 from msmq.manager.administration.unread_removals import KEPT_RETRY
 from msmq.persistence.changes import RemoveMessages
+from msmq.queues.reading.descriptor import QueueAccessType
+from tests.builders import BETA
 from tests.manager.support import FaultyStore, ManagerTestCase
 
 
@@ -153,3 +155,34 @@ class KeptMessageTests(ManagerTestCase):
         self.clock.advance(1)
         self.successResultOf(deleting)
         self.assertNotIn("private$\\orders", self.store.paths())
+
+    def test_deleted_queue_among_others(self) -> None:
+        """The deletion of a queue does not wait for the damaged messages of other queues."""
+        self.put(self.admin, b"1", b"2", b"3")
+        self.put(self.orders, b"1")
+        found = [*self.messages(self.admin), *self.messages(self.orders)]
+        self.restart()
+        self.store.kept = {one.lookup_id for one in found}
+        self.assertEqual((self.seen(self.admin), self.seen(self.orders)), ([], []))
+        deleting = self.deferred(self.service.delete_queue(self.orders))
+        self.clock.advance(KEPT_RETRY)
+        self.clock.advance(1)
+        self.successResultOf(deleting)
+        self.assertEqual(self.count(self.admin), 3)
+
+    def test_outgoing_queue(self) -> None:
+        """The transactional messages after it are sent, also while it cannot be put into quarantine."""
+        self.put(r"DIRECT=TCP:127.0.0.3\private$\payments", b"1", b"2", b"3", transactional=True)
+        waiting = self.service.open_queue(
+            r"DIRECT=TCP:127.0.0.3\private$\payments", QueueAccessType.PEEK_ADMIN
+        )
+        first = self.run_to_end(waiting.peek()).lookup_id
+        waiting.close()
+        self.restart()
+        self.store.kept = {first}
+        beta = self.node("BETA", BETA, store=FaultyStore())
+        beta.start()
+        payments = self.queue(beta, "payments", transactional=True)
+        for _ in range(60):
+            self.clock.advance(10)
+        self.assertEqual(self.bodies(beta, payments), [b"2", b"3"])
