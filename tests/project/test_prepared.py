@@ -65,7 +65,7 @@ class PreparedTests(SynchronousTestCase):
             stderr=subprocess.STDOUT,
             text=True,
             cwd=self.directory,
-            env={**os.environ, "MSMQ_LISTEN_SESSION": "off"},
+            env={**os.environ, "MSMQ_LISTEN_SESSION": "off", "MSMQ_LISTEN_PING": "off"},
         )
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
