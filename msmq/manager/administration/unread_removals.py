@@ -154,26 +154,29 @@ class UnreadRemovals:
                 else:
                     kept.append(departure)
             while kept and not performer.is_stopped:
-                departure = kept.popleft()
-                if not await self._leaves(departure):
+                departure, error = kept.popleft(), None
+                try:
+                    await performer.load(departure.positions)
+                except MQError as problem:
+                    error = problem
+                if not self._leaves(departure, error):
                     kept.append(departure)
                     break
         self._is_removing_kept = False
 
-    async def _leaves(self, departure: Departure) -> bool:
+    def _leaves(self, departure: Departure, error: MQError | None) -> bool:
         """Begin to remove damaged messages, or return them to their queue if the disk can read them again.
 
+        @param error: of the last read; C{None} if it succeeded.
         @return: false if the store keeps them.
         """
-        try:
-            await self._performer.load(departure.positions)
-        except MQError as error:
-            cause = error.__cause__
-            if isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored):
-                return False
-            Deferred.fromCoroutine(self._persist(departure))
-        else:
+        if error is None:
             self._return(departure)
+            return True
+        cause = error.__cause__
+        if isinstance(cause, DamagedMessageKept) or not isinstance(cause, MessageNotStored):
+            return False
+        Deferred.fromCoroutine(self._persist(departure))
         return True
 
     def _return(self, departure: Departure) -> None:
