@@ -25,7 +25,8 @@ SECTIONS: Final = ("queues", "messages", "log entries", "values")
 class KilledMigrationTests(TestCase):
     """Processes that move a store, and die."""
 
-    timeout = 3600.0 if IS_LONG else DEADLINE
+    # A sample is a dozen starts of stores and processes, each of which may take a while.
+    timeout = 3600.0 if IS_LONG else 4 * DEADLINE
 
     def setUp(self) -> None:
         self.process = subprocess.Popen(
