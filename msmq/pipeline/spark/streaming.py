@@ -134,9 +134,7 @@ class MsmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Counted before the end is looked up: the batch has these rows at least, whatever is written now.
         has_enough = is_delayed and self._progress.has_unread(begin, options.at_least or 0)
         found = self._progress.latest(begin, rows, size, self._target)
-        if is_delayed and self._delay.holds(
-            time.monotonic(), has_rows=bool(found["next"] != begin["next"]), has_enough=has_enough
-        ):
+        if is_delayed and self._delay.holds(time.monotonic(), has_rows=found != begin, has_enough=has_enough):
             found = begin
         self._end = found
         return found

@@ -340,6 +340,13 @@ class NewQueueTests(OffsetCase):
             found = self.batches(ReadMinRows(rows), minOffsetsPerTrigger=str(rows))
             self.assertEqual([[("orders", 2), ("Bills", 4)]], [sorted(each, reverse=True) for each in found])
 
+    def test_least_rows_of_a_new_queue_alone(self) -> None:
+        """They are waited for also if the other queues have no new entry."""
+        reader = self.reader(subscribe="orders")
+        self.former = reader.latestOffset(self.former, ReadAllAvailable())
+        self.assertEqual([], self.batches(ReadMinRows(5), minOffsetsPerTrigger="5"))
+        self.assertEqual([[("Bills", 4)]], self.batches(ReadMinRows(4), minOffsetsPerTrigger="4"))
+
 
 class DeletedQueueTests(OffsetCase):
     """Queues of C{subscribe} that are deleted, or lose their log, while a query follows them."""
