@@ -124,7 +124,8 @@ class Archiver:
     def run(self) -> ArchiveProgress:
         """Archive everything that the store has now.
 
-        A damaged file of the archive keeps out nothing else; the error about it is raised at the end.
+        A damaged file of the archive keeps out nothing else; the error about it is raised at the end, when
+        everything else is archived and compared as seldom as otherwise.
 
         @raise ArchiveError: the archive cannot be written, or is not that of this store.
         @raise StorageError: the store cannot be read.
@@ -143,23 +144,27 @@ class Archiver:
             with self._archive.locked(create=True):
                 self._archive.begin(owner, _path_of(self._store))
                 if not self._is_begun:
-                    self._archive.tidy()
-                    self._is_begun = True
+                    with self._going_on():
+                        self._archive.tidy()
+                        self._is_begun = True
                 ErasureRecord(self._archive).complete()
             log_end, definitions = self._store.log_end(), self._store.queues()
             for stream in ARCHIVED_STREAMS:
                 for topic in self._selection.topics(stream, definitions):
-                    with self._going_on():
-                        rows += self._topic(stream, topic, log_end)
-            behind = self._maintain(definitions)
-            if self._problem is not None:
-                raise self._problem
-            self._archived = {each.identifier: self._ended for each in definitions}
-            self._ended = log_end
+                    name = stream_name(stream, topic.name, topic.queue.hex)
+                    with self._going_on(name):
+                        rows += self._topic(name, stream, topic, log_end)
+            behind = 0
+            with self._going_on():
+                behind = self._maintain(definitions)
         except BaseException:
             # What is in memory may be ahead of the files.
             self._kept.clear()
             raise
+        if self._problem is not None:
+            raise self._problem
+        self._archived = {each.identifier: self._ended for each in definitions}
+        self._ended = log_end
         return ArchiveProgress(rows, behind, self.take_gaps(), self._complete)
 
     def take_gaps(self) -> tuple[str, ...]:
@@ -172,17 +177,20 @@ class Archiver:
         return found
 
     @contextmanager
-    def _going_on(self) -> Iterator[None]:
-        """Go on with other streams if a file of one is damaged; the first such error ends the pass later."""
+    def _going_on(self, name: str = "") -> Iterator[None]:
+        """Go on with other streams if a file of one is damaged; the first such error ends the pass later.
+
+        @param name: the stream, of which what is in memory may be ahead of the files then; empty for none.
+        """
         try:
             yield
         except (FileUnwritable, StoreRestored):
             raise
         except FilesError as error:
             self._problem = self._problem or error
+            self._kept.pop(name, None)
 
-    def _topic(self, stream: str, topic: Topic, log_end: int) -> int:
-        name = stream_name(stream, topic.name, topic.queue.hex)
+    def _topic(self, name: str, stream: str, topic: Topic, log_end: int) -> int:
         total = 0
         while True:
             # The lock is released between two commits, so that an erasure need not wait for long.
@@ -199,11 +207,13 @@ class Archiver:
                 else:
                     rows, is_done = self._queued(changes, topic)
                 self._gaps += self._noted
+                serial = manifest.serial
                 if rows:
                     with self._going_on():
                         changes.merge()
+                        serial = manifest.serial
                 if (kept := self._kept.get(name)) is not None:
-                    kept.serial, kept.erased = manifest.serial, manifest.erased
+                    kept.serial, kept.erased = serial, manifest.erased
             total += rows
             self._on_step(rows)
             if is_done:

@@ -8,6 +8,7 @@ import resource
 import shutil
 from collections import Counter
 from itertools import count
+from uuid import UUID
 
 from msmq.persistence.changes import PutQueue, PutState, TrimLog
 from msmq.pipeline.archive.archiver import Archiver
@@ -18,6 +19,7 @@ from msmq.pipeline.archive.upkeep import problems, rows, summaries
 from msmq.pipeline.files.errors import FileUnwritable
 from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.files.format import EVENTS
+from msmq.storage.readers.shape import RowPage
 from tests.builders import ALPHA
 from tests.pipeline import stores
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
@@ -170,6 +172,33 @@ class FaultTests(ArchiveTestCase):
         archived = rows(self.archive, EVENTS, ("offset",))
         found = [row["offset"] for batch in archived for row in batch.to_pylist()]
         self.assertEqual([*range(1, 18)], sorted(found))
+
+    def test_a_damaged_manifest_keeps_out_nothing_else(self) -> None:
+        """All other streams are archived in each pass, also after a restart, and journals rest meanwhile."""
+        scanned: list[UUID] = []
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(
+                store, self.archive, clock=lambda: self.now, seconds=lambda: float(len(scanned))
+            )
+            read = store.message_rows
+
+            def rows_of(queue: UUID, begin: int) -> RowPage:
+                scanned.append(queue)
+                return read(queue, begin)
+
+            self.patch(store, "message_rows", rows_of)
+            archiver.run()
+            [path] = (self.directory / MANIFESTS).glob("private-orders-log-*.json")
+            manifest, before = path.read_bytes(), len(scanned)
+            path.write_bytes(manifest[:-9])
+            for number in (6, 7):
+                self.write(stores.event(number))
+                self.assertIn(f"{path}: not a manifest", str(self.assertRaises(ArchiveError, archiver.run)))
+            self.assertEqual(before, len(scanned))
+        self.write(stores.event(8))
+        self.assertRaises(ArchiveError, self.update)
+        path.write_bytes(manifest)
+        self.assert_complete(*(("events", "events", number) for number in (6, 7, 8)))
 
     def test_gaps_of_a_pass_that_fails(self) -> None:
         """They are among those of the next one."""
