@@ -88,11 +88,16 @@ def archive_update(
         parquet()
         with store_at(store or settings.data) as opened:
             archiver = Archiver(opened, Archive(Path(directory)), keep_days=keep_days or 0)
-            if follow:
-                with suppress(KeyboardInterrupt):
-                    run(archiver, is_over, report, lambda line: complain(line, "msmq archive"))
-                return
-            progress = archiver.run()
+            try:
+                if follow:
+                    with suppress(KeyboardInterrupt):
+                        run(archiver, is_over, report, lambda line: complain(line, "msmq archive"))
+                    return
+                progress = archiver.run()
+            finally:
+                # Those of a pass that has failed: the manifests have them, so no other pass reports them.
+                for gap in archiver.take_gaps():
+                    complain(gap, "msmq archive")
             if compact:
                 write_parquet(Archive(Path(directory)), time.time())
     report(progress)

@@ -127,6 +127,7 @@ class ArchiveWorker:
             return
 
     def _follow(self, store: StoreReader) -> None:
+        """Archive until the store cannot be read."""
         archiver = Archiver(
             store,
             self._archive,
@@ -140,6 +141,11 @@ class ArchiveWorker:
                 self._complete(archiver.run())
             except FileUnwritable as error:
                 self._report("waiting", str(error), gaps=_first(archiver.take_gaps()))
+            except StorageError as error:
+                # The next archiver finds no gap again that a manifest has.
+                self._report("waiting", str(error), gaps=_first(archiver.take_gaps()))
+                self._rest(self._interval)
+                return
             except FilesError as error:
                 self._report("failed", str(error), gaps=_first(archiver.take_gaps()))
                 pause = max(pause, FAILED_PAUSE)

@@ -11,6 +11,7 @@ from msmq.control.client.client import ControlClient
 from msmq.control.server.factory import make_site
 from msmq.control.server.server_configuration import NoServerConfiguration
 from msmq.persistence.changes import PutState, TrimLog
+from msmq.pipeline.archive.manifest import MANIFESTS
 from tests.builders import BETA
 from tests.cli.served import MemoryLocation, ServedCommandTestCase
 from tests.cli.support import CommandTestCase
@@ -84,6 +85,21 @@ class ArchiveCommandTests(CommandTestCase):
         self.assert_refused(("archive", "erase", self.directory, *where), 2, "--yes")
         self.assertEqual(expected, self.archive(*where, "--yes", verb="erase"))
         self.assertEqual([], self.archive(*where, "--yes", verb="erase"))
+
+    def test_gaps_of_an_update_that_fails(self) -> None:
+        """They are named with the error: no other update finds them again."""
+        self.archive()
+        stores.write_log(self.data, [stores.log(40), stores.log(41)])
+        stores.write_log(
+            self.data, [TrimLog(stores.ORDERS.identifier, before=stores.ARRIVED + 40.5, keep_bytes=None)]
+        )
+        [path] = (Path(self.directory) / MANIFESTS).glob("events-*.json")
+        path.write_bytes(b"{")
+        for verb in (["update"], ["update", "--follow"]):
+            ended = self.msmq("--data", str(self.data), "archive", *verb, self.directory)
+            gap = "the entries 21 to 21 were trimmed before they were archived"
+            self.assertEqual((2, verb == ["update"]), (ended.status, gap in ended.errors))
+            self.assertIn(f"{path}: not a manifest", ended.errors)
 
     def test_what_cannot_be_done_is_one_line(self) -> None:
         """No archive, no condition, no store."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,10 +16,16 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
-from msmq.persistence.changes import PutQueue
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import PutQueue, TrimLog
+from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.selection import EVERYTHING
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.archive.worker import ArchiveWorker, WorkerChannel
+from msmq.pipeline.files.exporter import store_at
+from msmq.storage.readers.shape import RowPage, StoreReader
 from tests.pipeline import stores
 
 WORKER = (sys.executable, "-m", "msmq.pipeline.archive.worker")
@@ -109,6 +117,45 @@ class WorkerTests(SynchronousTestCase):
             line = self.until(process, lambda line: "erasures" in line)
             found.update(name for each in line["erasures"] for name in each["rows"])
             self.send(process, noted=line["end"])
+
+    def test_gaps_of_a_pass_that_the_store_ends(self) -> None:
+        """They are reported with the reason: no later pass finds them again."""
+        archive = Archive(self.directory)
+        with store_at(str(self.data)) as store:
+            Archiver(store, archive).run()
+        stores.write_log(self.data, [stores.log(40), stores.log(41)])
+        stores.write_log(
+            self.data, [TrimLog(stores.ORDERS.identifier, before=stores.ARRIVED + 40.5, keep_bytes=None)]
+        )
+        source, asking = os.pipe()
+        self.addCleanup(os.close, source)
+        reports = self.data.with_name("reports")
+
+        def fail(queue: UUID, begin: int) -> RowPage:
+            raise StorageError("the connection was lost")
+
+        opened = 0
+
+        @contextmanager
+        def stores_of() -> Iterator[StoreReader]:
+            nonlocal opened
+            opened += 1
+            with store_at(str(self.data)) as store:
+                if opened == 1:
+                    self.patch(store, "message_rows", fail)
+                else:
+                    os.close(asking)
+                yield store
+
+        with reports.open("wb") as written:
+            channel = WorkerChannel(source, written.fileno())
+            ArchiveWorker(channel, archive, stores_of, selection=EVERYTHING, keep_days=0, interval=0.0).run()
+        states = [json.loads(line)["state"] for line in reports.read_text().splitlines()]
+        found = [each for each in states if each["gaps"]]
+        gap = ".\\private$\\orders: the entries 21 to 21 were trimmed before they were archived"
+        self.assertEqual(
+            [("the connection was lost", [gap])], [(one["reason"], one["gaps"]) for one in found]
+        )
 
     def test_a_store_that_cannot_be_read_is_waited_for(self) -> None:
         """With the reason, until it is there."""
