@@ -14,7 +14,14 @@ from pyspark.sql import functions as F
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.pipeline.spark import make_session, reason
-from msmq.pipeline.spark.session import ALWAYS, OF_JOBS, SparkUnavailable, find_java, settings_for_little_data
+from msmq.pipeline.spark.session import (
+    ALWAYS,
+    OF_JOBS,
+    SparkUnavailable,
+    find_java,
+    planned_once,
+    settings_for_little_data,
+)
 from tests.pipeline.spark_support import SparkTestCase
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -88,7 +95,7 @@ class LittleDataTests(SynchronousTestCase):
         for name, value in (
             (options, "-Djavax.net.ssl.trustStore=/etc/trust"),
             ("spark.driver.extraClassPath", "/opt/driver.jar"),
-            ("spark.sql.adaptive.enabled", "true"),
+            ("spark.sql.icu.caseMappings.enabled", "true"),
         ):
             with self.subTest(name=name):
                 file.write_text(f"{name} {value}\n")
@@ -96,7 +103,19 @@ class LittleDataTests(SynchronousTestCase):
                 file.write_text("")
                 os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf {name}={value} pyspark-shell"
                 self.assertEqual(settings_for_little_data().keys(), quick.keys() - {name})
+                given = directory / "given.conf"
+                given.write_text(f"{name} {value}\n")
+                for separator in (" ", "="):
+                    arguments = f"--properties-file{separator}{given} pyspark-shell"
+                    os.environ["PYSPARK_SUBMIT_ARGS"] = arguments
+                    self.assertEqual(settings_for_little_data().keys(), quick.keys() - {name})
                 del os.environ["PYSPARK_SUBMIT_ARGS"]
+
+    def test_java_that_runs(self) -> None:
+        """What C{spark-submit} or another server has started keeps the settings that it has."""
+        for name in ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"):
+            self.patch(os, "environ", {name: "1"})
+            self.assertEqual({}, settings_for_little_data())
 
     def test_class_path(self) -> None:
         """Java looks for classes in Spark's largest archives first, unless other ones are set."""
@@ -128,6 +147,22 @@ class LittleDataTests(SynchronousTestCase):
 
 class SessionTests(SparkTestCase):
     """A session that was made."""
+
+    def test_planned_once(self) -> None:
+        """For little data queries are planned once while a job runs, unless the session was made with the
+        setting; a table then has as many parts as there are cores.
+        """
+        names = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+        before = [str(self.spark.conf.get(name)) for name in names]
+        for name, value in zip(names, before, strict=True):
+            self.addCleanup(self.spark.conf.set, name, value)
+        for adaptive, shares in (("true", 4), ("false", 1)):
+            self.spark.conf.set(names[0], adaptive)
+            self.spark.conf.set(names[1], "200")
+            with planned_once(self.spark, is_quick=True):
+                parts = str(self.spark.sparkContext.defaultParallelism * shares)
+                self.assertEqual([adaptive, parts], [self.spark.conf.get(name) for name in names])
+            self.assertEqual([adaptive, "200"], [self.spark.conf.get(name) for name in names])
 
     def test_settings(self) -> None:
         """It is local, listens on loopback alone, shows times in UTC, and pushes filters down."""

@@ -41,7 +41,7 @@ from msmq.pipeline.spark.running import (
 )
 from msmq.pipeline.spark.running.inputs_section import inputs_section
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, TableCache
-from msmq.pipeline.spark.session import OF_JOBS, make_session, settings_for_little_data
+from msmq.pipeline.spark.session import OF_JOBS, make_session, planned_once, settings_for_little_data
 from msmq.routing.topology import Topology
 
 JOBS: Final = (
@@ -62,13 +62,6 @@ REFUSED: Final = 1
 WRONG_USAGE: Final = 2
 INTERRUPTED: Final = 130
 TERMINATED: Final = 143
-
-_PARTITIONS: Final = "spark.sql.shuffle.partitions"
-_OF_A_CLUSTER: Final = "200"
-"""Spark's default value of the setting."""
-_SHARES: Final = 4
-"""The value for a local session, for each core."""
-_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 
 
 class _JobTerminated(BaseException):
@@ -223,10 +216,6 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
     settings = {**OF_JOBS, **(settings_for_little_data() if is_quick else {})}
     spark = make_session(f"msmq {job.name}", master=options.master, settings=settings)
     spark.sparkContext.setLogLevel("OFF")
-    if (spark.sparkContext.master or "").startswith("local") and spark.conf.get(_PARTITIONS) == _OF_A_CLUSTER:
-        # Without adaptive execution none of them are combined.
-        shares = _SHARES if spark.conf.get(_ADAPTIVE) == "true" else 1
-        spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism * shares)
     facts = [("enterprise", options.enterprise)] if options.enterprise is not None else []
     cache = TableCache()
     wanted = None if job.wanted is None else job.wanted(options)
@@ -234,18 +223,19 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
     reads_packets = wanted is not None and (wanted.headers or wanted.decode != "none")
     unread = 0 if reads_packets else unread_rows(inputs)
     try:
-        if wanted is None:
-            estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
-        else:
-            # A job reads its input several times, and decoding is the main cost.
-            read = read_estate(spark, inputs, wanted)
-            estate = attrs.evolve(read, messages=cache.add(read.messages), events=cache.add(read.events))
-        setting = JobContext(spark, estate, options, enterprise, facts, inputs, cache)
-        outcome = job.run(setting).without_fresh(unread)
-        if wanted is not None:
-            is_counted = bool(wanted.streams)
-            outcome = outcome.with_section(inputs_section(setting, is_counted=is_counted))
-        write(outcome, output)
+        with planned_once(spark, is_quick=is_quick):
+            if wanted is None:
+                estate = Estate(spark.createDataFrame([], MESSAGES), spark.createDataFrame([], EVENTS))
+            else:
+                # A job reads its input several times, and decoding is the main cost.
+                read = read_estate(spark, inputs, wanted)
+                estate = attrs.evolve(read, messages=cache.add(read.messages), events=cache.add(read.events))
+            setting = JobContext(spark, estate, options, enterprise, facts, inputs, cache)
+            outcome = job.run(setting).without_fresh(unread)
+            if wanted is not None:
+                is_counted = bool(wanted.streams)
+                outcome = outcome.with_section(inputs_section(setting, is_counted=is_counted))
+            write(outcome, output)
     finally:
         # The session may be that of a program that runs many jobs.
         cache.release()

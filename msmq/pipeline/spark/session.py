@@ -9,7 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -57,6 +58,16 @@ _MOST_CLASSES: Final = (
     *("hadoop-client-api-", "netty-common-", "jackson-module-scala_"),
 )
 """What the names of the archives begin with from which Spark loads most classes."""
+
+_ADAPTIVE: Final = "spark.sql.adaptive.enabled"
+_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+_OF_A_CLUSTER: Final = "200"
+"""Spark's default value of the setting."""
+_SHARES: Final = 4
+"""The value for a local session, for each core."""
+
+_STARTED: Final = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE")
+"""Variables of the environment that name a Java that has been started, or another server."""
 
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -107,36 +118,76 @@ def make_session(
 
 
 def settings_for_little_data() -> Mapping[str, str]:
-    """Settings with which little data is processed sooner. The JVM of a job on 50,000 messages needs
-    about half of the processor time.
+    """Settings for the start of a session with which little data is processed sooner. The JVM of a job on
+    50,000 messages needs about half of the processor time, together with L{planned_once}.
 
     Java compiles quickly instead of well. The cache of compiled code keeps the size that it has with both
     compilers: with one alone Java's default is a fifth of that, which a dozen jobs in one session fill; Java
     then compiles nothing more, and threads of Spark end with an error for which their job waits forever.
 
-    Classes are first looked for in the archives that have most of them. Queries are planned once and not
-    again after each of their stages. Letters are converted to lower case by Java and not by a library whose
-    first use takes a second.
+    Classes are first looked for in the archives that have most of them. Letters are converted to lower case
+    by Java and not by a library whose first use takes a second.
 
-    @return: without those that Spark's own settings have.
+    @return: without those that Spark's own settings have; none if Java runs already, or elsewhere.
     """
+    if not os.environ.keys().isdisjoint(_STARTED):
+        return {}
     quick = {
         _DRIVER_OPTIONS: _QUICK_COMPILER,
         _CLASS_PATH: first_archives(),
-        "spark.sql.adaptive.enabled": "false",
         "spark.sql.icu.caseMappings.enabled": "false",
     }
     return {name: value for name, value in quick.items() if value and not _is_set(name)}
+
+
+@contextmanager
+def planned_once(spark: SparkSession, *, is_quick: bool) -> Iterator[None]:
+    """Let a local session split small tables into as many parts as there are cores, while a job runs.
+
+    In a cluster nothing is changed: there the parts of a table are combined by adaptive execution alone.
+
+    @param is_quick: whether to plan queries once and not again after each of their stages, unless Spark's own
+        settings say: for little data planning is the main cost.
+    """
+    # Only where Spark is installed.
+    from py4j.protocol import Py4JError
+
+    context = spark.sparkContext
+    if not is_local(context.master or ""):
+        yield
+        return
+    is_quick = is_quick and not context.getConf().contains(_ADAPTIVE)
+    if is_quick:
+        spark.conf.set(_ADAPTIVE, "false")
+    is_default = spark.conf.get(_PARTITIONS) == _OF_A_CLUSTER
+    if is_default:
+        # Without adaptive execution none of them are combined.
+        shares = _SHARES if str(spark.conf.get(_ADAPTIVE)).lower() == "true" else 1
+        spark.conf.set(_PARTITIONS, context.defaultParallelism * shares)
+    try:
+        yield
+    finally:
+        # The next job in this session may have more data. If Java has ended, the job has failed by that.
+        with suppress(Py4JError, OSError):
+            if is_default:
+                spark.conf.set(_PARTITIONS, _OF_A_CLUSTER)
+            if is_quick:
+                spark.conf.unset(_ADAPTIVE)
+
+
+def is_local(master: str) -> bool:
+    """Whether this master is the process itself."""
+    return master == "local" or master.startswith("local[")
 
 
 def first_archives() -> str:
     """The archives, separated by colons, in which Java looks for a class before it searches the nearly 300 of
     Spark one by one; empty if C{$SPARK_HOME} names another installation than that of the package.
     """
-    found = find_spec("pyspark")
-    if found is None or found.origin is None or "SPARK_HOME" in os.environ:
+    package = _package()
+    if package is None or "SPARK_HOME" in os.environ:
         return ""
-    archives = Path(found.origin).parent / "jars"
+    archives = package / "jars"
     return os.pathsep.join(
         str(archive) for name in _MOST_CLASSES for archive in sorted(archives.glob(f"{name}*.jar"))
     )
@@ -188,9 +239,9 @@ def find_java() -> Path:
 
 def _has_master() -> bool:
     """Whether Spark's own settings select the master."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ:
+    if not os.environ.keys().isdisjoint(_STARTED):
         return True
-    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    arguments = _submit_arguments()
     if any(argument.startswith(("--master", "--remote", "spark.master=")) for argument in arguments):
         return True
     return re.search(r"(?m)^\s*spark\.(master|remote)[\s=:]", _spark_defaults()) is not None
@@ -198,7 +249,7 @@ def _has_master() -> bool:
 
 def _is_set(name: str) -> bool:
     """Whether Spark's own settings have this one."""
-    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    arguments = _submit_arguments()
     if any(argument.startswith((f"{name}=", f"--conf={name}=")) for argument in arguments):
         return True
     if name == _CLASS_PATH and any(argument.startswith("--driver-class-path") for argument in arguments):
@@ -207,9 +258,24 @@ def _is_set(name: str) -> bool:
 
 
 def _spark_defaults() -> str:
-    """The text of C{spark-defaults.conf}; empty if there is none."""
-    directory = os.environ.get("SPARK_CONF_DIR") or os.path.join(os.environ.get("SPARK_HOME", ""), "conf")
-    try:
-        return Path(directory, "spark-defaults.conf").read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
+    """The text of C{spark-defaults.conf}, and of the file that C{--properties-file} names instead; empty if
+    there is none.
+    """
+    home = os.environ.get("SPARK_HOME") or (str(found) if (found := _package()) else "")
+    directory = os.environ.get("SPARK_CONF_DIR") or os.path.join(home, "conf")
+    given = re.search(r"--properties-file[=\0]([^\0]+)", "\0".join(_submit_arguments()))
+    texts = []
+    for path in [Path(directory, "spark-defaults.conf"), *([Path(given[1])] if given else [])]:
+        with suppress(OSError, ValueError):
+            texts.append(path.read_text(encoding="utf-8"))
+    return "\n".join(texts)
+
+
+def _submit_arguments() -> list[str]:
+    return shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+
+
+def _package() -> Path | None:
+    """The directory of pyspark, which is the installation of Spark that came with it."""
+    found = find_spec("pyspark")
+    return Path(found.origin).parent if found is not None and found.origin is not None else None
