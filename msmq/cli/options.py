@@ -109,7 +109,7 @@ class Settings:
     def naming(self, name: str, *, is_new: bool = False) -> Iterator[None]:
         """Add a suggestion to the refusal of an unknown queue name.
 
-        @param name: a path, a format name or a destination, as it was typed.
+        @param name: a path, a format name or a destination, as it was typed; empty if a file has it.
         @param is_new: whether there is no such queue yet.
         """
         try:
@@ -120,7 +120,7 @@ class Settings:
             meant = None if is_new else self._meant(name)
             if meant is not None:
                 raise MQError(error.status, f"{error.detail}; did you mean {meant}?") from error
-            if "\\" not in name and "=" not in name:
+            if name and "\\" not in name and "=" not in name:
                 raise MQError(error.status, f"{error.detail}; {_PATH_SYNTAX}") from error
             raise
 

@@ -112,3 +112,11 @@ class LineTests(CommandTestCase):
         wrong = await self.msmq("send", "--json-lines", "-", piped=b'{"destination": "x", "prio": 3}\n')
         self.assertEqual(wrong.status, 1)
         self.assertIn("standard input: nothing was sent", wrong.errors)
+
+    async def test_refused_destination(self) -> None:
+        """A refused destination of a line, which has its backslashes, is no reason to explain them."""
+        line = b'{"destination": ".\\\\private$\\\\nowhere", "body": "two boxes"}\n'
+        ended = await self.msmq("send", "--json-lines", "-", piped=line)
+        self.assertEqual((ended.status, ended.errors.count("\n")), (1, 1), ended.errors)
+        self.assertIn(".\\private$\\nowhere", ended.errors)
+        self.assertNotIn("write a path", ended.errors)
