@@ -7,12 +7,14 @@ from collections import deque
 from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred, ensureDeferred, gatherResults, maybeDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, gatherResults, maybeDeferred, succeed
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.interfaces import IListeningPort, IReactorTime, IStreamServerEndpoint
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from msmq.errors import LocalProtocolError
 from msmq.net.clock import SystemClock
@@ -23,6 +25,7 @@ from msmq.proxy.ping_relay import PingRelay
 from msmq.proxy.relay import RelayFactory
 from msmq.proxy.relayed_packet import RelayedPacket
 from msmq.quoting import kind_of, quoted
+from msmq.service.process.shared_run import SharedRun
 
 MOST_PACKETS: Final = 10_000
 """Limit on the packets that a proxy keeps; the oldest are removed."""
@@ -30,6 +33,39 @@ MOST_TEXT: Final = 1 << 26
 """Limit on the characters of the texts in these packets, bodies for example."""
 SESSION_PORT: Final = 1801
 PING_PORT: Final = 3527
+
+
+class _ProxyRun:
+    """What one start has made: its stop ends that alone, whatever another start makes meanwhile."""
+
+    log: ClassVar[Logger] = Logger()
+
+    def __init__(self) -> None:
+        self.ports: list[IListeningPort] = []
+        self.capture: CaptureFile | None = None
+        self._factory: RelayFactory | None = None
+        self._stopping = SharedRun(self._stop, self._not_stopped)
+
+    def hold(self, factory: RelayFactory) -> None:
+        """Close the sessions of a factory at the stop."""
+        self._factory = factory
+
+    def stop(self) -> Deferred[None]:
+        """Close ports, sessions and capture; as of L{RecordingProxy.stopService}."""
+        return self._stopping.join()
+
+    async def _stop(self) -> None:
+        ports, self.ports = self.ports, []
+        try:
+            await gatherResults([maybeDeferred(port.stopListening) for port in ports], consumeErrors=True)
+        finally:
+            if self._factory is not None:
+                self._factory.close()
+            if self.capture is not None:
+                self.capture.close()
+
+    def _not_stopped(self, failure: Failure) -> None:
+        self.log.failure("a recording proxy could not stop", failure)
 
 
 class RecordingProxy(Service):
@@ -78,9 +114,7 @@ class RecordingProxy(Service):
             )
         self._capture_limit = capture_limit
         self._reactor = reactor
-        self._capture: CaptureFile | None = None
-        self._factory: RelayFactory | None = None
-        self._ports: list[IListeningPort] = []
+        self._run: _ProxyRun | None = None
         self._observed = ObservedEvents[RelayedPacket](MOST_PACKETS, MOST_TEXT, lambda packet: packet.fields)
         self.started: Deferred[None] = Deferred()
 
@@ -92,7 +126,8 @@ class RecordingProxy(Service):
     @property
     def omitted(self) -> int:
         """Bytes that the capture leaves out, because it has reached its limit."""
-        return 0 if self._capture is None else self._capture.omitted
+        capture = None if self._run is None else self._run.capture
+        return 0 if capture is None else capture.omitted
 
     def when(self, condition: Callable[[RelayedPacket], object]) -> Deferred[RelayedPacket]:
         """Fires with the first packet, of the past or the future, for which C{condition} is true."""
@@ -106,45 +141,43 @@ class RecordingProxy(Service):
     def startService(self) -> None:
         """Start; C{started} fires with the result."""
         Service.startService(self)
-        self.started = ensureDeferred(self._start())
+        run = self._run = _ProxyRun()
+        self.started = ensureDeferred(self._start(run))
 
     def stopService(self) -> Deferred[None]:
-        """Stop: sessions are closed; packets are kept."""
+        """Stop: sessions are closed; packets are kept.
+
+        Each caller gets a separate Deferred, and cancelling it ends the wait alone, not the stop.
+
+        @return: fires when it has stopped: its ports and the capture are closed.
+        """
         Service.stopService(self)
         self.started.addErrback(lambda _: None)
         self.started.cancel()
-        return ensureDeferred(self._stop())
+        return succeed(None) if self._run is None else self._run.stop()
 
-    async def _start(self) -> None:
+    async def _start(self, run: _ProxyRun) -> None:
         reactor = running_reactor() if self._reactor is None else self._reactor
         try:
             if self._capture_path is not None:
-                self._capture = CaptureFile(self._capture_path, self._capture_limit)
-            self._factory = RelayFactory(
+                run.capture = CaptureFile(self._capture_path, self._capture_limit)
+            factory = RelayFactory(
                 HostnameEndpoint(reactor, self._target, SESSION_PORT),
                 clock=SystemClock(),
                 listener=self._relayed,
-                capture=self._capture,
+                capture=run.capture,
             )
+            run.hold(factory)
             target = await _resolved(reactor, self._target)
             made = TCP4ServerEndpoint if ip_address(self._address).version == 4 else TCP6ServerEndpoint
             endpoint: IStreamServerEndpoint = made(reactor, SESSION_PORT, interface=self._address)
-            self._ports.append(await endpoint.listen(self._factory))
-            self._ports.append(
+            run.ports.append(await endpoint.listen(factory))
+            run.ports.append(
                 reactor.listenUDP(PING_PORT, PingRelay((target, PING_PORT)), interface=self._address)  # type: ignore[attr-defined]
             )
         except BaseException:
-            await self._stop()
+            await run.stop()
             raise
-
-    async def _stop(self) -> None:
-        ports, self._ports = self._ports, []
-        await gatherResults([maybeDeferred(port.stopListening) for port in ports])
-        if self._factory is not None:
-            self._factory.close()
-            self._factory = None
-        if self._capture is not None:
-            self._capture.close()
 
     def _relayed(self, packet: RelayedPacket) -> None:
         try:

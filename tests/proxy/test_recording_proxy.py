@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor as installed_reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
@@ -19,7 +19,7 @@ from msmq.net.clock import SystemClock
 from msmq.net.ping import Pinger
 from msmq.proxy.ping_relay import PingRelay
 from msmq.structures.internal.ping import Ping
-from msmq.testing import FaultInjectingDouble, RecordingProxy, RelayedPacket
+from msmq.testing import FaultInjectingDouble, RecordingProxy, RelayedPacket, start_service
 from msmq.testing.network import Network
 from tests.builders import ALPHA, BETA
 from tests.project.example_files import EXAMPLES, example
@@ -137,6 +137,20 @@ class RecordingProxyTests(TestCase):
         self.assertEqual(
             [datagram.destination for datagram in network.datagrams], [("fe80::5%2", 3527), ("fe80::1", 4000)]
         )
+
+    async def test_several_stops(self) -> None:
+        """Each ends when the ports are closed: another proxy can use the address. Cancelling one ends its
+        wait alone.
+        """
+        proxy = RecordingProxy(own_address(TARGET), address=own_address(PROXY))
+        proxy.startService()
+        await proxy.started
+        left, first, second = (proxy.stopService() for _ in range(3))
+        left.cancel()
+        await self.assertFailure(left, CancelledError)
+        await second
+        self.successResultOf(first)
+        await start_service(self, RecordingProxy(own_address(TARGET), address=own_address(PROXY)))
 
     async def test_capture_cannot_be_written(self) -> None:
         """A capture in a directory that does not exist fails the start, with the name of the file."""

@@ -160,7 +160,7 @@ ROOMS = {
             "observed_events",
         ),
     ),
-    "proxy": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "observed_events")),
+    "proxy": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "service", "observed_events")),
     "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service")),
     "client": Room(6, (*BELOW_PROVIDERS, "control")),
     # Routes between queues and other brokers.
@@ -232,6 +232,7 @@ SAME_LEVEL = {
     ("broker", "service"),
     ("double", "broker"),
     ("double", "service"),
+    ("proxy", "service"),
     ("cli", "double"),
     ("sender", "service"),
     ("pipeline", "control"),

@@ -267,6 +267,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "{owner} could not stop": 6013,
     "the capture has ended: {reason}": 6101,
     "the listener of a relay failed": 6102,
+    "a recording proxy could not stop": 6103,
     "an observer of the events of a test double failed": 6201,
 }
 """The number of each line by its format; a format that stands for whole lines has its room before it."""
