@@ -192,7 +192,7 @@ def half_forwarded(outcomes: Outcomes, operations: Iterable[Operation]) -> Itera
         is_sent = any(message.shown or message.fates for message in sent)
         for message in taken:
             first = min(time for time, by in message.shown if by is operation)
-            is_back = bool(message.fates) or any(
+            is_back = _ended_there(message) or any(
                 time > first and by is not operation for time, by in message.shown
             )
             if is_back == is_sent:
@@ -200,6 +200,17 @@ def half_forwarded(outcomes: Outcomes, operations: Iterable[Operation]) -> Itera
                     f"half: {message.label}: {'back' if is_back else 'gone'} after operation {number}, whose"
                     f" messages were {'sent' if is_sent else 'not sent'}"
                 )
+
+
+def _ended_there(message: Message) -> bool:
+    """Whether it left the queue where it was, or one to which that was drained, without being received.
+
+    Its sender may purge or expire what has arrived, since the answer may have been lost.
+    """
+    sender = message.sending.facts["sender"]
+    return any(
+        node in message.destinations and (arrived or node != sender) for _, arrived, node in message.fates
+    )
 
 
 def wrong_logs(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:

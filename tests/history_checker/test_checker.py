@@ -173,6 +173,19 @@ class CheckerTests(SynchronousTestCase):
         history.receive("10", "30", queue="GAMMA orders")
         self.assert_found("half: 1: back", "half: 4: gone")
 
+    def test_result_of_a_forwarded_message_at_its_sender(self) -> None:
+        """What its sender purges may have arrived; what is purged in its queue was back there."""
+        history = self.history
+        history.send("1", "2")
+        for label in "12":
+            reader = history.receive(label, result=None)
+            history.send(f"{label}0", result=None, queue="GAMMA orders", received_by=reader)
+        history.receive("10", "20", queue="GAMMA orders")
+        history.record.note("purge", queue=None)
+        history.fate("1", "purged", arrived=False, node="ALPHA")
+        history.fate("2", "purged")
+        self.assert_found("half: 2: back")
+
     def test_message_logs(self) -> None:
         """Each message that was in the queue is there once, and no others; express ones may come twice."""
         history = self.history
