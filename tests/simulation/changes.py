@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msmq.queues.machine_quota import QuotaKind
+from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from tests.simulation.applications import ADMIN, PAYMENTS, QUEUES, path_of
 
@@ -151,7 +152,7 @@ async def note_logs(world: World, host: Host) -> None:
         return
     for queue in QUEUES:
         try:
-            entries = await host.service.inspection.logged(path_of(queue), 0, 1000)
+            views = await _logged(host, path_of(queue))
         except MQError:
             continue
         changed = {
@@ -161,8 +162,21 @@ async def note_logs(world: World, host: Host) -> None:
             and (each.kind == "delete" or (each.kind == "property" and "log" in each.arguments[2]))
         }
         is_complete = host.number in tuning.logged and queue not in changed and not host.is_rotten
-        labels = [world.applications.look(each.view)[0] for each in entries]
+        labels = [world.applications.look(view)[0] for view in views]
         world.recorder.note("log", queue=f"{host.name} {queue}", labels=labels, complete=is_complete)
+
+
+async def _logged(host: Host, path: str) -> list[UserMessageView]:
+    """All entries of a message log, which come in pages.
+
+    @raise MQError: there is none.
+    """
+    views: list[UserMessageView] = []
+    last = 0
+    while page := await host.service.inspection.logged(path, last):
+        views += [entry.view for entry in page]
+        last = page[-1].sequence
+    return views
 
 
 def queue_properties(host: Host, queue: str) -> dict[str, Any]:

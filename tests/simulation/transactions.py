@@ -80,14 +80,15 @@ class TransactingApplications:
 
     async def _send(self, sender: Host, sendings: Sequence[Sending], commits: bool, held: float) -> None:
         life, result, is_unclear = sender.life, "refused", False
-        first: list[int] = []
         try:
             async with sender.service.begin() as transaction:
                 for each in sendings:
                     identifiers = await sender.service.send(
                         each.destination, each.messages, transaction=transaction
                     )
-                    first.append(identifiers[0].ordinal)
+                    # They are not used again, whether it is committed or not: the event logs name messages by
+                    # them, also if the result stays unknown.
+                    each.batch.first_id = identifiers[0].ordinal
                 await pause(sender, held)
                 if not commits:
                     raise Aborted
@@ -97,9 +98,6 @@ class TransactingApplications:
         except MQError:
             is_unclear = sender.system.is_unclear
         if life == sender.life and not is_unclear:
-            for each, number in zip(sendings, first, strict=False):
-                if result == "done":
-                    each.batch.first_id = number
             for each in sendings:
                 self._record.end(each.operation, result)
 
@@ -122,7 +120,6 @@ class TransactingApplications:
     ) -> None:
         life, is_committed, is_unclear = host.life, False, False
         sending: Sending | None = None
-        first_id: int | None = None
         try:
             async with host.service.begin() as transaction:
                 reservation = await host.service.reserve(
@@ -137,7 +134,7 @@ class TransactingApplications:
                 identifiers = await host.service.send(
                     sending.destination, sending.messages, transaction=transaction
                 )
-                first_id = identifiers[0].ordinal
+                sending.batch.first_id = identifiers[0].ordinal
                 await pause(host, held)
                 if not commits:
                     raise Aborted
@@ -151,7 +148,5 @@ class TransactingApplications:
         if sending is None:
             self._record.end(operation, "refused")
             return
-        if is_committed:
-            sending.batch.first_id = first_id
         self._record.end(operation, "done" if is_committed else "returned")
         self._record.end(sending.operation, "done" if is_committed else "refused")
