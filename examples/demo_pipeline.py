@@ -258,9 +258,10 @@ class Jobs:
 
 def start_spark() -> SparkContext:
     """Start the session that the jobs use."""
-    # The jobs plan queries once in a session that they have made, and leave other ones as they are.
-    settings = {**settings_for_little_data(), "spark.sql.adaptive.enabled": "false"}
-    context = make_session("msmq demo", settings=settings).sparkContext
+    # The jobs plan queries once, with few parts of each table, in a session that they have made, and leave
+    # other ones as they are.
+    few = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    context = make_session("msmq demo", settings={**settings_for_little_data(), **few}).sparkContext
     context.setLogLevel("OFF")
     return context
 
