@@ -8,6 +8,7 @@ It has no SASL and no TLS, creates no topic for an administrator, and keeps noth
 from __future__ import annotations
 
 import ctypes
+import signal
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -52,7 +53,13 @@ class KafkaCluster:
         )
         if not self._owner:
             raise AssertionError(reason.value.decode())
-        self._cluster = self._call("rd_kafka_mock_cluster_new", ctypes.c_void_p, self._pointer, NODES)
+        # A signal that its thread gets, such as that of a process that has ended, would end the cluster: it
+        # takes the interrupted call for an error. The thread has the mask of the one that starts it.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._cluster = self._call("rd_kafka_mock_cluster_new", ctypes.c_void_p, self._pointer, NODES)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self.bootstrap = self._on_cluster("rd_kafka_mock_cluster_bootstraps", ctypes.c_char_p).decode()
         self._on_cluster("rd_kafka_mock_group_initial_rebalance_delay_ms", None, 0)
 
