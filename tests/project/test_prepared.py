@@ -65,7 +65,9 @@ class PreparedTests(SynchronousTestCase):
             stderr=subprocess.STDOUT,
             text=True,
             cwd=self.directory,
-            env={**os.environ, "MSMQ_LISTEN_SESSION": "off", "MSMQ_LISTEN_PING": "off"},
+            # Nothing may end it before the signal: neither a port of another server nor a path of its control
+            # socket that is too long.
+            env={**os.environ, **{f"MSMQ_LISTEN_{name}": "off" for name in ("SESSION", "PING", "CONTROL")}},
         )
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
