@@ -125,7 +125,7 @@ def settings_for_little_data() -> Mapping[str, str]:
     compilers: with one alone Java's default is a fifth of that, which a dozen jobs in one session fill; Java
     then compiles nothing more, and threads of Spark end with an error for which their job waits forever.
 
-    Classes are first looked for in the archives that have most of them. Letters are converted to lower case
+    Classes are first looked for in the archives that have most of them. Texts are converted to lower case
     by Java and not by a library whose first use takes a second.
 
     @return: without those that Spark's own settings have; none if Java runs already, or elsewhere.
