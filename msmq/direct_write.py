@@ -11,6 +11,9 @@ from typing import Any, Final
 from twisted.internet.abstract import FileDescriptor
 from twisted.internet.interfaces import IWriteDescriptor
 
+LARGE_SEND: Final = 0x80000
+"""Bytes that are passed to the kernel at once; Twisted's default of 128 KiB takes an iteration for each."""
+
 _LAYERS: Final = 4
 """Limit on transports around one with a file descriptor, such as TLS."""
 

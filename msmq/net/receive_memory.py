@@ -14,7 +14,8 @@ Progress is guaranteed:
     L{STALL_TIME} loses its session, until the rest fits: first the session that holds most, of the host that
     holds most.
 
-The total is at most the limit, one packet, and 272 KiB for each session.
+The total is at most the limit, one packet, 272 KiB for each session, and 12 MiB for
+L{large reads<msmq.net.transports.LargeReads>}.
 """
 
 from __future__ import annotations

@@ -24,7 +24,13 @@ from msmq.moment import Moment
 from msmq.net.hooks import call_hook
 from msmq.net.session_hooks import SessionHooks
 from msmq.net.session_owner import SessionOwner
-from msmq.net.transports import ReadingPauses, TransportWriter, address_text, prepare_transport
+from msmq.net.transports import (
+    READ_SIZE,
+    ReadingPauses,
+    TransportWriter,
+    address_text,
+    prepare_transport,
+)
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.effects import (
     Abort,
@@ -230,6 +236,8 @@ class SessionProtocol(SessionHooks):
         arrived = framer.buffered + len(data)
         frames = framer.feed(data)
         arrived -= framer.buffered
+        if len(data) >= READ_SIZE:
+            self._factory.large_reads.filled(self.transport, len(data), len(frames))
         effects = self._arrive(frames, now)
         if framer.internal_only and framer.user_packet_waiting:
             if self.session.state is SessionState.OPEN:
@@ -254,6 +262,7 @@ class SessionProtocol(SessionHooks):
     def connectionLost(self, reason: Failure | None = None) -> None:
         """Handling a Network Disconnect: the connection is closed, by either side. [MS-MQQB] 3.1.7.3."""
         self._is_connected = False
+        self._factory.large_reads.end(self.transport)
         self._perform(self.session.connection_lost(self._now()))
         self._account()
         self._factory.connection_lost(self)
@@ -284,6 +293,7 @@ class SessionProtocol(SessionHooks):
 
     def stop_reading(self) -> None:
         """The receive memory is exhausted: stop reading, and advertise a window of 1."""
+        self._factory.large_reads.end(self.transport)
         self._pause_reading("memory")
         self._perform(self.session.narrow(self._now()))
 

@@ -23,6 +23,7 @@ from msmq.net.policed_broker import GuardedSessionPolicy, PolicedBroker
 from msmq.net.reactors import running_reactor
 from msmq.net.receive_memory import ReceiveMemory
 from msmq.net.session import SessionProtocol
+from msmq.net.transports import LargeReads
 from msmq.session.connection_limits import ConnectionLimits, ConnectionRefusal, RefusedPeer
 from msmq.session.descriptor_shares import SMALL, DescriptorShares, DescriptorUse
 from msmq.session.effects import CloseReason
@@ -53,6 +54,7 @@ class SessionFactory(ServerFactory):
     @ivar broker: notified by the default hooks; may be C{None}.
     @ivar counts: the packets of all its sessions, by kind.
     @ivar receive_memory: the memory of packets that its sessions have not processed.
+    @ivar large_reads: the sessions that are read more at a time, since large messages arrive on them.
     @ivar is_offline: whether connections are refused, and none are dialled.
     @raise LocalProtocolError: an argument has another type; the error names it.
     """
@@ -100,6 +102,7 @@ class SessionFactory(ServerFactory):
         self._lines = _lines_of(self.settings)
         self.is_offline = False
         self.receive_memory = ReceiveMemory(self.settings.receive_memory, self.reactor)
+        self.large_reads = LargeReads()
         self._connection_limits = ConnectionLimits(
             self.settings.sessions_per_second, self.settings.max_connections_per_host, allowed
         )

@@ -9,6 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from msmq.interfaces.broker import IBroker
 from msmq.interfaces.clock import IClock
 from msmq.net.receive_memory import ReceiveMemory
+from msmq.net.transports import LargeReads
 from msmq.session.connection_limits import ConnectionRefusal
 from msmq.session.packet_counts import TrafficCounts
 
@@ -21,6 +22,7 @@ class SessionOwner(Protocol[S]):
 
     @ivar broker: notified by the default hooks; C{None} for no broker.
     @ivar receive_memory: the limit on unprocessed packets of all sessions.
+    @ivar large_reads: the sessions that are read more at a time.
     @ivar counts: the packets and bytes of all its sessions.
     """
 
@@ -28,6 +30,7 @@ class SessionOwner(Protocol[S]):
     clock: IClock
     broker: IBroker | None
     receive_memory: ReceiveMemory
+    large_reads: LargeReads
     counts: TrafficCounts
 
     @property

@@ -1,4 +1,4 @@
-"""Transport of a session: socket options, pausing and writes."""
+"""Transport of a session: socket options, sizes of reads, pausing and writes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,21 @@ from typing import Any, Final
 
 from twisted.internet.interfaces import IAddress, IPushProducer
 
-from msmq.direct_write import unsent_bytes, write_now
+from msmq.direct_write import LARGE_SEND, unsent_bytes, write_now
 from msmq.quoting import shown
 
 READ_SIZE: Final = 0x40000
-"""Bytes of one read from a connection; the limit on receive memory may be exceeded by this amount."""
+"""Bytes of one read from a connection on which much arrives."""
+
+LARGE_READ: Final = 0x100000
+"""Bytes of a large read: messages of 64 KiB that arrive together are one batch then, and each batch costs as
+much as several messages."""
+
+LARGE_PACKET: Final = 0x2000
+"""Bytes of a packet, on average, from which on reads may be large."""
+
+MOST_LARGE_READS: Final = 16
+"""Connections that have large reads at the same time; they bound what is read beyond a limit on memory."""
 
 BURST: Final = 0.0002
 """Seconds after a write during which messages are left to the reactor, which writes many together."""
@@ -46,10 +56,47 @@ def prepare_transport(transport: Any, producer: IPushProducer) -> None:
     if hasattr(transport, "bufferSize"):
         # Twisted's default is 64 KiB, less than a packet with a body of that size.
         transport.bufferSize = READ_SIZE
+        transport.SEND_LIMIT = LARGE_SEND
     no_delay = getattr(transport, "setTcpNoDelay", None)
     if no_delay is not None:
         # Acknowledgements are small, and peers wait for them.
         no_delay(True)
+
+
+class LargeReads:
+    """Grants large reads to the connections that filled a read last.
+
+    With TLS no read is as large as that, and nothing changes.
+    """
+
+    def __init__(self) -> None:
+        # The one that filled a read last is the last.
+        self._transports: dict[Any, None] = {}
+
+    def filled(self, transport: Any, size: int, packets: int) -> None:
+        """Read more from a connection from now on, if a read of L{READ_SIZE} bytes or more had large packets.
+
+        Many small ones would be more work than an iteration of the reactor should have.
+        With too many such connections, the one that has not filled a read for longest is read less again.
+
+        @param size: the bytes that were read.
+        @param packets: the packets that they complete.
+        """
+        if packets * LARGE_PACKET > size:
+            self.end(transport)
+            return
+        if self._transports.pop(transport, self) is self:
+            if not hasattr(transport, "bufferSize"):
+                return
+            transport.bufferSize = LARGE_READ
+        self._transports[transport] = None
+        if len(self._transports) > MOST_LARGE_READS:
+            self.end(next(iter(self._transports)))
+
+    def end(self, transport: Any) -> None:
+        """Read less from a connection again: it was closed, has little memory, or its messages are small."""
+        if self._transports.pop(transport, self) is None:
+            transport.bufferSize = READ_SIZE
 
 
 class ReadingPauses:

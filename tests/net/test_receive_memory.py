@@ -35,6 +35,7 @@ from tests.shares import SHARES
 KIB = 1024
 LIMIT = 1024 * KIB
 LARGE = user_packet(bytes(600 * KIB))
+HANDSHAKE = establish(ALPHA) + parameters()
 
 
 class Collecting(SessionProtocol):
@@ -60,15 +61,18 @@ class Collecting(SessionProtocol):
 
 
 class Transport(StringTransportWithDisconnection):
-    """A transport whose reads have a size, which a session sets."""
+    """A transport whose reads and writes have a size, which a session sets."""
 
     bufferSize = 1
+    SEND_LIMIT = 1
 
 
 class Peer:
     """A peer that sends in portions, as far as the other side reads."""
 
-    def __init__(self, factory: SessionFactory, number: int, host: str = "127.0.0.9") -> None:
+    def __init__(
+        self, factory: SessionFactory, number: int, host: str = "127.0.0.9", handshake: bytes = HANDSHAKE
+    ) -> None:
         kind: Any = IPv6Address if ":" in host else IPv4Address
         address = kind("TCP", host, 20000 + number)
         built = factory.buildProtocol(address)
@@ -77,7 +81,7 @@ class Peer:
         self.transport = Transport(peerAddress=address)
         self.transport.protocol = built
         built.makeConnection(self.transport)
-        built.dataReceived(establish(ALPHA) + parameters())
+        built.dataReceived(handshake)
         self.unsent = b""
 
     @property

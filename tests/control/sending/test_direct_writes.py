@@ -103,7 +103,7 @@ class DirectWriteTests(ControlTestCase):
         caller.feed(data[:99])
         self.assertEqual(transport.bufferSize, 100)
         caller.feed(data[99:199])
-        self.assertEqual(transport.bufferSize, 0x40000)
+        self.assertEqual(transport.bufferSize, 0x100000)
         caller.feed(data[199:])
         self.assertEqual(self.bodies(), [bytes(200)] * 3)
 

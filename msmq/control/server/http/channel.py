@@ -14,7 +14,7 @@ from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, WITH_RUNS, Str
 from msmq.control.protocol.refusals import ControlError, refusal
 from msmq.control.server.http.headers import header_values
 from msmq.control.server.http.responses import JSON, ResponseStream, to_json
-from msmq.direct_write import write_now
+from msmq.direct_write import LARGE_SEND, write_now
 from msmq.structures.status import Status
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SWITCHING: Final = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n"
 
 
-_READ: Final = 0x40000
+_READ: Final = 0x100000
 """Read buffer of a connection with much input, in bytes."""
 
 
@@ -114,6 +114,7 @@ class ControlChannel(HTTPChannel):
         The request lasts until the connection ends, and is notified of it.
         """
         self._take = take
+        cast(Any, self.transport).SEND_LIMIT = LARGE_SEND
         HTTPChannel.write(self, _SWITCHING % protocol.encode("ascii"))
 
     def rawDataReceived(self, data: bytes) -> None:
