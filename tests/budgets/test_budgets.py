@@ -32,10 +32,12 @@ class BudgetTests(SynchronousTestCase):
         costs = {}
         for name, attack in ATTACKS.items():
             cost = server.measure(attack, message, turn)
-            if cost.resident > BUDGETS[name].resident:
-                # Memory that its allocator keeps is used again; what was lost would be lost once more.
+            if cost.resident > BUDGETS[name].resident or cost.turn > BUDGETS[name].turn:
+                # Memory that its allocator keeps is used again; what was lost would be lost once more. An
+                # iteration that other processes held up is short the next time.
                 again = server.measure(attack, message, turn)
-                cost = attrs.evolve(cost, resident=min(cost.resident, again.resident))
+                least = {key: min(getattr(cost, key), getattr(again, key)) for key in ("resident", "turn")}
+                cost = attrs.evolve(cost, **least)
             costs[name] = cost
         costs["all"] = server.cost(began, message, turn=max(cost.turn for cost in costs.values()))
         problems = [problem for name in ATTACKS for problem in exceeded(name, costs[name], BUDGETS[name])]
