@@ -130,6 +130,8 @@ class MessageTransfer:
         )
         if readiness is QueueReadiness.PAUSED:
             self.pause(queue)
+        if readiness is QueueReadiness.RESUMES:
+            self.resume(queue)
         if readiness is not QueueReadiness.SENDS:
             return
         hop = self.hops.of(queue)
@@ -195,7 +197,13 @@ class MessageTransfer:
             self.ready(queue)
 
     def redirected(self, queue: OutgoingQueue) -> None:
-        """Another host is dialled for an outgoing queue: its pending messages are sent there."""
+        """Another host is dialled for an outgoing queue: its pending messages are sent there, unless it is
+        paused.
+        """
+        if queue.state is OutgoingState.ON_HOLD:
+            # The sessions of the former host have their windows again.
+            for session in self.hops.leading_to(queue):
+                session.resume()
         self.hops.redirected(queue)
         self.ready(queue)
 

@@ -30,6 +30,7 @@ class QueueReadiness(enum.Enum):
     PAUSED = "an operator has paused it, or its next hop"
     WAITS = "nothing is to be sent from it now"
     SENDS = "its messages are sent on the sessions that lead to its next hop, or that is dialled"
+    RESUMES = "it was paused with a next hop that is not its own any more"
 
 
 def decide_readiness(
@@ -46,6 +47,8 @@ def decide_readiness(
         return QueueReadiness.WAITS
     if is_paused:
         return QueueReadiness.PAUSED
+    if state is OutgoingState.ON_HOLD:
+        return QueueReadiness.RESUMES
     if state in STILL or not has_messages or is_offline:
         return QueueReadiness.WAITS
     return QueueReadiness.SENDS

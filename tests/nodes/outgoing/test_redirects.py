@@ -124,6 +124,28 @@ class RedirectTests(MovingTestCase):
         self.pay(b"3")
         self.assertEqual(self.arrived() + self.bodies(gamma, ORDERS), [b"1", b"2", b"3"])
 
+    def test_away_from_a_paused_next_hop(self) -> None:
+        """A queue that is paused with its next hop sends to another one, and to a paused one not."""
+        self.pay(b"1")
+        self.successResultOf(self.alpha.service.pause_next_hop("127.0.0.3"))
+        self.pay(b"2")
+        self.move_beta()
+        shown = self.redirect()
+        self.assertEqual((shown.state, shown.paused_by), ("WAITING", []))
+        self.pay(b"3")
+        self.assertEqual(self.arrived(), [b"1", b"2", b"3"])
+        shown = self.redirect(to=None)
+        self.assertEqual((shown.state, shown.paused_by), ("ONHOLD", ["next_hop"]))
+
+    def test_away_while_paused_by_name(self) -> None:
+        """A queue that is paused by its name stays paused."""
+        self.pay(b"1")
+        self.successResultOf(self.alpha.service.pause_outgoing(TO_BETA))
+        self.redirect()
+        self.pay(b"2")
+        shown = self.alpha.service.inspection.outgoing_queue(TO_BETA)
+        self.assertEqual((shown.state, shown.paused_by, shown.messages), ("ONHOLD", ["name"], 1))
+
     def test_nothing_is_left_of_a_former_address(self) -> None:
         """No table has the next hop that was dialled before a redirect."""
         work: Any = self.alpha.service._work

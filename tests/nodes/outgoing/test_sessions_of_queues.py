@@ -9,7 +9,7 @@ from msmq.queues.arriving.message import Delivery
 from msmq.service.data_directory.identity import load_identity
 from msmq.session.effects import CloseReason
 from tests.builders import ALPHA
-from tests.nodes.scripted import ScriptedTestCase
+from tests.nodes.scripted import ScriptedTestCase, transactional
 from tests.nodes.support import Node
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -71,6 +71,22 @@ class WaysTests(ScriptedTestCase):
         self.alpha.service.resume_outgoing(TO_GAMMA)
         self.clock.advance(1)
         self.assertEqual(self.peers[-1].bodies, [b"1", b"2"])
+
+    def test_a_paused_queue_that_is_redirected(self) -> None:
+        """The session with its former host, which other queues use, has its whole window again."""
+        self.listen()
+        self.queue(self.alpha)
+        for name in (TO_GAMMA, TO_GAMMA.replace("orders", "offers")):
+            self.send(self.alpha, name, b"1")
+        self.clock.advance(1)
+        self.alpha.service.pause_outgoing(TO_GAMMA)
+        self.clock.advance(0.1)
+        self.assertEqual(self.peers[-1].acks[-1][5], 1)
+        self.successResultOf(self.alpha.service.redirect_outgoing(TO_GAMMA, "127.0.0.3"))
+        to_alpha = "TCP:127.0.0.2\\private$\\orders"
+        self.peers[-1].send(transactional(b"2", (0, 0, 0), destination=to_alpha, is_transactional=False))
+        self.clock.advance(60)
+        self.assertEqual(self.peers[-1].acks[-1][5], 64)
 
     def test_from_start_to_stop(self) -> None:
         """What waits is sent when it starts and not before; after it has stopped it has no session any more.

@@ -20,7 +20,7 @@ from msmq.transfer.decisions.dispatch_decision import (
     portion_end,
 )
 
-PAUSED, WAITS, SENDS = QueueReadiness
+PAUSED, WAITS, SENDS, RESUMES = QueueReadiness
 
 
 class ReadinessTests(SynchronousTestCase):
@@ -35,7 +35,11 @@ class ReadinessTests(SynchronousTestCase):
             (OutgoingState.CONNECTED, {}, SENDS),
             (OutgoingState.NEED_VALIDATION, {}, SENDS),
             (OutgoingState.DISCONNECTED, {}, SENDS),
-            (OutgoingState.ON_HOLD, {}, WAITS),
+            (OutgoingState.ON_HOLD, {"is_paused": True}, PAUSED),
+            (OutgoingState.ON_HOLD, {"is_stopped": True}, WAITS),
+            # Its next hop was paused, and it has another one.
+            (OutgoingState.ON_HOLD, {}, RESUMES),
+            (OutgoingState.ON_HOLD, {"has_messages": False}, RESUMES),
             (OutgoingState.LOCKED, {}, WAITS),
             (inactive, {"has_messages": False}, WAITS),
             (inactive, {"is_offline": True}, WAITS),
