@@ -95,7 +95,8 @@ class Receivers:
         self._by_destination: dict[str, dict[Receiver, None]] = {}
         self._names: dict[str, int] = {}
         self._next = 1
-        self._arrived: dict[int, None] = {}
+        # Whether the store has all receivers of a sequence that it has.
+        self._arrived: dict[int, bool] = {}
 
     def load(self, state: Mapping[str, bytes], awaited: Container[int]) -> list[StateChange]:
         """Load the stored state; returns the removal of obsolete values.
@@ -116,7 +117,7 @@ class Receivers:
                 continue
             with reading(name, value, _VERSION) as reader:
                 self._by_sequence[sequence] = _read(reader)
-            self._arrived[sequence] = None
+            self._arrived[sequence] = True
         return stale
 
     def is_known(self, destination: str, candidates: Sequence[Receiver]) -> bool:
@@ -169,6 +170,9 @@ class Receivers:
     def sent(self, sequence: int, receiver: Receiver) -> None:
         """Messages of a sequence are sent to this queue manager."""
         receivers = self._by_sequence.pop(sequence, {})
+        if receiver not in receivers and sequence in self._arrived:
+            # As after a redirect: its further messages are at another queue manager, or address.
+            self._arrived[sequence] = False
         _add(receivers, receiver)
         self._by_sequence[sequence] = receivers
         if len(self._by_sequence) > MOST_SEQUENCES:
@@ -181,20 +185,20 @@ class Receivers:
         @param awaited: the sequences of which messages wait.
         """
         changes: list[StateChange] = []
-        for sequence in set(sequences) - self._arrived.keys():
+        for sequence in {each for each in sequences if not self._arrived.get(each)}:
             receivers = self._by_sequence.get(sequence)
             if receivers is not None:
                 writer = Writer()
                 writer.u8(_VERSION, "Version")
                 _write(writer, receivers)
                 changes.append((f"{SEQUENCE_PREFIX}{sequence}", writer.getvalue()))
-                self._arrived[sequence] = None
+                self._arrived[sequence] = True
         if changes:
             # There may be a million, so each call examines only some; more than can have been added since.
             for sequence in list(islice(self._arrived, len(changes) + SWEPT)):
-                del self._arrived[sequence]
+                is_complete = self._arrived.pop(sequence)
                 if sequence in awaited:
-                    self._arrived[sequence] = None
+                    self._arrived[sequence] = is_complete
                 else:
                     changes.append((f"{SEQUENCE_PREFIX}{sequence}", None))
         return changes

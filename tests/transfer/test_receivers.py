@@ -113,6 +113,25 @@ class ReceiversTests(SynchronousTestCase):
         again.sent(8, Receiver(BETA, "10.0.0.1"))
         self.assertEqual(again.arrived([8], {8})[1:], [(name, None)])
 
+    def test_a_sequence_that_gets_another_receiver(self) -> None:
+        """All its receivers are stored, also those to which messages were sent after the first had come."""
+        receivers = Receivers(Redirects(), trusts=False)
+        former, present = (Receiver(BETA, f"10.0.0.{number}") for number in (1, 2))
+        receivers.sent(7, former)
+        [(name, first)] = receivers.arrived([7], {7})
+        receivers.sent(7, present)
+        [(again, second)] = receivers.arrived([7], {7})
+        self.assertEqual(again, name)
+        receivers.sent(7, former)
+        self.assertEqual(receivers.arrived([7], {7}), [])
+        for value, expected in ((first, [True, False]), (second, [True, True])):
+            assert value is not None
+            restored = Receivers(Redirects(), trusts=False)
+            restored.load({name: value}, {7})
+            self.assertEqual(
+                [restored.may_acknowledge(7, None, each) for each in (former, present)], expected
+            )
+
     def test_sequences_have_an_end(self) -> None:
         """As many as the limit are known; one more has the one forgotten to which nothing was sent since."""
         receivers = Receivers(Redirects(), trusts=False)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
 
+from msmq.persistence.changes import Change, PutMessage, PutMessages
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.queues.redirects import MOST_REDIRECTS, REDIRECT, Redirects, redirect_address
+from msmq.settings import SessionSettings
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.status import MQError, Status
 from msmq.transfer.decisions.next_hop_decision import REPORTED_AFTER
 from msmq.wire.guid import braced
 from tests.builders import ALPHA, BETA, GAMMA
+from tests.manager.support import BROKEN, FaultyStore
 from tests.nodes.scripted import JOURNAL
-from tests.nodes.support import Node, NodesTestCase
+from tests.nodes.support import ADDRESSES, Node, NodesTestCase
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 NEW = "127.0.0.4"
@@ -205,6 +209,42 @@ class RedirectTests(MovingTestCase):
             self.assertIn(reason, str(error))
             self.assertNotIn("\n", str(error))
         self.assertEqual(self.alpha.service.inspection.outgoing(), [])
+
+
+class MovedReceiverTests(MovingTestCase):
+    """ALPHA sends to the name of a computer, one transactional message at a time."""
+
+    settings = SessionSettings(unacknowledged_messages=1)
+
+    def test_another_address_between_two_messages(self) -> None:
+        """FinalAcks come from its new address, and are accepted also after a restart."""
+        ADDRESSES["MOVING"] = ADDRESSES["BETA"]
+        self.addCleanup(ADDRESSES.pop, "MOVING")
+        self.stop(self.beta)
+        disk = self.stores["BETA"] = FaultyStore()
+        self.beta = self.begin("BETA", BETA)
+        self.queue(self.beta, transactional=True)
+        stored = 0
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            nonlocal stored
+            stored += any(isinstance(each, PutMessage | PutMessages) for each in changes)
+            return stored > 1
+
+        disk.error, disk.is_hit = BROKEN, is_hit
+        name = "DIRECT=OS:MOVING\\private$\\orders"
+        self.send(self.alpha, name, b"1", b"2", transactional=True, journal=True)
+        self.clock.advance(60)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(name).messages, 1)
+        disk.recover()
+        ADDRESSES["MOVING"] = ADDRESSES["GAMMA"]
+        self.move_beta()
+        self.clock.advance(700)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(name).messages, 0)
+        self.restart_alpha()
+        self.assertEqual(self.arrived(), [b"1", b"2"])
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 2)
+        self.assertEqual(self.alpha.service.inspection.status().refused, {})
 
 
 class KeptRedirectTests(NodesTestCase):
