@@ -270,9 +270,14 @@ class Dispatcher:
             performer.perform(performer.model.release(locked, performer.clock.now()))
             return
         locked, others = self._hops.part(session, queue, locked)
+        if queue.state in STILL or not self._hops.may_carry(session, queue):
+            # It was paused while they were read, or has another next hop.
+            locked, others = [], [*others, *locked]
+            held.add(queue)
         if others:
             self._release(others, performer.clock.now())
-        self._send(session, queue, locked, held, performer.clock.now())
+        if locked:
+            self._send(session, queue, locked, held, performer.clock.now())
         # The other queues too if this one is held: among their messages may be the acknowledgements for which
         # the peer holds those that this one waits for.
         self._dispatch(session, self._hops.busy_of(session), held)

@@ -316,6 +316,12 @@ class NextHops:
             parts[not reaches(position)].append(position)
         return parts
 
+    def may_carry(self, session: ISession, queue: OutgoingQueue) -> bool:
+        """Whether a session leads to the next hop of a queue, or, of a divided one, may lead to that of some
+        messages.
+        """
+        return queue in self._divided or session is self._session(self.of(queue))
+
     def carried(self, session: ISession, queue: OutgoingQueue) -> list[MessagePosition] | None:
         """The messages at the head of a queue that a session may carry; C{None} if it may carry all of them.
 

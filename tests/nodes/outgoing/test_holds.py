@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +27,30 @@ TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 OTHER = "DIRECT=TCP:127.0.0.3\\private$\\other"
 BY_NAME = "DIRECT=OS:BETA\\private$\\orders"
 TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+
+
+class HeldReads(MemoryMessageStore):
+    """A store whose commits are quick, while its reads wait.
+
+    @ivar held: those that wait; C{None} if none does.
+    """
+
+    held: list[tuple[Deferred[Sequence[bytes]], Deferred[Sequence[bytes]]]] | None = None
+
+    def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:
+        """See L{MemoryMessageStore.read}."""
+        read = super().read(queue, lookup_ids)
+        if self.held is None:
+            return read
+        done: Deferred[Sequence[bytes]] = Deferred()
+        self.held.append((read, done))
+        return done
+
+    def release(self) -> None:
+        """End those that wait; further ones do not."""
+        held, self.held = self.held or [], None
+        for read, done in held:
+            read.chainDeferred(done)
 
 
 class HoldTests(NodesTestCase):
@@ -190,6 +214,45 @@ class HoldTests(NodesTestCase):
         self.done(self.alpha.service.resume_next_hop("Beta."))
         self.clock.advance(1)
         self.assertEqual((self.there(), self.there("other")), (6, 2))
+
+    def begin_to_read(self) -> Callable[[], None]:
+        """Have the session with BETA read messages for both queues there, until the result is called."""
+        store = self.store = HeldReads(durable=True)
+        self.restart()
+        self.beta.service.take_offline()
+        for name in (TO_BETA, OTHER):
+            self.post(name, b"1")
+        self.restart()
+        store.held = []
+        self.beta.service.bring_online()
+        self.clock.advance(100)
+        self.assertEqual(len(store.held), 1)
+
+        def go_on() -> None:
+            store.release()
+            self.clock.advance(100)
+
+        return go_on
+
+    def test_while_messages_are_read(self) -> None:
+        """What was being read from the store when its queue was paused is not sent; other queues go on."""
+        go_on = self.begin_to_read()
+        self.done(self.alpha.service.pause_outgoing(TO_BETA))
+        go_on()
+        self.assertEqual((self.there(), self.there("other")), (0, 1))
+        self.done(self.alpha.service.resume_outgoing(TO_BETA))
+        self.clock.advance(1)
+        self.assertEqual(self.there(), 1)
+
+    def test_redirected_while_messages_are_read(self) -> None:
+        """What was being read from the store when its queue was redirected goes to the new address."""
+        gamma = self.receiver("GAMMA", UUID(int=0xC))
+        self.run_to_end(gamma.service.create_queue(".\\private$\\orders"))
+        go_on = self.begin_to_read()
+        self.done(self.alpha.service.redirect_outgoing(TO_BETA, "127.0.0.4"))
+        go_on()
+        self.assertEqual((self.there(), self.there("other")), (0, 1))
+        self.assertEqual(gamma.service.inspection.queue(".\\private$\\orders").messages, 1)
 
     def test_store_fails(self) -> None:
         """A pause that cannot be stored has no effect."""
