@@ -226,7 +226,9 @@ class MessageTransfer:
     # Events of sessions
 
     def session_opened(self, session: ISession) -> None:
-        """The queues of this next hop are connected, and their messages are sent. [MS-MQQB] 3.1.5.4.2."""
+        """The queues of this next hop are connected, and their messages are sent, unless it is paused.
+        [MS-MQQB] 3.1.5.4.2.
+        """
         self._peers.opened(session)
         self.hops.opened(session)
         if session.remote_identifier is not None:
@@ -235,6 +237,9 @@ class MessageTransfer:
         now = self._performer.clock.now()
         for queue in queues:
             self._sequences.connected(queue, now)
+            if self.hops.held_by(queue):
+                # Only now it is known that its name leads to a paused next hop.
+                self.pause(queue)
             queue.state = after_opening(queue.state)
         self._dispatcher.dispatch(session, queues)
 

@@ -215,6 +215,19 @@ class HoldTests(NodesTestCase):
         self.clock.advance(1)
         self.assertEqual((self.there(), self.there("other")), (6, 2))
 
+    def test_name_that_leads_to_a_paused_next_hop(self) -> None:
+        """A name that is used for the first time is paused when its session shows where it leads."""
+        for host, name in (("127.0.0.3", BY_NAME), (str(BETA), TO_BETA)):
+            self.restart()
+            before = self.there()
+            self.done(self.alpha.service.pause_next_hop(host))
+            self.post(name, b"1", b"2")
+            self.clock.advance(100)
+            self.assertEqual((self.there(), self.state(name)), (before, ("ONHOLD", ["next_hop"])))
+            self.done(self.alpha.service.resume_next_hop(host))
+            self.clock.advance(1)
+            self.assertEqual(self.there(), before + 2)
+
     def begin_to_read(self) -> Callable[[], None]:
         """Have the session with BETA read messages for both queues there, until the result is called."""
         store = self.store = HeldReads(durable=True)
