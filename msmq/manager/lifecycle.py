@@ -123,6 +123,7 @@ class ManagerLifecycle:
         parts.flow.stop()
         parts.transfer.stop()
         parts.events.stop()
+        parts.outbox.stop()
         parts.performer.stop()
         parts.securing.stop()
         closed: Deferred[Any] = succeed(None) if parts.router is None else parts.router.close()

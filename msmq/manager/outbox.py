@@ -231,6 +231,10 @@ class Outbox:
             lambda failure: self.log.error("MessageIDs could not be reserved: {error}", error=failure.value)
         )
 
+    def stop(self) -> None:
+        """Store the results that wait for space, as far as there is some."""
+        self._waiting.stop()
+
     async def _reserve(self, changes: Sequence[Change]) -> None:
         await self._performer.commit(changes)
         self._performer.model.stored(changes)

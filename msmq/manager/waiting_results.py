@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Final
 
 import attrs
@@ -51,7 +51,8 @@ class WaitingResults:
 
     A message that is received while the store is full leaves it, but its result needs space there; without it
     the sender of a transactional message, which gets its FinalAck only once, would wait in vain.
-    They are sent in their order. A stop loses them.
+    They are sent in their order. A stop stores them if there is space by then, and loses them otherwise, as a
+    kill does.
 
     @param send: stores results, and sends them; raises L{MQError} if the store failed, and has sent none.
     """
@@ -65,6 +66,8 @@ class WaitingResults:
         self._send = send
         self._results: list[MessageResult] = []
         self._bytes = 0
+        # How many of the first ones are being stored.
+        self._storing = 0
         self._is_waiting = False
 
     def add(self, results: Iterable[MessageResult]) -> Sequence[MessageResult]:
@@ -87,6 +90,36 @@ class WaitingResults:
             )
         return excess
 
+    def stop(self) -> None:
+        """Store them now, since the queue manager stops: the last probe may have been before there was space.
+
+        Those of one portion are stored together, and each portion whether the others are stored or not.
+        """
+        waiting, self._results = self._results[self._storing :], self._results[: self._storing]
+        self._bytes = sum(result.view.size for result in self._results)
+        if not waiting or self._performer.is_stopped:
+            return
+        storage = self._performer.model.storage
+        was_throttled, storage.throttled = storage.throttled, False
+        try:
+            for portion in _portions(waiting):
+                Deferred.fromCoroutine(self._send_last(portion))
+        finally:
+            storage.throttled = was_throttled
+
+    async def _send_last(self, results: Sequence[MessageResult]) -> None:
+        try:
+            await self._send(results)
+        except MQError:
+            self._report_lost(len(results))
+
+    def _report_lost(self, count: int) -> None:
+        if count:
+            self.log.warn(
+                "the results of {count} message(s) were not sent: the store had failed until the stop",
+                count=count,
+            )
+
     async def _send_all(self) -> None:
         performer = self._performer
         try:
@@ -95,12 +128,8 @@ class WaitingResults:
                 await performer.pause(FIRST_RETRY)
             while self._results:
                 if not await performer.retry(self._send_next, "results of messages"):
-                    self.log.warn(
-                        "the results of {count} message(s) were not sent: the store had failed until the"
-                        " stop",
-                        count=len(self._results),
-                    )
-                    self._results, self._bytes = [], 0
+                    lost, self._results, self._bytes = len(self._results), [], 0
+                    self._report_lost(lost)
                     return
                 await performer.next_turn()
         finally:
@@ -110,13 +139,23 @@ class WaitingResults:
         """Send the first ones; they are kept until the store has them."""
         if self._performer.model.storage.throttled:
             raise MQError(Status.MQ_ERROR_INSUFFICIENT_RESOURCES, "the store is full; they wait in memory")
-        results: list[MessageResult] = []
-        size = 0
-        for result in self._results[:SENT_AT_ONCE]:
-            if results and size + result.view.size > BYTES_AT_ONCE:
-                break
-            size += result.view.size
-            results.append(result)
-        await self._send(results)
+        results = next(_portions(self._results))
+        self._storing = len(results)
+        try:
+            await self._send(results)
+        finally:
+            self._storing = 0
         del self._results[: len(results)]
-        self._bytes -= size
+        self._bytes -= sum(result.view.size for result in results)
+
+
+def _portions(results: Sequence[MessageResult]) -> Iterator[Sequence[MessageResult]]:
+    """The results that are stored with one commit, in order."""
+    start = size = 0
+    for end, result in enumerate(results):
+        size += result.view.size
+        if end > start and (end - start >= SENT_AT_ONCE or size > BYTES_AT_ONCE):
+            yield results[start:end]
+            start, size = end, result.view.size
+    if start < len(results):
+        yield results[start:]

@@ -142,6 +142,33 @@ class HeldTests(FullStoreTestCase):
         self.clock.advance(6)
         self.assertIn((ACK_RECEIVE, 4), self.peer.final_acks)
 
+    def test_space_again_before_the_stop(self) -> None:
+        """A stop sends them, although no probe has found that there is space."""
+        self.take(self.beta, self.path)
+        self.disk.recover()
+        self.assertTrue(self.beta.service.inspection.status().throttled)
+        self.assert_sent_after_a_restart()
+
+    def test_stopped_between_two_commits(self) -> None:
+        """Each is sent once if the first is being stored when the queue manager stops."""
+        self.patch(waiting_results, "SENT_AT_ONCE", 1)
+        self.take(self.beta, self.path)
+        self.disk.recover()
+        self.disk.is_slow = True
+        self.clock.advance(6)
+        while self.beta.model.storage.throttled:
+            self.disk.finish(1)
+        self.assertTrue(self.disk.is_busy)
+        self.assert_sent_after_a_restart()
+
+    def assert_sent_after_a_restart(self) -> None:
+        """GAMMA gets all FinalAcks, in order."""
+        self.beta = self.restart(self.beta)
+        self.listen(is_prompt=True)
+        self.clock.advance(100)
+        acks = [each for peer in self.peers for each in peer.final_acks]
+        self.assertEqual(acks, [(ACK_RECEIVE, number) for number in (1, 2, 3)])
+
     def test_stopped_before_that(self) -> None:
         """Nothing of them is left to do for a queue manager that has stopped."""
         self.take(self.beta, self.path)
