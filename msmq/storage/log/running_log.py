@@ -18,7 +18,7 @@ from msmq.storage.log.packet_fetcher import PacketFetcher
 from msmq.storage.log.quarantine import Quarantine
 from msmq.storage.log.scrubber import Scrubber
 from msmq.storage.log.supply import SegmentSupply
-from msmq.storage.log.system import LogWorker
+from msmq.storage.log.system import LogSystem, LogWorker
 from msmq.storage.log.upkeep import Upkeep
 from msmq.storage.log.workers import Call
 from msmq.storage.log.writer import GroupWriter, express_path
@@ -33,6 +33,7 @@ class RunningLog:
     @param upkeep: the thread that opened the log, used for background work.
     @param reactor: for the pauses of the scrubber.
     @param deliver: schedules Deferreds to fire; C{fire} fires them now.
+    @raise RuntimeError: (by the constructor) a thread cannot be started; those that were started have ended.
     """
 
     def __init__(
@@ -48,13 +49,11 @@ class RunningLog:
         fire: Callable[[], object],
     ) -> None:
         self._system = system = opened.system
+        self._writing, self._reading, self._searching = _start_workers(system, call)
         self._writer = GroupWriter(clock, system)
         self._fetcher = PacketFetcher(system)
         self._searcher = PacketFetcher(system)
         self._upkeep_thread = upkeep
-        self._writing = system.worker("msmq log writer", call)
-        self._reading = system.worker("msmq log packets", call)
-        self._searching = system.worker("msmq log searches", call)
         supply = SegmentSupply(opened.directory, opened.checkpoint.store, opened.segments, upkeep, system)
         self.engine = engine = Engine(
             opened, soon, self._writer, self._writing, WritePolicy(), supply, deliver, fire, self._rest
@@ -134,3 +133,20 @@ class RunningLog:
             with suppress(OSError):
                 self._system.unlink(express_path(self.engine.directory, number))
         stopped()
+
+
+def _start_workers(system: LogSystem, call: Call) -> tuple[LogWorker, LogWorker, LogWorker]:
+    """The threads that write groups, read packets and search.
+
+    @raise RuntimeError: one cannot be started.
+    """
+    started: list[LogWorker] = []
+    try:
+        for name in ("msmq log writer", "msmq log packets", "msmq log searches"):
+            started.append(system.worker(name, call))
+    except RuntimeError:
+        for worker in started:
+            worker.stop()
+        raise
+    writing, reading, searching = started
+    return writing, reading, searching

@@ -115,12 +115,15 @@ class LogMessageStore:
         """See L{IMessageStore.open}."""
         if self._phase is not _Phase.CLOSED:
             return fail(StorageError(f"the store {self.directory} is open already"))
-        self._phase = _Phase.OPENING
         reactor = self._reactor or _running_reactor()
         self._call = reactor.callFromThread
         # Avoids the reactor's wake-up pipe, which costs a write, a read and a poll per batch.
         self._soon = partial(IReactorTime(reactor).callLater, 0)
-        self._upkeep = self._system.worker("msmq log upkeep", self._call)
+        try:
+            self._upkeep = self._system.worker("msmq log upkeep", self._call)
+        except RuntimeError as error:
+            return fail(self._no_thread(error))
+        self._phase = _Phase.OPENING
         done: Deferred[Snapshot] = Deferred()
         self._upkeep.do(self._open, partial(self._opened, done))
         return done
@@ -226,9 +229,7 @@ class LogMessageStore:
     ) -> None:
         if isinstance(outcome, Exception):
             self._upkeep.stop()
-            self._phase = _Phase.CLOSED
-            self._fire_closing()
-            done.errback(storage_error(outcome))
+            self._not_opened(done, storage_error(outcome))
             return
         opened, snapshot, loss = outcome
         if opened.is_cut:
@@ -237,23 +238,39 @@ class LogMessageStore:
                 directory=self.directory,
                 sequence=opened.position.sequence,
             )
-        self._running = RunningLog(
-            opened,
-            self._policy,
-            self._call,
-            self._soon,
-            self._upkeep,
-            self._clock,
-            IReactorTime(self._reactor or _running_reactor()),
-            self._deliver,
-            self._fire,
-        )
+        try:
+            self._running = RunningLog(
+                opened,
+                self._policy,
+                self._call,
+                self._soon,
+                self._upkeep,
+                self._clock,
+                IReactorTime(self._reactor or _running_reactor()),
+                self._deliver,
+                self._fire,
+            )
+        except RuntimeError as error:
+            self._upkeep.stop()
+            self._unlock()
+            self._not_opened(done, self._no_thread(error))
+            return
         self._phase = _Phase.OPEN
         if events := loss.events():
             self.commit(events).addErrback(self._event_not_stored)
         if self._closing:
             self._close()
         done.callback(snapshot)
+
+    def _not_opened(self, done: Deferred[Snapshot], error: StorageError) -> None:
+        self._phase = _Phase.CLOSED
+        self._fire_closing()
+        done.errback(error)
+
+    def _no_thread(self, error: RuntimeError) -> StorageError:
+        return StorageError(
+            f"{self.directory}: cannot open: {error}; raise the limit on the threads of the server's user"
+        )
 
     def _event_not_stored(self, failed: Failure) -> None:
         self.log.error("an accepted loss has no event: {error}", error=failed.value)
@@ -289,11 +306,14 @@ class LogMessageStore:
             self._fire_some()
         self._upkeep.stop()
         self._running = None
+        self._unlock()
+        self._phase = _Phase.CLOSED
+        self._fire_closing()
+
+    def _unlock(self) -> None:
         with suppress(OSError):
             self._system.close(self._lock)
         self._lock = -1
-        self._phase = _Phase.CLOSED
-        self._fire_closing()
 
     def _fire_closing(self) -> None:
         closing, self._closing = self._closing, []

@@ -7,8 +7,12 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 
+from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import PutQueue
+from msmq.storage.log.system import LocalSystem, LogWorker
+from msmq.storage.log.workers import Call
 from msmq.testing.contracts.store_contract import ORDERS, put
 from tests.patience import DEADLINE
 from tests.storage.log.support import LogTestCase
@@ -43,6 +47,23 @@ from msmq.storage.readers import open_reader
 page = open_reader(sys.argv[1]).messages(queue.identifier, 0, 9, since=None, until=None, bodies=True)
 print([row[-1].decode() for row in page.rows])
 """
+
+
+class ShortSystem(LocalSystem):
+    """A system with a limit on threads.
+
+    @ivar left: how many more can be started.
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def worker(self, name: str, call: Call) -> LogWorker:
+        """See L{LocalSystem.worker}."""
+        if not self.left:
+            raise RuntimeError("can't start new thread")
+        self.left -= 1
+        return super().worker(name, call)
 
 
 class RefusingSystemTests(LogTestCase):
@@ -112,6 +133,22 @@ class RefusingSystemTests(LogTestCase):
             (done.stdout, done.stderr),
             (f"{place}/msmq.log: cannot open: Permission denied; give the server's user access\n", ""),
         )
+
+    def test_no_more_threads(self) -> None:
+        """A start with fewer threads than a log needs says so, and has locked nothing for the next one."""
+        self.done(self.opened(PutQueue(ORDERS), put(1, b"one")).close())
+        running = threading.active_count()
+        for threads in range(4):
+            system = ShortSystem(threads)
+            store = self.make_store(system=system)
+            error = self.refused(store.open(), StorageError)
+            self.assertIn("log: cannot open: can't start new thread; raise the limit", str(error))
+            self.done(store.close())
+            self.assertEqual(threading.active_count(), running)
+            system.left = 4
+            snapshot = self.done(store.open())
+            self.assertEqual(len(snapshot.messages[ORDERS.identifier]), 1)
+            self.done(store.close())
 
     def test_reader_of_a_file_system_for_reading(self) -> None:
         """A log is read where nothing can be written."""
