@@ -253,6 +253,9 @@ class Administration:
             raise MQError(
                 Status.MQ_ERROR_QUEUE_DELETED, f"{queue.definition.path} was deleted while it was purged"
             )
+        while (kept := self._departures.take_kept(queue, through)) is not None:
+            await undivided(self._purge(kept))
+            purged += len(kept.positions)
         await self._performer.commit(self._performer.model.purged(queue))
         self.log.info("{count} message(s) purged from {queue}", count=purged, queue=shown(queue_path(queue)))
         return purged

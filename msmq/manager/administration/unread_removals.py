@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import ClassVar
 
+import attrs
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
@@ -17,10 +18,11 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
+from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.queues.leaving.copies import not_removed_in_bulk
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.outgoing import OutgoingQueue
-from msmq.queues.queue import MessagePosition
+from msmq.queues.queue import MessagePosition, Queue
 from msmq.quoting import shown
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError
@@ -145,24 +147,46 @@ class UnreadRemovals:
         """
         performer, kept = self._performer, self._kept
         self._is_removing_kept = True
-        while kept and not performer.is_stopped:
-            await performer.pause(KEPT_RETRY)
-            for departure in [kept.popleft() for _ in range(len(kept))]:
-                # The deletion of a queue waits for them, and need not keep them.
-                if departure.queue.is_deleted:
-                    self._return(departure)
-                else:
-                    kept.append(departure)
+        try:
             while kept and not performer.is_stopped:
-                departure, error = kept.popleft(), None
-                try:
-                    await performer.load(departure.positions)
-                except MQError as problem:
-                    error = problem
-                if not self._leaves(departure, error):
-                    kept.append(departure)
-                    break
-        self._is_removing_kept = False
+                await performer.pause(KEPT_RETRY)
+                for departure in [kept.popleft() for _ in range(len(kept))]:
+                    # The deletion of a queue waits for them, and need not keep them.
+                    if departure.queue.is_deleted:
+                        self._return(departure)
+                    else:
+                        kept.append(departure)
+                while kept and not performer.is_stopped:
+                    departure, error = kept[0], None
+                    try:
+                        await performer.load(departure.positions)
+                    except MQError as problem:
+                        error = problem
+                    if departure not in kept:
+                        # A purge has removed it meanwhile.
+                        continue
+                    kept.remove(departure)
+                    if not self._leaves(departure, error):
+                        kept.append(departure)
+                        break
+        finally:
+            self._is_removing_kept = False
+
+    def take_kept(self, queue: Queue, through: int) -> Departure | None:
+        """One of the damaged messages of a queue that wait for the quarantine, for a purge, which removes it
+        without that; C{None} if there are no more.
+
+        @param through: the SequentialID of the youngest message to remove.
+        """
+        for departure in self._kept:
+            if departure.queue is queue and all(
+                position.lookup_id & SEQUENTIAL_MASK <= through for position in departure.positions
+            ):
+                self._kept.remove(departure)
+                return attrs.evolve(
+                    departure, message_class=MessageClass.NACK_Q_PURGED, reason="", is_kept=False
+                )
+        return None
 
     def _leaves(self, departure: Departure, error: MQError | None) -> bool:
         """Begin to remove damaged messages, or return them to their queue if the disk can read them again.

@@ -170,6 +170,24 @@ class KeptMessageTests(ManagerTestCase):
         self.successResultOf(deleting)
         self.assertEqual(self.count(self.admin), 3)
 
+    def test_purged(self) -> None:
+        """A purge removes it too: it does not return when the disk can read it again."""
+        for is_slow in (False, True):
+            self.damage(b"1", b"2")
+            self.assertEqual(self.seen(self.orders), [b"2"])
+            self.store.is_slow = is_slow
+            # In the second case it is read at the moment.
+            self.clock.advance(KEPT_RETRY)
+            purging = self.deferred(self.service.purge_queue(self.orders))
+            self.store.catch_up()
+            self.assertEqual(self.successResultOf(purging), 2)
+            self.assertEqual(self.count(self.orders), 0)
+            self.store.kept.clear()
+            self.clock.advance(10 * KEPT_RETRY)
+            self.assertEqual(self.seen(self.orders), [])
+            self.restart()
+            self.assertEqual(self.seen(self.orders), [])
+
     def test_outgoing_queue(self) -> None:
         """The transactional messages after it are sent, also while it cannot be put into quarantine."""
         self.put(r"DIRECT=TCP:127.0.0.3\private$\payments", b"1", b"2", b"3", transactional=True)
