@@ -45,6 +45,7 @@ from msmq.transfer.decisions.outgoing_states import (
     after_connection,
     after_opening,
     after_pause,
+    after_rerouting,
     after_session,
     is_missed,
     while_waiting,
@@ -188,13 +189,13 @@ class MessageTransfer:
     def route_changed(self, destination: UUID) -> None:
         """The routes to a queue manager may have changed. [MS-MQQB] 3.1.7.5."""
         for queue in self.hops.reroute(destination):
-            self.ready(queue)
+            self.rerouted(queue)
 
     def owner_found(self, identifier: UUID) -> None:
         """The owner of a public queue was found. [MS-MQQB] 3.1.7.4."""
         queue = self.hops.owner_found(identifier)
         if queue is not None:
-            self.ready(queue)
+            self.rerouted(queue)
 
     def redirected(self, queue: OutgoingQueue) -> None:
         """Another host is dialled for an outgoing queue: its pending messages are sent there, unless it is
@@ -205,6 +206,13 @@ class MessageTransfer:
             for session in self.hops.leading_to(queue):
                 session.resume()
         self.hops.redirected(queue)
+        self.rerouted(queue)
+
+    def rerouted(self, queue: OutgoingQueue) -> None:
+        """A queue has another next hop, to which perhaps no session leads."""
+        connector = self.hops.of(queue).connector
+        queue.next_hops = () if connector is None else tuple(connector.addresses)
+        queue.state = after_rerouting(queue.state, is_served=bool(self.hops.leading_to(queue)))
         self.ready(queue)
 
     def forget(self, queue: OutgoingQueue) -> None:

@@ -239,7 +239,7 @@ class OutgoingHolds:
             self._holds.set_host(each, held)
         hops = self._transfer.hops
         for queue in hops.reroute_all():
-            self._transfer.ready(queue)
+            self._transfer.rerouted(queue)
         queues = list(self._performer.model.outgoing_queues())
         return self._applied(
             queue for queue in queues if any(wanted in known_as for known_as in hops.known_as(queue))

@@ -66,6 +66,14 @@ def after_connection(state: OutgoingState) -> OutgoingState:
     return OutgoingState.DISCONNECTED if state is OutgoingState.DISCONNECTING else state
 
 
+def after_rerouting(state: OutgoingState, *, is_served: bool) -> OutgoingState:
+    """It has another next hop, by a redirect, a route or the directory. [MS-MQQB] 3.1.7.5.
+
+    @param is_served: a session leads there.
+    """
+    return OutgoingState.DISCONNECTED if state is OutgoingState.CONNECTED and not is_served else state
+
+
 def after_pause(idle: OutgoingState, *, is_served: bool) -> OutgoingState:
     """Its pause has ended. [MS-MQDMPR] 3.1.7.2.4 Resume Queue, readings 26 and 53.
 

@@ -150,6 +150,18 @@ class RedirectTests(MovingTestCase):
         shown = self.alpha.service.inspection.outgoing_queue(TO_BETA)
         self.assertEqual((shown.state, shown.paused_by, shown.messages), ("ONHOLD", ["name"], 1))
 
+    def test_state_without_a_session(self) -> None:
+        """A queue that has been connected is not at an address where nobody answers, also if it is empty."""
+        self.pay(b"1")
+        shown = self.successResultOf(self.alpha.service.redirect_outgoing(TO_BETA, NEW))
+        self.assertEqual((shown.state, shown.next_hops), ("DISCONNECTED", []))
+        self.send(self.alpha, TO_BETA, b"2", transactional=True)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(TO_BETA).state, "WAITING")
+        self.move_beta()
+        self.clock.advance(60)
+        shown = self.alpha.service.inspection.outgoing_queue(TO_BETA)
+        self.assertEqual((shown.state, shown.next_hops), ("CONNECTED", [NEW]))
+
     def test_nothing_is_left_of_a_former_address(self) -> None:
         """No table has the next hop that was dialled before a redirect."""
         work: Any = self.alpha.service._work

@@ -14,6 +14,7 @@ from msmq.transfer.decisions.outgoing_states import (
     after_connection,
     after_opening,
     after_pause,
+    after_rerouting,
     after_session,
     is_missed,
     while_waiting,
@@ -61,6 +62,8 @@ class StateTests(SynchronousTestCase):
             "the session ends": (ended, {CONNECTED: DISCONNECTING}),
             "one of two sessions ends": (partial(after_session, is_served=True), {}),
             "the connection ends": (after_connection, {DISCONNECTING: DISCONNECTED}),
+            "it has another next hop": (partial(after_rerouting, is_served=False), {CONNECTED: DISCONNECTED}),
+            "a session leads there": (partial(after_rerouting, is_served=True), {}),
         }
         for event, (function, changes) in changed.items():
             with self.subTest(event=event):
