@@ -58,9 +58,13 @@ class OutgoingStream(Generic[M]):
     """The sequences of one outgoing queue; made by L{OutgoingStreams}.
 
     Messages of other senders, and messages that are not transactional, are not changed.
+
+    @ivar is_moved: the active sequence goes on at another queue manager, as after a redirect; that one has no
+        earlier message of it, and would refuse what names one as the previous message.
     """
 
     _shared: StreamContext[OutgoingStream[M]]
+    is_moved: bool = attrs.field(default=False, init=False)
     _numbering: int | None = attrs.field(default=None, init=False)
     _next_number: int = attrs.field(default=1, init=False)
     _assigned: deque[Assignment[M]] = attrs.field(factory=deque, init=False)
@@ -336,7 +340,7 @@ class OutgoingStream(Generic[M]):
         flying = self._flying
         while flying and flying[-1].is_gone:
             flying.pop()
-        return flying[-1].number if flying else self._acknowledged
+        return flying[-1].number if flying else 0 if self.is_moved else self._acknowledged
 
     def _activate(self, sequence: int) -> None:
         by_sequence = self._shared.by_sequence
@@ -344,6 +348,7 @@ class OutgoingStream(Generic[M]):
             by_sequence.pop(self._active, None)
         self._active = sequence
         self._acknowledged = self._highest = self._claimed = 0
+        self.is_moved = False
         self._flying.clear()
         by_sequence[sequence] = self
 

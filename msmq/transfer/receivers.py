@@ -178,6 +178,11 @@ class Receivers:
         if len(self._by_sequence) > MOST_SEQUENCES:
             del self._by_sequence[next(iter(self._by_sequence))]
 
+    def are_others(self, sequence: int, candidates: Iterable[Receiver]) -> bool:
+        """Whether messages of a sequence were sent before, and none to one or more of these."""
+        known = {receiver.identifier for receiver in self._by_sequence.get(sequence, ())}
+        return bool(known) and any(receiver.identifier not in known for receiver in candidates)
+
     def arrived(self, sequences: Iterable[int], awaited: Container[int]) -> list[StateChange]:
         """Messages of these sequences are about to wait for FinalAcks; returns the changes to store with
         that.

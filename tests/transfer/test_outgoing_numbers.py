@@ -68,6 +68,22 @@ class NumberTests(SynchronousTestCase):
         sender.advance(30)
         self.assertEqual(sender.sent(), [(3, 1)])
 
+    def test_another_receiver_has_no_earlier_message(self) -> None:
+        """What goes on at another queue manager follows none that was acknowledged (reading 56)."""
+        sender = Sender()
+        sender.put(3)
+        sender.send()
+        sender.order_ack(1)
+        sender.stream.is_moved = True
+        sender.advance(30)
+        self.assertEqual(sender.sent(), [(2, 0), (3, 2)])
+        sender.order_ack(3)
+        sender.put(2)
+        sender.send()
+        sender.order_ack(1)
+        sender.advance(30)
+        self.assertEqual(sender.sent(), [(2, 1)])
+
     def test_numbers_stay_over_a_reconnect(self) -> None:
         """MQQB-3.1.3.2-07: what was not acknowledged is sent again with the numbers that it has."""
         sender = Sender()

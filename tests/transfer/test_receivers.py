@@ -132,6 +132,27 @@ class ReceiversTests(SynchronousTestCase):
                 [restored.may_acknowledge(7, None, each) for each in (former, present)], expected
             )
 
+    def test_another_queue_manager(self) -> None:
+        """Another identifier is that of another one, another address is not."""
+        receivers = Receivers(Redirects(), trusts=False)
+        there, moved, other = (
+            Receiver(BETA, "10.0.0.1"),
+            Receiver(BETA, "10.0.0.2"),
+            Receiver(GAMMA, "10.0.0.1"),
+        )
+        self.assertFalse(receivers.are_others(7, [other]))
+        receivers.sent(7, there)
+        for candidates, expected in (
+            ([], False),
+            ([there], False),
+            ([moved, there], False),
+            ([other], True),
+            ([there, other], True),
+        ):
+            self.assertIs(receivers.are_others(7, candidates), expected)
+        receivers.sent(7, other)
+        self.assertFalse(receivers.are_others(7, [other]))
+
     def test_sequences_have_an_end(self) -> None:
         """As many as the limit are known; one more has the one forgotten to which nothing was sent since."""
         receivers = Receivers(Redirects(), trusts=False)

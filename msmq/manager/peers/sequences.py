@@ -189,10 +189,13 @@ class Sequences:
 
         The receiver of a queue with a direct name was stored before.
         """
+        views = (position.view for position in positions)
+        receivers = receivers_of(queue.destination, peer_of(session), views)
+        if (sequence := stream.sequence) is not None and self._receivers.are_others(sequence, receivers):
+            stream.is_moved = True
         transmission = stream.transmit(positions, now)
         if stream.sequence is not None:
-            views = (position.view for position in positions)
-            for receiver in receivers_of(queue.destination, peer_of(session), views):
+            for receiver in receivers:
                 self._receivers.sent(stream.sequence, receiver)
         done = self._act(queue, transmission.outcome)
         if done is not None:

@@ -224,14 +224,12 @@ class RedirectTests(MovingTestCase):
 
 
 class MovedReceiverTests(MovingTestCase):
-    """ALPHA sends to the name of a computer, one transactional message at a time."""
+    """ALPHA sends one transactional message at a time, and its receiver moves between two of them."""
 
     settings = SessionSettings(unacknowledged_messages=1)
 
-    def test_another_address_between_two_messages(self) -> None:
-        """FinalAcks come from its new address, and are accepted also after a restart."""
-        ADDRESSES["MOVING"] = ADDRESSES["BETA"]
-        self.addCleanup(ADDRESSES.pop, "MOVING")
+    def send_two(self, name: str) -> None:
+        """BETA has the first of two messages of a sequence, and its disk fails for the second; it stops."""
         self.stop(self.beta)
         disk = self.stores["BETA"] = FaultyStore()
         self.beta = self.begin("BETA", BETA)
@@ -244,19 +242,38 @@ class MovedReceiverTests(MovingTestCase):
             return stored > 1
 
         disk.error, disk.is_hit = BROKEN, is_hit
-        name = "DIRECT=OS:MOVING\\private$\\orders"
         self.send(self.alpha, name, b"1", b"2", transactional=True, journal=True)
         self.clock.advance(60)
         self.assertEqual(self.alpha.service.inspection.outgoing_queue(name).messages, 1)
         disk.recover()
+        self.stop(self.beta)
+
+    def test_another_address(self) -> None:
+        """FinalAcks come from its new address, and are accepted also after a restart."""
+        ADDRESSES["MOVING"] = ADDRESSES["BETA"]
+        self.addCleanup(ADDRESSES.pop, "MOVING")
+        name = "DIRECT=OS:MOVING\\private$\\orders"
+        self.send_two(name)
         ADDRESSES["MOVING"] = ADDRESSES["GAMMA"]
-        self.move_beta()
+        self.beta = self.begin("GAMMA", BETA, store="BETA")
         self.clock.advance(700)
         self.assertEqual(self.alpha.service.inspection.outgoing_queue(name).messages, 0)
         self.restart_alpha()
         self.assertEqual(self.arrived(), [b"1", b"2"])
         self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 2)
         self.assertEqual(self.alpha.service.inspection.status().refused, {})
+
+    def test_another_queue_manager(self) -> None:
+        """The second message arrives at the queue manager to which the queue is redirected."""
+        self.send_two(TO_BETA)
+        gamma = self.begin("GAMMA", GAMMA)
+        self.queue(gamma, transactional=True)
+        self.redirect()
+        self.send(self.alpha, TO_BETA, b"3", transactional=True, journal=True)
+        self.clock.advance(700)
+        self.assertEqual(self.bodies(gamma, ORDERS), [b"2", b"3"])
+        self.clock.advance(60)
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 2)
 
 
 class KeptRedirectTests(NodesTestCase):
