@@ -54,9 +54,15 @@ class TokenGuessLimit:
             return 0.0
         return max(0.0, found.until - now)
 
-    def failed(self, host: str, now: float) -> None:
-        """A host has sent a wrong token."""
+    def failed(self, host: str, digest: bytes, now: float) -> None:
+        """A host has sent a wrong token.
+
+        One that was valid from it before is not a guess: a program that goes on with a removed token must not
+        keep the new token of its neighbour from being read.
+        """
         found = self._use(host)
+        if digest in found.known:
+            return
         if now - found.latest > FORGOTTEN:
             found.failures = 0
         found.failures += 1

@@ -71,7 +71,7 @@ class TokenAuthentication:
             raise TooManyGuesses(wait)
         found = self._tokens.holder_with(digest)
         if found is None:
-            self._limit.failed(name, now)
+            self._limit.failed(name, digest, now)
             raise TokenRequired("this endpoint requires a token, and the token sent is unknown")
         self._limit.succeeded(name, digest)
         return found

@@ -155,7 +155,8 @@ class GuessTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Clock()
-        self.tokens = authentication(token_file(self, TOKEN, OTHER), self.clock)
+        self.file = token_file(self, TOKEN, OTHER)
+        self.tokens = authentication(self.file, self.clock)
 
     def wait(self, host: str, token: str = WRONG) -> int:
         """The seconds that a guess has to wait; 0 if it was read."""
@@ -196,12 +197,20 @@ class GuessTests(SynchronousTestCase):
         self.assertEqual(self.tokens.holder(TOKEN.encode(), "192.0.2.1").name, "unnamed token 1")
         self.assertEqual(self.wait("192.0.2.1", OTHER), 1)
 
+    def test_removed_token(self) -> None:
+        """A program that goes on with a removed token keeps no new token of its host from being read."""
+        self.wait("192.0.2.1", TOKEN)
+        self.file.write_text(f"{OTHER}\n")
+        for _ in range(2 * FREE):
+            self.assertEqual(self.wait("192.0.2.1", TOKEN), 0)
+        self.assertEqual(self.tokens.holder(OTHER.encode(), "192.0.2.1").name, "unnamed token 1")
+
     def test_hosts(self) -> None:
         """A limited number of hosts is remembered, those that failed latest."""
         limit = TokenGuessLimit()
         for number in range(HOSTS + 1):
             for _ in range(FREE + 1):
-                limit.failed(str(number), 0)
+                limit.failed(str(number), b"", 0)
         self.assertEqual([limit.wait(str(number), b"", 0) for number in (0, 1, HOSTS)], [0, 1, 1])
 
 
