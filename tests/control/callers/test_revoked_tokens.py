@@ -10,6 +10,7 @@ from twisted.internet.address import IPv4Address
 
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.protocol.records import CONTENT_TYPE, PROTOCOL, StreamRecord
+from msmq.control.server.http.admission import PERIOD
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.resources.message_search import PAGE
 from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
@@ -76,6 +77,46 @@ class RevokedTokenTests(ControlTestCase):
         for caller in (single, stream):
             self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
         self.assertEqual(self.bodies(), [b"secret"])
+
+    def test_receive_that_goes_on_waiting(self) -> None:
+        """A receive to which nothing comes ends too, within some seconds."""
+        single = self.remote("GET", "/v1/messages", SHOWN, queue=ORDERS)
+        stream = self.remote("POST", "/v1/receive", SHOWN, queue=ORDERS)
+        self.clock.advance(PERIOD)
+        self.assertFalse(single.is_answered or stream.is_answered)
+        self.revoke()
+        self.clock.advance(PERIOD)
+        for caller in (single, stream):
+            self.assert_refused(caller.answer, 403, DENIED, "was removed or has another role")
+
+    def test_unconfirmed_messages(self) -> None:
+        """What a reader holds without confirming it returns to the queue within some seconds, also if the
+        stream waits for its confirmations alone.
+        """
+        for count in (1, 9):
+            self.file.write_text(f"night operator {TOKEN}\n")
+            self.put(b"1")
+            caller = self.remote("GET", "/v1/receive", UPGRADE, queue=ORDERS, count=count)
+            self.revoke()
+            self.assertEqual(self.take(), [])
+            for _ in range(2):
+                self.clock.advance(PERIOD)
+            self.assertEqual(self.take(), [b"1"])
+            self.assertIn(DENIED.encode(), caller.transport.value())
+            self.assertTrue(caller.transport.disconnecting)
+
+    def test_idle_send_connection(self) -> None:
+        """A connection on which nothing is sent ends too, and with it the transaction that it has begun."""
+        queue = self.make_queue(transactional=True)
+        caller = self.remote("GET", "/v1/send", UPGRADE)
+        whole = {"destination": queue, "transactional": True, "one_transaction": True}
+        caller.feed(StreamRecord(whole, b"1").to_bytes())
+        self.assertEqual(self.service.inspection.status().uncommitted, 1)
+        self.revoke()
+        self.clock.advance(PERIOD)
+        self.assertEqual(self.service.inspection.status().uncommitted, 0)
+        self.assertIn(DENIED.encode(), caller.transport.value())
+        self.assertTrue(caller.transport.disconnecting)
 
     def test_receive_stream(self) -> None:
         """A stream ends before its next messages; those that were delivered can be confirmed on it."""

@@ -49,7 +49,12 @@ def encoded_answer(request: Request, body: bytes, code: int = 200, content_type:
 
 
 class LastingRequest(Protocol):
-    """Interface of a request whose response may last longer than the rights of its caller."""
+    """Interface of a request whose response may last longer than the rights of its caller.
+
+    @ivar token_name: the name of its token; empty for a caller that needs none.
+    """
+
+    token_name: str
 
     def is_current(self) -> bool:
         """Whether the caller still has its role."""
@@ -75,6 +80,11 @@ class ResponseStream:
     def has_runs(self) -> bool:
         """Whether the reader requested L{runs<msmq.control.protocol.runs>}."""
         return False
+
+    @property
+    def has_token(self) -> bool:
+        """Whether the caller has a token, which may be removed while the response lasts."""
+        return bool(cast(LastingRequest, self._request).token_name)
 
     def open(self) -> None:
         """Begin the response; its status and headers are final from now on."""

@@ -18,6 +18,7 @@ from twisted.web.server import Request
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.protocol.refusals import invalid, no_such_receipt, refusal, too_many
+from msmq.control.server.http.admission import while_admitted
 from msmq.control.server.http.answer_memory import AnswerMemory
 from msmq.control.server.http.disconnection import next_reactor_turn, running, shielded
 from msmq.control.server.http.limits import ControlLimits
@@ -164,8 +165,13 @@ class ActiveReceives:
         if wanted.transactional:
             take = self._in_transaction
         try:
-            last = await self._last_record(response, take(response, receipts, wanted))
-            await receipts.at_most(0)
+            taking = while_admitted(response, take(response, receipts, wanted), self._clock)
+            last = await self._last_record(response, taking)
+            try:
+                await while_admitted(response, receipts.at_most(0), self._clock)
+            except MQError as error:
+                # What it has not confirmed goes back to the queue.
+                last = refusal(error)
             # The result of the last confirmation is sent before the end.
             await next_reactor_turn(self._clock)
             response.write(StreamRecord(last).to_bytes())

@@ -12,6 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.web.server import Request
 
 from msmq.control.protocol.refusals import not_acceptable
+from msmq.control.server.http.admission import while_admitted
 from msmq.control.server.http.disconnection import next_reactor_turn, shielded
 from msmq.control.server.http.responses import JSON, ResponseStream, to_json
 from msmq.control.server.messages.queued_messages_json import properties_of
@@ -105,7 +106,7 @@ async def receive_one(
     receipts = Receipts()
     response = ResponseStream(request, JSON if as_json else RAW)
     try:
-        reservation = await receiving.reserve(wanted, 1, response)
+        reservation = await while_admitted(response, receiving.reserve(wanted, 1, response), clock)
         receipt = receipts.hold(reservation, 1)
         response.check_caller()
         message = reservation.messages[0]

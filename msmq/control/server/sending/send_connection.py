@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from msmq.control.protocol.records import StreamRecord
 from msmq.control.protocol.refusals import no_longer_admitted, refusal
+from msmq.control.server.http.admission import watched
 from msmq.control.server.http.channel import RecordConnection
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.requests import ControlRequest
@@ -47,6 +48,7 @@ class SendConnection:
             has_end_record=True,
         )
         self._request = request
+        self._clock = clock
         self._connection = RecordConnection(request, self._take, self._pipeline.report)
 
     def _take(self, data: bytes) -> None:
@@ -83,7 +85,8 @@ class SendConnection:
         """
         self._connection.open()
         try:
-            error = await self._pipeline.ended
+            with watched(self._connection, self._clock, self._pipeline.refuse):
+                error = await self._pipeline.ended
         finally:
             self._pipeline.close()
         self._connection.send_header(end="complete" if error is None else "error")
