@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from msmq.directory.ldap.entries.attribute_mapping import SID
@@ -59,6 +60,8 @@ class LdapAccounts:
     async def of_name(self, name: str) -> Account:
         """The account of a name; on Active Directory, a part before a backslash has to name its domain.
 
+        A global catalog has the accounts of the domains below too, which are not meant.
+
         @raise DirectoryError: C{OBJECT_NOT_FOUND}; C{GENERIC_ERROR} if several have it.
         """
         domain, _, own_name = name.rpartition("\\")
@@ -70,11 +73,14 @@ class LdapAccounts:
                 DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {quoted(name)}"
             ) from error
         is_active_directory = (await self._operations.root()).dialect is Dialect.ACTIVE_DIRECTORY
-        if is_active_directory and domain:
-            await self._check_domain(domain, name)
+        below: Sequence[str] = ()
+        if is_active_directory:
+            known, below = await self._domains()
+            if domain:
+                _check_domain(domain, name, known)
         for attribute in (_ACCOUNT_NAME,) if is_active_directory else ("uid", "cn"):
             try:
-                account = await self._only(Equal(attribute, wanted), name)
+                account = await self._only(Equal(attribute, wanted), name, without=below)
                 is_builtin = format_sid(account.sid).startswith(_BUILTIN_SIDS)
                 if is_builtin or not is_active_directory or domain.casefold() != _BUILTIN:
                     return account
@@ -83,25 +89,16 @@ class LdapAccounts:
                     raise
         raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name}")
 
-    async def _check_domain(self, domain: str, name: str) -> None:
-        """Check that a domain is the one whose accounts are searched: another one may have the same names.
+    async def _domains(self) -> tuple[list[str], list[str]]:
+        """The NetBIOS and the DNS name of the domain, and the naming contexts of those below it.
 
-        @raise DirectoryError: C{OBJECT_NOT_FOUND}.
+        [MS-ADTS] 6.1.1.2.1.1.
         """
-        known = await self._domain_names()
-        if domain.casefold() not in (_BUILTIN, *(each.casefold() for each in known)):
-            raise DirectoryError(
-                DirectoryOperationResult.OBJECT_NOT_FOUND,
-                f"there is no account {quoted(name)}: the accounts are those of"
-                f" {' or '.join(known) or 'a domain whose name cannot be read'}; name others by their SIDs",
-            )
-
-    async def _domain_names(self) -> list[str]:
-        """The NetBIOS and the DNS name of the domain. [MS-ADTS] 6.1.1.2.1.1."""
         root = await self._operations.root()
         wanted = of_class("crossRef", Present(_NETBIOS_NAME))
         partitions = child("Partitions", root.configuration)
         names: list[str] = []
+        below: list[str] = []
         longest = 0
         for entry in await self._operations.find(partitions, Scope.CHILDREN, wanted, _OF_DOMAIN):
             context = (entry.first(_NAMING_CONTEXT) or b"").decode("utf-8", "replace")
@@ -109,14 +106,24 @@ class LdapAccounts:
                 longest = len(context)
                 values = (entry.first(_NETBIOS_NAME), entry.first(_DNS_NAME))
                 names = [value.decode("utf-8", "replace") for value in values if value]
-        return names
+            elif is_within(context, root.domain) and not is_within(root.domain, context):
+                below.append(context)
+        return names, below
 
-    async def _only(self, term: Equal, shown: str, sid: bytes | None = None) -> Account:
+    async def _only(
+        self, term: Equal, shown: str, sid: bytes | None = None, without: Sequence[str] = ()
+    ) -> Account:
+        """The account that matches.
+
+        @param without: the naming contexts whose accounts are not meant.
+        """
         root = await self._operations.root()
         found = [
             entry
             for entry in await self._operations.find(root.domain, Scope.TREE, term, _ATTRIBUTES)
-            if _is_sid(entry.first(SID)) and sid in (None, entry.first(SID))
+            if _is_sid(entry.first(SID))
+            and sid in (None, entry.first(SID))
+            and not any(is_within(entry.name, context) for context in without)
         ]
         if not found:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {shown}")
@@ -163,6 +170,20 @@ class LdapAccounts:
             if len(seen) > MOST_GROUPS + 1:
                 raise _unknown_groups(entry, f"it is in more than {MOST_GROUPS}")
         return sids
+
+
+def _check_domain(domain: str, name: str, known: Sequence[str]) -> None:
+    """Check that a domain is the one whose accounts are searched: another one may have the same names.
+
+    @param known: its names.
+    @raise DirectoryError: C{OBJECT_NOT_FOUND}.
+    """
+    if domain.casefold() not in (_BUILTIN, *(each.casefold() for each in known)):
+        raise DirectoryError(
+            DirectoryOperationResult.OBJECT_NOT_FOUND,
+            f"there is no account {quoted(name)}: the accounts are those of"
+            f" {' or '.join(known) or 'a domain whose name cannot be read'}; name others by their SIDs",
+        )
 
 
 def _is_sid(value: bytes | None) -> bool:

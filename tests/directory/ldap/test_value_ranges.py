@@ -131,6 +131,40 @@ class RangedTests(TestCase):
         account.values["objectSid"] = [SID]
         self.assertEqual((await self.directory.account(SID)).sid, SID)
 
+    async def test_domains_below(self) -> None:
+        """On the port of a global catalog, which has the accounts of the domains below too, a name is that of
+        an account of the own domain: rights for it must not go to another one.
+        """
+        partitions = f"CN=Partitions,CN=Configuration,{SUFFIX}"
+        self.server.add(partitions, objectClass=[b"crossRefContainer"])
+        for name, context in (("ROOT", SUFFIX), ("CHILD", f"DC=child,{SUFFIX}")):
+            self.server.add(
+                f"CN={name},{partitions}",
+                objectClass=[b"crossRef"],
+                nCName=[context.encode()],
+                nETBIOSName=[name.encode()],
+            )
+
+        def add(context: str, sid: bytes) -> None:
+            self.server.add(
+                f"CN=bob,CN=Users,{context}",
+                objectClass=[b"user"],
+                objectSid=[sid],
+                sAMAccountName=[b"bob"],
+                tokenGroups=[parse_sid("S-1-5-21-1-2-3-513")],
+            )
+
+        other = parse_sid("S-1-5-21-7-8-9-1105")
+        add(f"DC=child,{SUFFIX}", other)
+        for name in ("ROOT\\bob", "bob"):
+            with self.assertRaises(DirectoryError) as refused:
+                await self.directory.account_named(name)
+            self.assertIs(refused.exception.result, DirectoryOperationResult.OBJECT_NOT_FOUND)
+        add(SUFFIX, SID)
+        for name in ("ROOT\\bob", "bob"):
+            self.assertEqual((await self.directory.account_named(name)).sid, SID)
+        self.assertEqual((await self.directory.account(other)).sid, other)
+
     async def test_lists_of_a_search(self) -> None:
         """Long lists are whole in what a search finds, and nothing else of the entry is missing."""
         sites = [UUID(int=number + 1) for number in range(25)]
