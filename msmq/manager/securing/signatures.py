@@ -103,11 +103,15 @@ class Signer:
                 level = version_of(self._signing, security, original)
                 if not isinstance(level, AuthenticationLevel):
                     return message
-                return attrs.evolve(
+                signed = attrs.evolve(
                     message,
                     authentication_level=level,
                     sender_certificate=self._certificates.facts(kept).fingerprint,
+                    sender_identifier_type=_identifier_type(security),
                 )
+                # The receiver may know no other hash.
+                is_allowed = view.hash_algorithm in self._policy.hashes
+                return attrs.evolve(signed, hash_algorithm=view.hash_algorithm) if is_allowed else signed
         return message
 
     def sign(self, view: UserMessageView, message: Message, is_local: bool) -> UserMessageView:
@@ -183,3 +187,11 @@ class Signer:
                 Status.MQ_ERROR_ILLEGAL_PROPERTY_VALUE,
                 f'[security] hashes would have to name "{HASH_NAMES[algorithm]}" to sign with it',
             )
+
+
+def _identifier_type(security: SecurityHeader) -> SenderIdType | None:
+    """The type of the sender identifier in a message; C{None} for an unknown one."""
+    try:
+        return SenderIdType(security.sender_id_type)
+    except ValueError:
+        return None

@@ -233,6 +233,33 @@ class SendingTests(SigningTestCase):
             self.assertIs(view.authentication_level, level)
             self.clock.advance(1300)
 
+    def test_resent_dead_letters_have_the_same_hash_and_sender(self) -> None:
+        """A receiver that verifies one hash only accepts what is sent again, and an anonymous message stays
+        one.
+        """
+        to_gamma = "DIRECT=TCP:127.0.0.4\\private$\\q"
+        kinds = [SenderIdType.NONE, SenderIdType.SID, SenderIdType.QUEUE_MANAGER]
+        for kind in kinds:
+            self.send(
+                self.alpha,
+                to_gamma,
+                b"body",
+                time_to_reach_queue=1,
+                dead_letter=True,
+                authentication_level=AuthenticationLevel.SIG_2_0,
+                sender_identifier_type=kind,
+                hash_algorithm=HashAlgorithm.SHA_256,
+            )
+        self.clock.advance(5)
+        letters = self.run_to_end(self.alpha.service.inspection.dead_letters())
+        self.listen(is_prompt=True)
+        for letter in letters:
+            self.run_to_end(self.alpha.service.requeue(letter.message.view.identifier))
+        self.clock.advance(60)
+        found = [UserMessageView(heard.packet) for heard in self.peers[-1].messages]
+        self.assertEqual([view.hash_algorithm for view in found], [HashAlgorithm.SHA_256] * 3)
+        self.assertEqual([view.security and view.security.sender_id_type for view in found], kinds)
+
     def test_messages_of_others_are_not_signed(self) -> None:
         """Only what was signed here is signed again, even if its sender attached our certificate.
 
