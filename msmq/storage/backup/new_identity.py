@@ -1,7 +1,8 @@
 """The contents of a store for a queue manager with another identifier.
 
-Messages of local queues stay.  Messages that wait for other queue managers are those of the original, which
-sends them: here they become dead letters, which an operator can requeue or discard.
+Messages of local queues stay, and the private queues of this queue manager that they name for
+acknowledgements and responses get its new identifier.  Messages that wait for other queue managers are those
+of the original, which sends them: here they become dead letters, which an operator can requeue or discard.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from uuid import UUID, uuid5
 
 import attrs
 
+from msmq.errors import LocalProtocolError, RemoteProtocolError
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, Change, PutMessage, PutQueue, PutState
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.persistence.owner_mark import OWNER
 from msmq.persistence.send_key import PAGE_PREFIX, page_of_former
+from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_rewrites import patch_dead_letter
+from msmq.structures.packet.user_message_rewrites import patch_message_class, with_other_queue_manager
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import braced
 
@@ -138,12 +141,33 @@ class NewIdentity:
         if change.queue in self._outgoing:
             view = UserMessageView(change.packet)
             target = uuid5(self.identifier, _DEADXACT if view.is_transactional else _DEADLETTER)
-            packet = patch_dead_letter(view, MessageClass.NACK_DELETED)
+            if is_marked_for_dead_letters(change.packet):
+                view = UserMessageView(packet_of(change.packet))
+            packet = patch_message_class(view, MessageClass.NACK_DELETED)
             self.moved += 1
-            yield attrs.evolve(change, queue=target, packet=packet, due=None)
+            yield attrs.evolve(change, queue=target, packet=self._renamed(packet, is_dead=True), due=None)
             return
         identifier = self._queues.get(change.queue, change.queue)
         if identifier is None:
             self.left_out.messages += 1
         else:
-            yield attrs.evolve(change, queue=identifier)
+            is_dead = identifier in self._dead_letter_queues
+            yield attrs.evolve(change, queue=identifier, packet=self._renamed(change.packet, is_dead=is_dead))
+
+    @property
+    def _dead_letter_queues(self) -> tuple[UUID, UUID]:
+        return uuid5(self.identifier, _DEADLETTER), uuid5(self.identifier, _DEADXACT)
+
+    def _renamed(self, packet: bytes, *, is_dead: bool) -> bytes:
+        """The packet with the names of this queue manager's private queues.
+
+        A signed dead letter keeps the former ones: it is signed again only if its signature is valid.
+        """
+        try:
+            view = UserMessageView(packet)
+            if is_dead and view.security is not None and view.security.sender_cert:
+                return packet
+            return with_other_queue_manager(view, self.former, self.identifier).packet
+        except (LocalProtocolError, RemoteProtocolError):
+            # It would be too large, or is damaged, which its reader reports.
+            return packet

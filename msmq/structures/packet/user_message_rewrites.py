@@ -5,15 +5,16 @@ Each function takes a view, which has the offsets of the headers, and returns ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
+from uuid import UUID
 
 import attrs
 
 from msmq.errors import LocalProtocolError
 from msmq.structures.algorithms import AuthenticationLevel
-from msmq.structures.names.format_name import PrivateFormatName, PublicFormatName
+from msmq.structures.names.format_name import FormatName, PrivateFormatName, PublicFormatName
 from msmq.structures.names.queue_names import (
     PrivateQueueFormatName,
     PublicQueueFormatName,
@@ -42,6 +43,8 @@ _TIME_TO_REACH_QUEUE: Final = 12
 _TIME_TO_BE_RECEIVED: Final = 48
 _USER_FLAGS: Final = 60
 _FOREVER: Final = _U32.pack(INFINITE)
+
+_NamedQueue: TypeAlias = tuple[QueueNameKind, QueueName | None]
 
 
 def in_transaction(
@@ -152,29 +155,69 @@ def with_admin_queue(view: UserMessageView, name: PrivateFormatName | PublicForm
     ResponseQueue stays the same queue: where it refers to the former AdminQueue, it is written out.
     A signature over the former name does not verify any more.
 
-    @param view: of a packet without local headers.
     @raise LocalProtocolError: the packet would be too large.
     """
-    former = view.user_header
-    admin_kind, admin_queue = _admin_queue(name)
-    response_kind, response_queue = _response_queue(former)
+    return _with_names(view, _admin_queue(name), _response_queue(view.user_header))
+
+
+def with_other_queue_manager(view: UserMessageView, former: UUID, identifier: UUID) -> UserMessageView:
+    """The message with the private queues of a queue manager that has another identifier now.
+
+    Those in AdminQueue and ResponseQueue; a signature over the former names does not verify any more.
+
+    @raise LocalProtocolError: the packet would be too large.
+    """
+    if not view.flags & (UserHeader.AQ | UserHeader.RQ):
+        return view
+    header = view.user_header
+    admin = _moved(header.resolve_admin_queue, former, identifier)
+    response = _moved(header.resolve_response_queue, former, identifier)
+    if admin is None and response is None:
+        return view
+    return _with_names(
+        view,
+        (header.admin_kind, header.admin_queue) if admin is None else admin,
+        (header.response_kind, header.response_queue) if response is None else response,
+    )
+
+
+def _moved(resolve: Callable[[], FormatName | None], former: UUID, identifier: UUID) -> _NamedQueue | None:
+    """The name of a private queue of the former identifier with the new one; C{None} for another queue."""
+    try:
+        name = resolve()
+    except MQError:
+        # It is invalid.
+        return None
+    if not isinstance(name, PrivateFormatName) or name.queue_manager != former:
+        return None
+    return QueueNameKind.PRIVATE, PrivateQueueFormatName(identifier, name.number)
+
+
+def _with_names(view: UserMessageView, admin: _NamedQueue, response: _NamedQueue) -> UserMessageView:
+    """The message with this AdminQueue and ResponseQueue.
+
+    @raise LocalProtocolError: the packet would be too large.
+    """
+    (admin_kind, admin_queue), (response_kind, response_queue) = admin, response
     header = attrs.evolve(
-        former,
+        view.user_header,
         admin_kind=admin_kind,
         admin_queue=admin_queue,
         response_kind=response_kind,
         response_queue=response_queue,
     ).to_bytes()
-    packet = b"".join((view.packet[: BaseHeader.SIZE], header, view.packet[view.transaction_offset :]))
+    former = packet_of(view.packet)
+    packet = b"".join((former[: BaseHeader.SIZE], header, former[view.transaction_offset :]))
     if len(packet) > BaseHeader.MAXIMUM_PACKET_SIZE:
         raise LocalProtocolError(f"PacketSize: {len(packet)} is more than {BaseHeader.MAXIMUM_PACKET_SIZE}")
     kinds = admin_kind << UserHeader.AQ_SHIFT | response_kind << UserHeader.RQ_SHIFT
     flags = view.flags & ~(UserHeader.AQ | UserHeader.RQ) | kinds
     packet = replaced(packet, _USER_FLAGS, _U32.pack(flags))
-    return UserMessageView(replaced(packet, _PACKET_SIZE, _U32.pack(len(packet))))
+    packet = replaced(packet, _PACKET_SIZE, _U32.pack(len(packet)))
+    return UserMessageView(packet + view.packet[len(former) :])
 
 
-def _response_queue(header: UserHeader) -> tuple[QueueNameKind, QueueName | None]:
+def _response_queue(header: UserHeader) -> _NamedQueue:
     """ResponseQueue without a reference to AdminQueue."""
     match header.response_kind:
         case QueueNameKind.SAME_AS_ADMIN_QUEUE:
@@ -191,9 +234,7 @@ def _response_queue(header: UserHeader) -> tuple[QueueNameKind, QueueName | None
     return header.response_kind, header.response_queue
 
 
-def _admin_queue(
-    name: PrivateFormatName | PublicFormatName,
-) -> tuple[QueueNameKind, PrivateQueueFormatName | PublicQueueFormatName]:
+def _admin_queue(name: PrivateFormatName | PublicFormatName) -> _NamedQueue:
     if isinstance(name, PublicFormatName):
         return QueueNameKind.PUBLIC, PublicQueueFormatName(name.queue)
     return QueueNameKind.PRIVATE, PrivateQueueFormatName(name.queue_manager, name.number)

@@ -38,6 +38,7 @@ from msmq.structures.packet.user_message_rewrites import (
     patch_message_class,
     patch_security_header,
     with_admin_queue,
+    with_other_queue_manager,
     without_acknowledgements,
 )
 from msmq.structures.packet.user_message_view import (
@@ -107,6 +108,28 @@ class PatchTests(SynchronousTestCase):
             message.user,
             admin_kind=kind,
             admin_queue=queue,
+            response_kind=written.response_kind,
+            response_queue=written.response_queue,
+        )
+        self.assertEqual(UserMessage.from_bytes(patched.packet), attrs.evolve(message, user=user).completed())
+
+    @given(messages, st.uuids())
+    def test_another_identifier_of_a_queue_manager(self, message: UserMessage, identifier: UUID) -> None:
+        """The private queues of one queue manager get another identifier, and all else stays."""
+        former = message.user.source_queue_manager
+        patched = with_other_queue_manager(UserMessageView(packet_of(message)), former, identifier)
+        written = UserMessage.from_bytes(patched.packet).user
+
+        def moved(name: FormatName | None) -> FormatName | None:
+            if isinstance(name, PrivateFormatName) and name.queue_manager == former:
+                return attrs.evolve(name, queue_manager=identifier)
+            return name
+
+        self.assertEqual(response_queue(written), moved(response_queue(message.user)))
+        user = attrs.evolve(
+            message.user,
+            admin_kind=written.admin_kind,
+            admin_queue=written.admin_queue,
             response_kind=written.response_kind,
             response_queue=written.response_queue,
         )
