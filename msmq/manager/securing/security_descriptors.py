@@ -21,7 +21,7 @@ from msmq.structures.status import MQError, Status
 from msmq.windows.access_check import DECIDING
 from msmq.windows.access_masks import QUEUE_KIND, ObjectKind
 from msmq.windows.sddl import parse_sddl
-from msmq.windows.security_descriptor import SecurityDescriptor, restricted
+from msmq.windows.security_descriptor import Control, SecurityDescriptor, restricted
 from msmq.windows.security_descriptor_aces import Ace
 from msmq.windows.well_known_sids import domain_of
 
@@ -201,10 +201,17 @@ def checked(descriptor: SecurityDescriptor, kind: ObjectKind) -> SecurityDescrip
 
 
 def deciding(descriptor: SecurityDescriptor) -> SecurityDescriptor:
-    """Check that every entry of a descriptor's list has an effect on a queue.
+    """Check that a caller's list is not an absent one, and that every entry of it has an effect on a queue.
 
     @raise MQError: MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR.
     """
+    if descriptor.dacl is None and descriptor.control & Control.DACL_PRESENT:
+        # It would be taken for a descriptor that leaves the list as it is.
+        raise MQError(
+            Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR,
+            "an absent list (D:NO_ACCESS_CONTROL) is not accepted; D:(A;;GA;;;WD) grants every right to every"
+            " account",
+        )
     for index, ace in enumerate(() if descriptor.dacl is None else descriptor.dacl.aces, 1):
         if ace.type not in DECIDING:
             name = ace.type.name if isinstance(ace, Ace) else str(ace.type)

@@ -248,6 +248,20 @@ class PermissionsTests(NodesTestCase):
             self.assertIn(words, found[1])
         self.assertEqual(self.sddl(".\\private$\\ruled"), "O:SYD:(A;;0x4;;;AU)")
 
+    def test_absent_list(self) -> None:
+        """SDDL of an absent list is refused, and not taken for one that leaves the list as it is."""
+        before, absent = self.sddl(), "D:NO_ACCESS_CONTROL"
+        service = self.beta.service
+        for asked in (
+            service.access.replace(QUEUE, absent),
+            service.access.replace(QUEUE, absent, dry_run=True),
+            service.create_queue(".\\private$\\absent", security=absent),
+        ):
+            status, words = self.status_of(asked)
+            self.assertEqual(status, Status.MQ_ERROR_ILLEGAL_SECURITY_DESCRIPTOR)
+            self.assertIn("D:(A;;GA;;;WD) grants", words)
+        self.assertEqual(self.sddl(), before)
+
     def test_reason_of_a_denial(self) -> None:
         """An account that cannot be looked up is denied, with that reason."""
         self.access.is_connected = False
