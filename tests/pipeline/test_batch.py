@@ -236,6 +236,25 @@ class PushDownTests(EstateCase):
             found = self.read("offset,timestamp,topic", pushDownFilters="true").where(condition)
             self.assertEqual(sorted(row.offset for row in found.collect()), expected, condition)
 
+    def test_filters_on_types_of_a_schema(self) -> None:
+        """With pushed filters the rows are those of Spark, also if a column is read as another type."""
+        for schema, condition in (
+            ("offset string", "offset = '7'"),
+            ("offset double", "offset > 17.5"),
+            ("offset decimal(20, 0)", "offset < 4"),
+            ("offset bigint, topic binary", f"topic = X'{ORDERS_TOPIC.encode().hex()}'"),
+            ("offset bigint, timestamp date", "timestamp >= date'2023-11-14'"),
+            ("offset bigint, timestamp string", "timestamp >= '2023'"),
+            ("offset bigint, timestamp timestamp_ntz", "timestamp > timestamp_ntz'2023-11-14 22:13:35.25'"),
+            ("offset bigint, class string", "class in ('0', '5')"),
+            ("offset bigint, topic string", f"topic in ('{ORDERS_TOPIC}', null)".replace("\\", "\\\\")),
+        ):
+            source = self.spark.read.format("msmq").schema(schema).option("subscribe", "orders")
+            expected = sorted(map(tuple, source.load(self.path).where(condition).collect()))
+            found = source.option("pushDownFilters", "true").load(self.path).where(condition).collect()
+            self.assertEqual(sorted(map(tuple, found)), expected, condition)
+            self.assertTrue(expected, condition)
+
     def test_one_table_in_several_queries(self) -> None:
         """A filter in one query, or one side of a union, does not narrow another use of the same table."""
         frame = self.read("offset", subscribe="orders")

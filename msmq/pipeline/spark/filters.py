@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,6 +21,14 @@ from pyspark.sql.datasource import (
 from msmq.pipeline.reading.row_selection import RowSelection
 
 _NEVER_NULL: Final = frozenset({"offset", "topic", "partition", "timestampType"})
+_TYPES: Final[Mapping[str, type]] = {
+    "offset": int,
+    "topic": str,
+    "class": int,
+    "timestamp": datetime,
+    "arrived_time": datetime,
+}
+"""The columns that select rows, with the types of their values; a schema may give them others."""
 _MARGIN: Final = 0.001
 """Tolerance of times in seconds, since a store has floating-point times; Spark applies the exact filter."""
 
@@ -39,10 +47,14 @@ def push(filters: Iterable[Filter], wanted: RowSelection) -> tuple[RowSelection,
 def _narrow(one: Filter, wanted: RowSelection) -> tuple[RowSelection | None, bool]:
     """The narrowed selection, C{None} if the filter is not usable; and whether it is fully applied."""
     name = ".".join(getattr(one, "attribute", ()))
+    if isinstance(one, IsNotNull):
+        return wanted, name in _NEVER_NULL
     value: Any = getattr(one, "value", None)
+    # No value equals null.
+    values = [each for each in value if each is not None] if isinstance(one, In) else [value]
+    if not all(type(each) is _TYPES.get(name) for each in values):
+        return None, False
     match name, one:
-        case _, IsNotNull() if name in _NEVER_NULL:
-            return wanted, True
         case "offset", EqualTo():
             return _offsets(wanted, value, value + 1), True
         case "offset", GreaterThan():
@@ -53,14 +65,12 @@ def _narrow(one: Filter, wanted: RowSelection) -> tuple[RowSelection | None, boo
             return _offsets(wanted, 0, value), True
         case "offset", LessThanOrEqual():
             return _offsets(wanted, 0, value + 1), True
-        case "topic", EqualTo():
-            return _topics(wanted, frozenset({value})), True
-        case "topic", In():
-            return _topics(wanted, frozenset(value)), True
+        case "topic", (EqualTo() | In()):
+            return _topics(wanted, frozenset(values)), True
         case "class", (EqualTo() | In()):
-            return _classes(wanted, frozenset(value if isinstance(one, In) else [value])), False
+            return _classes(wanted, frozenset(values)), False
         case (("timestamp" | "arrived_time"), (EqualTo() | In())):
-            times = [_seconds(each) for each in (value if isinstance(one, In) else [value])]
+            times = [_seconds(each) for each in values]
             return _times(wanted, min(times, default=0.0), max(times, default=0.0)), False
         case (("timestamp" | "arrived_time"), (GreaterThan() | GreaterThanOrEqual())):
             return _times(wanted, _seconds(value), None), False

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow.parquet
-from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, GreaterThanOrEqual, In, LessThanOrEqual
 from pyspark.sql.types import StructType
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -54,6 +55,41 @@ class SelectionTests(SynchronousTestCase):
             with self.subTest(topic=topic):
                 wanted = [EqualTo(("topic",), topic)]
                 self.assertEqual(expected, self.offsets(wanted, path=data, stream="events"))
+
+    def test_types_of_a_schema(self) -> None:
+        """A filter is left to Spark if the schema gives its column another type: its values are not those of
+        the store.
+        """
+        data = str(write_log(self.directory / "data", estate()))
+        wanted: list[Filter] = [
+            EqualTo(("offset",), "7"),
+            GreaterThan(("offset",), 17.5),
+            LessThanOrEqual(("offset",), Decimal(7)),
+            EqualTo(("topic",), ORDERS.encode()),
+            In(("topic",), (ORDERS.encode(),)),
+            GreaterThanOrEqual(("timestamp",), date(2099, 1, 1)),
+            EqualTo(("timestamp",), "2099-01-01"),
+            In(("class",), ("5",)),
+        ]
+        for one in wanted:
+            with self.subTest(filter=one):
+                reader = MsmqReader(
+                    read_options({"path": data, "stream": "log"}), StructType().add("offset", "long")
+                )
+                self.assertEqual([one], list(reader.push([one])))
+                self.assertEqual(
+                    20, sum(batch.num_rows for part in reader.partitions() for batch in reader.read(part))
+                )
+
+    def test_nulls_in_a_list(self) -> None:
+        """Null equals nothing, so the other values select the rows."""
+        data = str(write_log(self.directory / "data", estate()))
+        moment = datetime.fromtimestamp(ARRIVED + 4, UTC)
+        for values, expected in (((ORDERS, None), 20), ((None,), 0)):
+            self.assertEqual(expected, len(self.offsets([In(("topic",), values)], path=data, stream="log")))
+        found = self.offsets([In(("timestamp",), (None, moment))], path=data, stream="log")
+        self.assertEqual([4], found)
+        self.assertEqual(20, len(self.offsets([In(("class",), (0, None))], path=data, stream="log")))
 
     def test_times_of_files(self) -> None:
         """A filter for a time does not widen what the option has narrowed."""
