@@ -11,9 +11,11 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import attrs
 import duckdb
+from openlineage.client.transport.file import FileTransport
 from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -272,6 +274,22 @@ class ChecksTests(ArchiveTestCase):
             ["checks", "--input", *options.input, "--output", options.output, "--lineage", str(lineage)]
         )
         self.assertEqual(143, status)
+    def test_interrupted_while_it_is_reported(self) -> None:
+        """It has an end also if the interrupt comes while the start is sent."""
+        lineage = self.directory.parent / "start.jsonl"
+        emit, interrupts = FileTransport.emit, iter([KeyboardInterrupt])
+
+        def interrupted(transport: FileTransport, event: Any) -> None:
+            emit(transport, event)
+            for each in interrupts:
+                raise each
+
+        self.patch(FileTransport, "emit", interrupted)
+        with self.assertRaises(KeyboardInterrupt):
+            run(*self.job_that(lambda _: self.fail("the job begins"), lineage))
+        events = [json.loads(line)["eventType"] for line in lineage.read_text().splitlines()]
+        self.assertEqual(["START", "ABORT"], events)
+
         events = [json.loads(line)["eventType"] for line in lineage.read_text().splitlines()]
         self.assertEqual(["START", "ABORT"], events)
 

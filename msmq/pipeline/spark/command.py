@@ -185,8 +185,14 @@ def run(job: Job, options: Namespace) -> JobOutcome:
         inputs = [parse_input(text) for text in options.input] if job.wanted is not None else []
         streams = job.wanted(options).streams if job.wanted is not None else ()
         reported = LineageRun(options.lineage, job.name, inputs, streams, Path(options.output))
-        reported.started()
     try:
+        if reported is not None:
+            try:
+                reported.started()
+            except ReadingError:
+                # It accepts no other event either.
+                reported = None
+                raise
         outcome = _run(job, options)
     except BaseException as error:
         if reported is not None:
