@@ -17,10 +17,11 @@ from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import compact
 from msmq.pipeline.files.exporter import store_at
+from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main
-from msmq.pipeline.spark.inputs import LITTLE_DATA, are_small, parse_input
+from msmq.pipeline.spark.inputs import LITTLE_DATA, are_small, parse_input, read_rows
 from msmq.pipeline.spark.lineage import LineageRun
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
@@ -318,6 +319,21 @@ class CommandTests(SynchronousTestCase):
         self.assertEqual((status, err), (0, ""))
         # Bodies are not archived in decoded form either.
         self.assertIn("22 messages, of which 22 could be decoded", out)
+
+    def test_streams_of_an_archive(self) -> None:
+        """A replay sends the messages of one stream of an archive, as it does of a store."""
+        data, archive = self.directory / "data", self.directory / "archive"
+        stores.write_log(data, stores.estate())
+        with store_at(str(data)) as store:
+            Archiver(store, Archive(archive), clock=lambda: SENT + 99.0).run()
+        compact(Archive(archive), SENT + 99.0)
+        for stream, offsets in (("log", [*range(1, 21)]), ("dead_letter", [35])):
+            rows = read_rows(shared_session(), [parse_input(str(archive))], stream, ("topic", "offset"))
+            self.assertEqual(offsets, sorted(row["offset"] for row in rows.collect()))
+        error = self.assertRaises(
+            ReadingError, read_rows, shared_session(), [parse_input(str(archive))], "queue", ("topic",)
+        )
+        self.assertIn(f"the archive {archive} has the streams log, journal", str(error))
 
     def test_fresh_files_of_an_archive(self) -> None:
         """The verdict says how many rows were not looked at, unless the job reads packets, and so all."""

@@ -39,6 +39,9 @@ ERASING: Final = "_erasing.json"
 NOTED: Final = "_erasures.noted"
 """Names that readers of plain Parquet ignore, since they begin with _."""
 
+MESSAGE_FILES: Final = "messages"
+"""The folder of the finished files of messages; the one of events has the name of their stream."""
+
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
 _UNFINISHED: Final = ".new"
 
@@ -130,7 +133,7 @@ class StreamManifest:
         name = f"{self.name}-{self.serial:010}"
         if fresh:
             return f"{FRESH}/{name}.arrow"
-        kind = EVENTS if self.stream == EVENTS else f"messages/stream={self.stream}"
+        kind = EVENTS if self.stream == EVENTS else f"{MESSAGE_FILES}/stream={self.stream}"
         return f"{kind}/date={date}/{name}.parquet"
 
 
@@ -267,7 +270,11 @@ class Archive:
         manifests = self.streams()
         named = {file.path for each in manifests for file in each.files}
         named.update(path for each in manifests for path, _ in each.retired)
-        for folder, pattern in ((FRESH, "*.arrow"), ("messages", "**/*.parquet"), (EVENTS, "**/*.parquet")):
+        for folder, pattern in (
+            (FRESH, "*.arrow"),
+            (MESSAGE_FILES, "**/*.parquet"),
+            (EVENTS, "**/*.parquet"),
+        ):
             for path in (self.directory / folder).glob(pattern):
                 if path.relative_to(self.directory).as_posix() not in named:
                     path.unlink()

@@ -15,9 +15,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
+from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS, has_identifiers, has_numbers
-from msmq.pipeline.archive.erasures import ErasureRecord, ErasuresSummary
-from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, Archive
+from msmq.pipeline.archive.erasures import LOG, ErasureRecord, ErasuresSummary
+from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, MESSAGE_FILES, Archive
 from msmq.pipeline.archive.plan import NO_STORE
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
@@ -249,6 +250,22 @@ def erasures_of(inputs: Sequence[Input]) -> ErasuresSummary:
     return ErasuresSummary(*(sum(values) for values in zip(*map(attrs.astuple, found), strict=True)))
 
 
+def missing_entries(inputs: Sequence[Input]) -> int:
+    """The largest number of entries of message logs that the archives among the inputs lack.
+
+    They were trimmed, damaged or deleted with their queue before they were archived.
+
+    @raise ArchiveError: a manifest is damaged.
+    """
+    return sum(
+        stream.missing.numbers + sum(stream.missing.uncertain[2:])
+        for one in inputs
+        if one.is_archive
+        for stream in Archive(Path(one.location)).streams()
+        if stream.stream == LOG
+    )
+
+
 def unread_rows(inputs: Sequence[Input]) -> int:
     """The number of rows of archives that are not in finished files yet.
 
@@ -283,14 +300,14 @@ def _note_owner(owners: dict[str, str], one: Input, owner: str) -> None:
 def read_rows(spark: SparkSession, inputs: Sequence[Input], stream: str, columns: Sequence[str]) -> DataFrame:
     """Read columns of the messages of all inputs, as the data source returns them.
 
-    @param stream: the stream of a store; of a file all messages are read.
+    @param stream: the stream of a store or an archive; of other files all messages are read.
     @raise ReadingError: an input is invalid.
     """
     types = {column.name: column.type for column in MESSAGE_COLUMNS}
     found = [spark.createDataFrame([], ", ".join(f"`{name}` {types[name]}" for name in columns))]
     for one in inputs:
         if one.is_parquet:
-            for files in _files_of(one):
+            for files in _files_of(one, stream):
                 if not files.are_events:
                     found.append(_read_parquet(spark, one, files, columns).select(*columns))
             continue
@@ -350,17 +367,23 @@ class _Files:
     are_events: bool
 
 
-def _files_of(one: Input) -> list[_Files]:
+def _files_of(one: Input, stream: str = "") -> list[_Files]:
     """The files of an input, those of messages and those of events separately.
 
-    @raise ReadingError: a file is not in Parquet, or has a newer record format.
+    @param stream: of an archive, the stream of messages; empty for all.
+    @raise ReadingError: a file is not in Parquet, or has a newer record format, or no archive has the stream.
     """
     import pyarrow
     from pyarrow import parquet
 
     path = Path(one.location)
+    if one.is_archive and stream and stream not in ARCHIVED_STREAMS:
+        raise ReadingError(
+            f"the archive {one.location} has the streams {', '.join(ARCHIVED_STREAMS)}, not {stream}"
+        )
+    root = path / MESSAGE_FILES / f"stream={stream}" if one.is_archive and stream else path
     found: dict[bool, list[str]] = {}
-    for file in [path] if path.is_file() else sorted(path.rglob("*.parquet")):
+    for file in [path] if path.is_file() else sorted(root.rglob("*.parquet")):
         # As in Spark, names with these first characters are not data.
         hidden = [part for part in file.relative_to(path).parts if part.startswith((".", "_"))]
         if file.is_dir() or hidden:

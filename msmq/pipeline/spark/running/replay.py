@@ -31,7 +31,10 @@ def _add_options(parser: ArgumentParser) -> None:
         "--into", required=True, metavar="QUEUE", help="a format name, or the path of a queue there"
     )
     parser.add_argument(
-        "--stream", choices=_STREAMS, default="log", help="which messages of a store; log by default"
+        "--stream",
+        choices=_STREAMS,
+        default="log",
+        help="which messages of a store or an archive; log by default",
     )
     parser.add_argument(
         "--queue",
