@@ -26,7 +26,13 @@ from msmq.pipeline.message_fates import (
 )
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
 from msmq.pipeline.reports.model import time_text
-from msmq.pipeline.spark.inputs import Input, JobInput, erasures_of, read_erased_identifiers
+from msmq.pipeline.spark.inputs import (
+    Input,
+    JobInput,
+    erasures_of,
+    missing_entries,
+    read_erased_identifiers,
+)
 from msmq.pipeline.spark.jobs.loss import fates, losses
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 from msmq.pipeline.spark.running.times import add_times
@@ -77,15 +83,20 @@ def headline(count: Mapping[str, int]) -> str:
     return f"{sum(count.values()):,} messages, {delivered:,} delivered: {', '.join(named)}"
 
 
-def erasure_note(inputs: Sequence[Input]) -> str:
-    """What a report on losses cannot know, since archives do not say what was erased; empty if they do."""
-    unknown = erasures_of(inputs).unidentified
-    if not unknown:
+def archive_note(inputs: Sequence[Input]) -> str:
+    """What a report on losses cannot know, since archives lack it, and do not say what it was; or empty."""
+    unknown, missing = erasures_of(inputs).unidentified, missing_entries(inputs)
+    notes = []
+    if unknown:
+        notes.append(
+            f"{unknown:,} rows were erased from archives before msmq recorded the identifiers of their"
+            " messages"
+        )
+    if missing:
+        notes.append(f"archives lack up to {missing:,} entries of message logs (msmq archive check)")
+    if not notes:
         return ""
-    return (
-        f"; {unknown:,} rows were erased from archives before msmq recorded the identifiers of their"
-        " messages: a lost, missing or unknown message may be one of these"
-    )
+    return f"; {'; '.join(notes)}: a lost, missing or unknown message may be one of these"
 
 
 def _run(setting: JobContext) -> JobOutcome:
@@ -116,7 +127,7 @@ def _run(setting: JobContext) -> JobOutcome:
     bad = every.where(F.col("fate").isin(LOST, MISSING, DUPLICATED)).orderBy("fate", "sent", "id")
     report = JobReport(
         "Results of messages",
-        headline(count) + erasure_note(setting.inputs),
+        headline(count) + archive_note(setting.inputs),
         [
             *setting.facts,
             *((f"messages {fate.replace('_', ' ')}", count[fate]) for fate in FATES if fate in count),

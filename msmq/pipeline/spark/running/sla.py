@@ -26,7 +26,7 @@ from msmq.pipeline.spark.jobs.sla import (
 )
 from msmq.pipeline.spark.running import job as jobs
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome
-from msmq.pipeline.spark.running.loss import erasure_note, within
+from msmq.pipeline.spark.running.loss import archive_note, within
 from msmq.pipeline.spark.running.times import add_times, time_of
 from msmq.quoting import quoted
 
@@ -94,7 +94,7 @@ def _run(setting: JobContext) -> JobOutcome:
     columns = ("limit", "queue", "at most", "verdict", "measured at least", "measured at most", "messages")
     report = JobReport(
         "Service levels",
-        f"{len(found):,} limits: {told}{erasure_note(setting.inputs)}",
+        f"{len(found):,} limits: {told}{archive_note(setting.inputs)}",
         setting.facts,
         [
             Section(
