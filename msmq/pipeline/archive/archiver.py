@@ -140,6 +140,7 @@ class Archiver:
         self._problem = None
         self._complete = self._seconds()
         rows = 0
+        selected: set[str] = set()
         try:
             with self._archive.locked(create=True):
                 self._archive.begin(owner, _path_of(self._store))
@@ -152,11 +153,12 @@ class Archiver:
             for stream in ARCHIVED_STREAMS:
                 for topic in self._selection.topics(stream, definitions):
                     name = stream_name(stream, topic.name, topic.queue.hex)
+                    selected.add(name)
                     with self._going_on(name):
                         rows += self._topic(name, stream, topic, log_end)
             behind = 0
             with self._going_on():
-                behind = self._maintain(definitions)
+                behind = self._maintain(definitions, selected)
         except BaseException:
             # What is in memory may be ahead of the files.
             self._kept.clear()
@@ -334,8 +336,11 @@ class Archiver:
                 f"{topic.name}: the message {error.number:#018x} is damaged in the store: {error}"
             )
 
-    def _maintain(self, definitions: Sequence[QueueDefinition]) -> int:
-        """Compact and expire, and return the number of entries that the archive is behind."""
+    def _maintain(self, definitions: Sequence[QueueDefinition], selected: Set[str]) -> int:
+        """Compact and expire, and return the number of entries that the archive is behind.
+
+        @param selected: the streams that this pass has archived; what others have is not waited for.
+        """
         now, behind = self._clock(), 0
         oldest = date_of(now - self._keep_days * 86_400) if self._keep_days else ""
         manifests = self._archive.streams()
@@ -343,14 +348,18 @@ class Archiver:
         for name in [manifest.name for manifest in manifests]:
             self._on_step(0)
             with self._going_on():
-                behind += self._maintain_stream(name, now, oldest, deletions)
+                manifest = self._maintain_stream(name, now, oldest, deletions)
+                if manifest is not None and name in selected:
+                    behind += self._behind(manifest)
         return behind
 
-    def _maintain_stream(self, name: str, now: float, oldest: str, deletions: _Deletions) -> int:
+    def _maintain_stream(
+        self, name: str, now: float, oldest: str, deletions: _Deletions
+    ) -> StreamManifest | None:
         with self._archive.locked():
             manifest = self._archive.load(name)
             if manifest is None:
-                return 0
+                return None
             changes = StreamChanges(self._archive, manifest, now)
             kept = self._kept.get(name)
             self._watch_deletion(changes, deletions)
@@ -369,6 +378,10 @@ class Archiver:
             changes.forget()
             if kept is not None and is_own:
                 kept.serial = manifest.serial
+        return manifest
+
+    def _behind(self, manifest: StreamManifest) -> int:
+        """How many entries of a log are not archived."""
         if manifest.stream == EVENTS:
             return max(0, self._store.event_bounds()[1] - manifest.next)
         if manifest.stream != "log":

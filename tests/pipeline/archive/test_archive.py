@@ -132,6 +132,18 @@ class ContentTests(ArchiveTestCase):
                 found[stream] += times
             self.assertEqual((streams, 0), (dict(found), progress.behind), queues)
 
+    def test_what_is_selected_no_more(self) -> None:
+        """The archive is not behind by it, nor by the log of a queue that has been disabled."""
+        self.update()
+        self.write(stores.log(40), stores.event(6))
+        with store_at(str(self.data)) as store:
+            selection = ArchiveSelection(("log",), ("bills",))
+            progress = Archiver(store, self.archive, clock=lambda: NOW, selection=selection).run()
+            self.assertEqual((0, 0), (progress.rows, progress.behind))
+        self.write(PutQueue(attrs.evolve(ORDERS, log=False)))
+        progress = self.update()
+        self.assertEqual((1, 0), (progress.rows, progress.behind))
+
     def test_small_files_are_merged(self) -> None:
         """So that an update every few seconds does not fill the directory; readers keep their files."""
         more = []
