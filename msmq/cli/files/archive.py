@@ -98,9 +98,9 @@ def archive_update(
                 # Those of a pass that has failed: the manifests have them, so no other pass reports them.
                 for gap in archiver.take_gaps():
                     complain(gap, "msmq archive")
+            report(progress)
             if compact:
                 write_parquet(Archive(Path(directory)), time.time())
-    report(progress)
 
 
 @archive.command("show")

@@ -139,6 +139,11 @@ class ArchiveWorker:
             pause = self._interval
             try:
                 self._complete(archiver.run())
+            except ArchivingStopped:
+                # The next process finds no gap again that a manifest has.
+                if gaps := archiver.take_gaps():
+                    self._report("running", gaps=_first(gaps))
+                raise
             except FileUnwritable as error:
                 self._report("waiting", str(error), gaps=_first(archiver.take_gaps()))
             except StorageError as error:

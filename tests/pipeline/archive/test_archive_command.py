@@ -55,6 +55,18 @@ class ArchiveCommandTests(CommandTestCase):
         ended = self.msmq("archive", "check", self.directory)
         self.assertEqual((1, True), (ended.status, line in ended.output), ended)
 
+    def test_gaps_before_a_compaction_that_fails(self) -> None:
+        """They are named: the next update does not find them again."""
+        self.archive()
+        stores.write_log(self.data, [stores.log(40), stores.log(41)])
+        stores.write_log(self.data, [TrimLog(stores.ORDERS.identifier, stores.ARRIVED + 40.5, None)])
+        [path] = Path(self.directory).glob("_fresh/events-*.arrow")
+        path.write_bytes(path.read_bytes()[:-9])
+        ended = self.msmq("--data", str(self.data), "archive", "update", self.directory, "--compact")
+        self.assertEqual(2, ended.status)
+        self.assertIn("the entries 21 to 21 were trimmed before they were archived", ended.errors)
+        self.assertIn(f"{path}: damaged", ended.errors)
+
     def test_without_its_packages(self) -> None:
         """Each verb says what to install."""
         program = (

@@ -157,6 +157,32 @@ class WorkerTests(SynchronousTestCase):
             [("the connection was lost", [gap])], [(one["reason"], one["gaps"]) for one in found]
         )
 
+    def test_gaps_of_a_pass_that_the_server_ends(self) -> None:
+        """They are reported before the end: no later process finds them again."""
+        archive = Archive(self.directory)
+        with store_at(str(self.data)) as store:
+            Archiver(store, archive).run()
+        stores.write_log(self.data, [stores.log(40), stores.log(41)])
+        stores.write_log(
+            self.data, [TrimLog(stores.ORDERS.identifier, before=stores.ARRIVED + 40.5, keep_bytes=None)]
+        )
+        source, asking = os.pipe()
+        self.addCleanup(os.close, source)
+        os.close(asking)
+        reports = self.data.with_name("reports")
+        with reports.open("wb") as written:
+            ArchiveWorker(
+                WorkerChannel(source, written.fileno()),
+                archive,
+                lambda: store_at(str(self.data)),
+                selection=EVERYTHING,
+                keep_days=0,
+                interval=0.0,
+            ).run()
+        states = [json.loads(line)["state"] for line in reports.read_text().splitlines()]
+        gap = ".\\private$\\orders: the entries 21 to 21 were trimmed before they were archived"
+        self.assertEqual([[gap]], [each["gaps"] for each in states])
+
     def test_a_store_that_cannot_be_read_is_waited_for(self) -> None:
         """With the reason, until it is there."""
         elsewhere = self.data.with_name("elsewhere")
