@@ -187,7 +187,9 @@ class _Planner:
         since, until = self.wanted.since, self.wanted.until
         if date == NO_DATE:
             return True
-        return (since is None or date >= date_of(since)) and (until is None or date <= date_of(until))
+        # No row is older than 1970, and a time before the year 1 has no date.
+        is_late_enough = since is None or since <= 0 or date >= date_of(since)
+        return is_late_enough and (until is None or date <= date_of(until))
 
     def _groups(self, part: FilePart) -> Iterator[FilePart]:
         """The row groups of a Parquet file that may have selected rows, by their statistics."""

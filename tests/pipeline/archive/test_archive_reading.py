@@ -139,6 +139,8 @@ class RelationTests(ReadingTestCase):
         self.assertEqual(2, parts())
         self.assertEqual(1, parts(begin=21))
         self.assertEqual(0, parts(since=ARRIVED + 3 * DAY))
+        self.assertEqual(0, parts(since=DAY * 365 * 9000))
+        self.assertEqual(2, parts(since=-DAY * 366 * 2000), "no calendar has this time")
         self.assertEqual(1, parts(since=ARRIVED + 30))
         self.assertEqual(1, parts(classes=frozenset({0x8002})), "a fresh file has no statistics")
         self.assertEqual(0, parts(topics=frozenset({"other"})))
