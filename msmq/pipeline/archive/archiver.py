@@ -11,13 +11,12 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
-from zlib import crc32
 
 import attrs
 
 from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
-from msmq.interfaces.storage import StoredEvent
 from msmq.persistence.definition import QueueDefinition
+from msmq.pipeline.archive.archived_entries import entry_checksum, has_other_anchor
 from msmq.pipeline.archive.changes import StreamChanges
 from msmq.pipeline.archive.erased import forget_identifiers
 from msmq.pipeline.archive.erasures import ErasureRecord
@@ -27,7 +26,6 @@ from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
 from msmq.pipeline.archive.selection import EVERYTHING, ArchiveSelection
 from msmq.pipeline.archive.unowned_numbers import UnownedNumbers
 from msmq.pipeline.files.directory import date_of
-from msmq.pipeline.files.earlier_entries import earlier_entry
 from msmq.pipeline.files.errors import FilesError, FileUnwritable
 from msmq.pipeline.files.format import EVENTS, read_file
 from msmq.pipeline.files.row_parts import (
@@ -226,7 +224,7 @@ class Archiver:
         manifest, store = changes.manifest, self._store
         is_events = manifest.stream == EVENTS
         first, end = log_bounds(store, topic, is_events=is_events)
-        self._check(manifest, topic, first, end if is_events else log_end)
+        self._check(manifest, topic, end if is_events else log_end)
         begin = max(manifest.next, first)
         if manifest.begun < 0:
             manifest.begun = begin
@@ -258,33 +256,31 @@ class Archiver:
             if page:
                 rows += len(page)
                 parts += row_parts(page, number_of)
-                manifest.anchor = parts[-1].last, _checksum(page[-1])
+                manifest.anchor = parts[-1].last, entry_checksum(page[-1])
                 manifest.next = parts[-1].last + 1
         _add(changes, parts)
         changes.commit()
         return rows, is_last
 
-    def _check(self, manifest: StreamManifest, topic: Topic, first: int, end: int) -> None:
+    def _check(self, manifest: StreamManifest, topic: Topic, end: int) -> None:
         """Check that the store still has the numbers that were archived, with the same rows.
 
         @raise StoreRestored: it has not.
         """
         if manifest.next > end:
-            raise StoreRestored(self._restored(topic, f"it ends before {end}, the archive before", manifest))
+            raise StoreRestored(
+                self._restored(topic, f"it ends before {end}, the archive before {manifest.next}")
+            )
         is_same = manifest.name in self._checked and end == manifest.next
         if is_same or not manifest.anchor:
             return
-        last, crc = manifest.anchor
-        if first <= last:
-            is_events = manifest.stream == EVENTS
-            found = earlier_entry(self._store, topic, last, is_events=is_events, notices=self._notices)
-            if found is not None and [_checksum(row) for row in found] != [crc]:
-                raise StoreRestored(self._restored(topic, f"its entry {last} is another one;", manifest))
+        if has_other_anchor(self._store, topic, manifest, self._notices):
+            raise StoreRestored(self._restored(topic, f"its entry {manifest.anchor[0]} is another one"))
         self._checked.add(manifest.name)
 
-    def _restored(self, topic: Topic, how: str, manifest: StreamManifest) -> str:
+    def _restored(self, topic: Topic, how: str) -> str:
         return (
-            f"{topic.name}: the store is not the one that was archived, {how} {manifest.next}: it was"
+            f"{topic.name}: the store is not the one that was archived, {how}: it was"
             " restored from a backup; select another directory for the archive from now on"
         )
 
@@ -301,7 +297,8 @@ class Archiver:
             self._complete = min(self._complete, kept.scanned)
             return 0, True
         began = kept.scanned = self._seconds()
-        kept.scan(self._store, topic.queue, manifest)
+        kept.list_messages(self._store, topic.queue)
+        kept.mark_archived(manifest)
         rows = pages = 0
         parts: list[RowPart] = []
         for page in self._new(kept, topic):

@@ -32,19 +32,21 @@ class KeptRows:
 
     def __init__(self, archive: Archive) -> None:
         self._archive = archive
-        self._numbers = numpy.empty(0, numpy.int64)
-        self._times = numpy.empty(0, numpy.int64)
-        self._archived = numpy.empty(0, numpy.bool_)
-        self._is_read = False
+        self.forget()
         self.serial = -1
         self.erased = 0
         self.rest_until = 0.0
         self.scanned = 0.0
 
-    def scan(self, store: StoreReader, queue: UUID, manifest: StreamManifest) -> None:
+    def forget(self) -> None:
+        """Let the next calls read everything again: an older store may have messages again."""
+        self._numbers = self._times = numpy.empty(0, numpy.int64)
+        self._archived = numpy.empty(0, numpy.bool_)
+        self._is_read = False
+
+    def list_messages(self, store: StoreReader, queue: UUID) -> None:
         """Read which messages the queue has.
 
-        @raise FilesError: an archived file cannot be read.
         @raise StorageError: the store cannot be read.
         """
         known = self._numbers[self._archived], self._times[self._archived]
@@ -61,7 +63,13 @@ class KeptRows:
         self._numbers, self._times = found[order], numpy.concatenate(times)[order]
         self._archived = numpy.zeros(len(found), numpy.bool_)
         self._mark(*known)
-        if self._is_read or not len(found):
+
+    def mark_archived(self, manifest: StreamManifest) -> None:
+        """Note which of these messages need no archiving, unless a former call has read the files.
+
+        @raise FilesError: an archived file cannot be read.
+        """
+        if self._is_read or not len(self._numbers):
             self._is_read = True
             return
         for file in manifest.files:

@@ -1,18 +1,21 @@
 """Plan of a read of an archive and the rest of its store, each row once.
 
-The manifests are read first, and then the store: what is archived in between is read from the store.
+Of logs the manifests are read first, and then the store, which may have trimmed what was archived in between:
+then both are read again. Of queues the store is read first, since messages leave them at any time.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 import attrs
 
 from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
+from msmq.pipeline.archive.archived_entries import has_other_anchor, has_other_end
 from msmq.pipeline.archive.manifest import ROOT, Archive, StreamManifest, stream_name
 from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, FilePart, opened_parquet
 from msmq.pipeline.files.directory import NO_DATE, date_of
@@ -21,6 +24,7 @@ from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import ReadOptions
+from msmq.pipeline.reading.removal_notices import RemovalNotices
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import check_ends, cuts_of
@@ -28,6 +32,9 @@ from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.storage.readers import StoreReader, has_store
 from msmq.wire.guid import NULL_GUID
+
+if TYPE_CHECKING:
+    from msmq.pipeline.archive.kept_rows import KeptRows
 
 NO_STORE: Final = "none"
 """The option C{store} of a read of the archive alone."""
@@ -88,7 +95,7 @@ def plan_archive(options: ReadOptions, wanted: RowSelection, stream: str) -> lis
     try:
         if stream == "log":
             # What is archived is most of a store that is read often.
-            store.skip_logged({UUID(each.queue): each.next for each in planner.manifests()})
+            store.skip_logged({UUID(each.queue): _first_needed(each) for each in planner.manifests()})
         found = store.identifier()
         if found != owner:
             raise ReadingError(
@@ -147,16 +154,37 @@ class _Planner:
             for name in chosen
             if self.wanted.has_topic(name)
         }
-        slices = list(self._files([each for each in manifests if each.topic in limits], limits))
+        there = [topic for topic in there if topic.name in limits]
+        if store is not None and self.stream not in ("log", EVENTS):
+            return self._queued(store, there, limits)
+        slices = list(self._files(manifests, limits))
         by_name = {each.name: each for each in manifests}
-        for topic in there:
-            if store is not None and topic.name in limits:
-                name = stream_name(self.stream, topic.name, topic.queue.hex)
-                manifest = by_name.get(name)
-                if self.stream in ("log", EVENTS):
-                    slices += self._logged_tail(store, topic, name, manifest, *limits[topic.name])
-                else:
-                    slices += self._queued_tail(store, topic, name, manifest, *limits[topic.name])
+        for topic in there if store is not None else ():
+            name = stream_name(self.stream, topic.name, topic.queue.hex)
+            slices += self._logged_tail(store, topic, name, by_name.get(name), *limits[topic.name])
+        return slices
+
+    def _queued(
+        self, store: StoreReader, there: Sequence[Topic], limits: Mapping[str, tuple[int, int]]
+    ) -> list[ArchiveSlice]:
+        """The plan for messages in queues, which are listed before the manifests are read.
+
+        So one that is archived and leaves its queue meanwhile is in a manifest.
+        """
+        # It needs numpy, which a read of a log alone does without.
+        from msmq.pipeline.archive.kept_rows import KeptRows
+
+        listed = [(topic, KeptRows(self.archive)) for topic in there]
+        for topic, kept in listed:
+            kept.list_messages(store, topic.queue)
+        manifests = self.manifests()
+        slices = list(self._files(manifests, limits))
+        by_name = {each.name: each for each in manifests}
+        for topic, kept in listed:
+            name = stream_name(self.stream, topic.name, topic.queue.hex)
+            if (manifest := by_name.get(name)) is not None:
+                kept.mark_archived(manifest)
+            slices += self._queued_tail(topic, name, kept, *limits[topic.name])
         return slices
 
     def _limits(self, start: int | str | None, end: int | str | None) -> tuple[int, int]:
@@ -169,6 +197,8 @@ class _Planner:
     ) -> Iterator[ArchiveSlice]:
         held: list[FilePart] = []
         for manifest in manifests:
+            if manifest.topic not in limits:
+                continue
             begin, end = limits[manifest.topic]
             is_log = self.stream in ("log", EVENTS)
             for file in manifest.files:
@@ -226,6 +256,8 @@ class _Planner:
         end: int,
     ) -> Iterator[ArchiveSlice]:
         is_events = self.stream == EVENTS
+        if manifest is not None:
+            self._check(store, topic, manifest)
         first, last = store.event_bounds() if is_events else store.log_bounds(topic.queue)
         start, stop = max(begin, first if manifest is None else manifest.next), min(end, last)
         if start < first and start < stop:
@@ -246,22 +278,31 @@ class _Planner:
         for part in with_places(parts, lambda queue, first, last: store.places(kind, queue, first, last)):
             yield ArchiveSlice(tail=part, manifest=name)
 
-    def _queued_tail(
-        self,
-        store: StoreReader,
-        topic: Topic,
-        name: str,
-        manifest: StreamManifest | None,
-        begin: int,
-        end: int,
-    ) -> Iterator[ArchiveSlice]:
-        # It needs numpy, which a read of a log alone does without.
-        from msmq.pipeline.archive.kept_rows import KeptRows
+    def _check(self, store: StoreReader, topic: Topic, manifest: StreamManifest) -> None:
+        """Check that entries which are not archived have no numbers of archived ones.
 
-        kept = KeptRows(self.archive)
-        kept.scan(
-            store, topic.queue, manifest or StreamManifest(name, self.stream, topic.name, topic.queue.hex)
+        @raise DataLost: they may have.
+        """
+        end = store.event_bounds()[1] if self.stream == EVENTS else store.log_end()
+        if manifest.next > end:
+            is_other = has_other_end(self.archive, store, topic, manifest)
+        else:
+            is_other = has_other_anchor(store, topic, manifest, RemovalNotices())
+        if not is_other:
+            return
+        text = (
+            f"{topic.name}: {store.text} is not the store that was archived, it was restored from a"
+            f" backup: its entries before {manifest.next} are not read, set the option store to {NO_STORE} to"
+            " read the archive alone"
         )
+        if self.options.fail_on_data_loss:
+            raise DataLost(f"{text} (failOnDataLoss is true)")
+        # Spark shows the output of its Python processes there.
+        print(f"{text} (failOnDataLoss is false)", file=sys.stderr)
+
+    def _queued_tail(
+        self, topic: Topic, name: str, kept: KeptRows, begin: int, end: int
+    ) -> Iterator[ArchiveSlice]:
         numbers, times = kept.wanted()
         is_within = (numbers % LEVEL >= begin) & (numbers % LEVEL < end)
         numbers, times = numbers[is_within], times[is_within]
@@ -274,6 +315,11 @@ class _Planner:
                 numbers=some.tobytes(),
                 times=times[place : place + TAIL_ROWS].tobytes(),
             )
+
+
+def _first_needed(manifest: StreamManifest) -> int:
+    """The first entry of a log that a read needs: the last archived one, by which the store is recognised."""
+    return manifest.anchor[0] if manifest.anchor else manifest.next
 
 
 def _bounds(group: Any) -> dict[str, tuple[Any, Any]]:

@@ -13,6 +13,7 @@ import attrs
 from msmq.persistence.changes import PutQueue, PutState, RemoveMessages, RemoveQueue, TrimLog
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.manifest import Archive, StreamManifest
 from msmq.pipeline.archive.parts import ArchiveSlice, read_plan, write_plan
 from msmq.pipeline.archive.plan import plan_archive
 from msmq.pipeline.archive.scan import ArchiveScan
@@ -198,6 +199,21 @@ class MeanwhileTests(ReadingTestCase):
         self.patch(LogStoreReader, "queues", erasing)
         self.assertEqual([35, 51], self.offsets(self.read("dead_letter")))
 
+    def test_a_message_that_leaves_while_a_read_is_planned(self) -> None:
+        """It is archived and leaves its queue between the manifests and the queue, and is read."""
+        self.grow()
+        streams, moments = Archive.streams, iter([None])
+
+        def leaving(archive: Archive) -> list[StreamManifest]:
+            found = streams(archive)
+            for _ in moments:
+                self.update()
+                self.write(RemoveMessages(DEAD.identifier, (stores.lookup_id(51),)))
+            return found
+
+        self.patch(Archive, "streams", leaving)
+        self.assertEqual([35, 50, 51], self.offsets(self.read("dead_letter")))
+
     def test_an_erasure_keeps_row_groups(self) -> None:
         """So parts of one file that are read before and after it fit together."""
         from msmq.pipeline.files import format as archive_format
@@ -284,6 +300,36 @@ class MeanwhileTests(ReadingTestCase):
         error = self.assertRaises(ArchiveError, self.read, store="none")
         self.assertIn(f"{path}: cannot be read: ", str(error))
         self.assertEqual(1, str(error).count("\n") + 1)
+
+    def test_a_restored_store(self) -> None:
+        """Its new entries have numbers of archived ones, and a read that would leave them out is refused.
+
+        A copy that is behind the archive is read.
+        """
+        for write, first in ((stores.log, 21), (stores.event, 6)):
+            stream = "log" if write is stores.log else "events"
+            self.data, self.directory = (
+                self.data.with_name(f"{stream}-{name}") for name in ("data", "archive")
+            )
+            self.archive = Archive(self.directory)
+            self.write(*stores.estate())
+            backup = self.data.with_name("backup")
+            shutil.copytree(self.data, backup)
+            self.write(write(40), write(41))
+            self.update()
+            shutil.rmtree(self.data)
+            backup.rename(self.data)
+            archived = [*range(1, first + 2)]
+            self.assertEqual(archived, self.offsets(self.read(stream, ("offset",))))
+            for number, more in ((42, []), (43, []), (44, [first + 2])):
+                self.write(write(number))
+                error = self.assertRaises(DataLost, self.read, stream, ("offset",))
+                self.assertIn(
+                    f"it was restored from a backup: its entries before {first + 2} are", str(error)
+                )
+                found = self.read(stream, ("offset",), failOnDataLoss="false")
+                self.assertEqual(archived + more, self.offsets(found))
+                self.assertEqual(archived, self.offsets(self.read(stream, ("offset",), store="none")))
 
     def test_every_moment_of_an_archiver(self) -> None:
         """A read that is planned after each of its steps has each row once."""
