@@ -132,6 +132,8 @@ class Archiver:
             # An older copy, or another store, may have taken its place since the last time.
             self._store.close()
             self._checked.clear()
+            for kept in self._kept.values():
+                kept.forget()
         owner = self._store.identifier()
         if not owner:
             return ArchiveProgress(0, 0)
@@ -487,19 +489,3 @@ def skip(
         numbers = chosen.column("lookup_id").to_pylist()
         times = chosen.column("timestamp").cast("int64").to_pylist()
         manifest.skipped += [(number, moment or 0) for number, moment in zip(numbers, times, strict=True)]
-
-
-def _checksum(row: StoredPacket | StoredEvent) -> int:
-    """The checksum of what a row was made of."""
-    if isinstance(row, StoredEvent):
-        event = row.event
-        facts = (
-            event.time,
-            event.identity.hex(),
-            event.event,
-            event.reason,
-            event.message_class,
-            event.queue,
-        )
-        return crc32(repr(facts).encode("utf-8", "surrogatepass"))
-    return crc32(repr((row.arrived, row.lookup_id)).encode(), crc32(row.packet))

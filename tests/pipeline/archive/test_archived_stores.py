@@ -9,7 +9,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.persistence.changes import AppendLog, PutQueue, PutState, RemoveQueue, TrimLog
+from msmq.persistence.changes import AppendLog, PutQueue, PutState, RemoveMessages, RemoveQueue, TrimLog
 from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.manifest import Archive
@@ -198,6 +198,24 @@ class StoreTests(ArchiveTestCase):
         self.write(journal)
         self.update()
         self.assertEqual(2, self.archived()["journal", ".\\private$\\Bills;journal", 32])
+
+    def test_messages_that_an_older_store_has_again(self) -> None:
+        """They are archived once, also by an archiver that has the store open."""
+        for name, write in (("log", stores.write_log), ("sqlite", stores.write_sqlite)):
+            with self.subTest(store=name):
+                self.data, backup = (self.data.with_name(f"{name}-{which}") for which in ("data", "backup"))
+                self.archive = Archive(self.directory.with_name(f"{name}-archive"))
+                write(self.data, stores.estate())
+                shutil.copytree(self.data, backup)
+                with store_at(str(self.data)) as store:
+                    archiver = Archiver(store, self.archive, clock=lambda: self.now, seconds=lambda: 0.0)
+                    archiver.run()
+                    write(self.data, [RemoveMessages(BILLS_JOURNAL.identifier, (stores.lookup_id(32),))])
+                    archiver.run()
+                    shutil.rmtree(self.data)
+                    backup.rename(self.data)
+                    archiver.run()
+                self.assert_complete()
 
     def test_another_store_is_refused(self) -> None:
         """One line names both queue managers."""
