@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from msmq.structures.status import MQError, Status
+from msmq.structures.status import MessageTooLarge, MQError, Status
 
 _HTTP: Final = {
     Status.MQ_ERROR_QUEUE_NOT_FOUND: http.HTTPStatus.NOT_FOUND,
@@ -161,11 +161,15 @@ def http_status(error: MQError) -> int:
 
 
 def refusal(error: MQError) -> dict[str, Any]:
-    """The JSON object of a refusal; that of a L{StoredRowUnreadable} has its C{number}."""
+    """The JSON object of a refusal; that of a L{StoredRowUnreadable} has its C{number}, and that of a
+    L{MessageTooLarge} C{too_large}.
+    """
     detail = error.detail if len(error.detail) <= _LONGEST else f"{error.detail[:_LONGEST]}..."
     found: dict[str, Any] = {"error": error.status.name, "detail": detail}
     if isinstance(error, StoredRowUnreadable):
         found["number"] = error.number
+    if isinstance(error, MessageTooLarge):
+        found["too_large"] = True
     return found
 
 
@@ -177,9 +181,11 @@ def read_refusal(body: bytes, otherwise: str) -> MQError:
     try:
         answer = json.loads(body)
         status, detail = Status[answer["error"]], str(answer["detail"])
-        number = answer.get("number")
+        number, is_too_large = answer.get("number"), answer.get("too_large") is True
     except (ValueError, KeyError, TypeError, AttributeError):
         return MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, otherwise)
     if status is Status.MQ_ERROR_MESSAGE_STORAGE_FAILED and type(number) is int:
         return StoredRowUnreadable(detail, number)
+    if status is Status.MQ_ERROR_INSUFFICIENT_RESOURCES and is_too_large:
+        return MessageTooLarge(detail)
     return MQError(status, detail)

@@ -41,6 +41,10 @@ REFUSAL: Final[Schema] = {
     "properties": {
         "error": {"type": "string", "pattern": "^MQ_", "description": "the name of the MQ_ERROR"},
         "detail": {"type": "string", "description": "what is wrong, and with which value"},
+        "too_large": {
+            "const": True,
+            "description": "the message is larger than a packet or than a whole quota, and refused each time",
+        },
     },
 }
 
