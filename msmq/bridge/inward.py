@@ -59,8 +59,6 @@ _HIGHEST_PRIORITY: Final = 7
 _U32: Final = 0xFFFFFFFF
 _DIGITS: Final = 14
 """Digits of an expiration that decide; with as many it is later than any time of a message."""
-_LARGEST_OTHERS: Final = 0x2000
-"""What a packet has besides body and extension: names of queues, the label, a sender, at most about this."""
 
 _OF_BROKER: Final = "x-"
 _KEYED: Final = ("correlation_id", "reply_to", "type")
@@ -129,11 +127,6 @@ def map_inward(message: AmqpMessage, rules: InwardRules) -> MessageForQueue:
     if isinstance(response, str) and response and not _is_response_queue(response, is_valid=True):
         raise MappingError(f"mapping: response_queue is {quoted(response)}, which cannot be one")
     return mapped
-
-
-def is_large(message: MessageForQueue) -> bool:
-    """Whether a message may be larger than a packet, with everything that its queue manager adds."""
-    return len(message.body) + len(message.extension) > BaseHeader.MAXIMUM_PACKET_SIZE - _LARGEST_OTHERS
 
 
 def is_request(message: AmqpMessage, rules: InwardRules) -> bool:

@@ -15,7 +15,7 @@ from twisted.internet.task import deferLater
 from msmq.bridge.claims import CLAIM, BodyClaim
 from msmq.bridge.flight import RouteSteps
 from msmq.bridge.frameworks import request_identifier
-from msmq.bridge.inward import is_large, is_request, map_inward
+from msmq.bridge.inward import is_request, map_inward
 from msmq.bridge.replies import ReplyAddress
 from msmq.bridge_service.brokers import (
     BrokerError,
@@ -62,6 +62,7 @@ class InwardRoute(BridgeRoute):
         self._deliveries: dict[int, tuple[int, AmqpMessage]] = {}
         self._to_send: dict[int, None] = {}
         self._run_name = uuid4().hex
+        self._most = BATCH
         self._is_sending = False
         self._pause: Deferred[None] | None = None
         self._consumer: IConsumer | None = None
@@ -188,7 +189,7 @@ class InwardRoute(BridgeRoute):
         """The first messages to send; at least one."""
         tokens: list[int] = []
         size = 0
-        for token in islice(self._to_send, BATCH):
+        for token in islice(self._to_send, self._most):
             # One of a lost connection is left out later.
             size += _body_size(self._deliveries[token][1]) if token in self._deliveries else 0
             if tokens and size > BATCH_BYTES:
@@ -208,18 +209,13 @@ class InwardRoute(BridgeRoute):
             elif mapped:
                 await self._queues.send(self.settings.queue, list(mapped.values()))
         except (MQError, OSError) as error:
-            # In another process a packet that is too large and a quota that is reached have one status.
-            is_too_large = isinstance(error, MessageTooLarge) or (
-                isinstance(error, MQError)
-                and error.status == Status.MQ_ERROR_INSUFFICIENT_RESOURCES
-                and any(map(is_large, mapped.values()))
-            )
-            await self._refused(error, is_too_large)
+            await self._refused(error, len(mapped))
             return
         except (LocalProtocolError, TypeError, ValueError) as error:
             # What a program has mapped need not be a message that can be sent.
             await self._refused(MQError(Status.MQ_ERROR_PROPERTY, f"it cannot be sent: {error}"))
             return
+        self._most = min(BATCH, 2 * self._most)
         if self._problem and self._connection is not None:
             self._works()
         for token in mapped:
@@ -252,17 +248,23 @@ class InwardRoute(BridgeRoute):
             found[token] = mapped
         return {token: mapped for token, mapped in found.items() if token in self._deliveries}
 
-    async def _refused(self, error: MQError | OSError, is_too_large: bool = False) -> None:
-        """The queue manager has refused messages: send them one by one, or later.
+    async def _refused(self, error: MQError | OSError, number: int = 1) -> None:
+        """The queue manager has refused messages: send them one by one, half of them, or later.
 
-        @param is_too_large: whether one of them may be larger than a packet.
+        @param number: how many were refused together.
         """
         self._to_send.clear()
-        is_message_to_blame = is_too_large or (isinstance(error, MQError) and error.status in OF_A_MESSAGE)
+        is_message_to_blame = isinstance(error, MQError) and (
+            isinstance(error, MessageTooLarge) or error.status in OF_A_MESSAGE
+        )
+        # A quota may have space for some of them, and may never have it for all.
+        is_halved = number > 1 and not is_message_to_blame and _is_quota(error)
+        if is_halved:
+            self._most = number // 2
         self._flight.destination_lost(str(error) if is_message_to_blame else "")
         if self._is_stopped:
             return
-        if not is_message_to_blame:
+        if not (is_message_to_blame or is_halved):
             self.counts.retries += 1
             self._fails(self._named(error))
             self._pause = deferLater(self._reactor, self.settings.broker.retry)
@@ -316,6 +318,10 @@ class InwardRoute(BridgeRoute):
             self._dead_lettered("", "", f"{reason}; message {identifier} of {self.settings.ends['source']}")
             self._acknowledge((token,))
             self._pump()
+
+
+def _is_quota(error: MQError | OSError) -> bool:
+    return isinstance(error, MQError) and error.status == Status.MQ_ERROR_INSUFFICIENT_RESOURCES
 
 
 def _body_size(message: AmqpMessage) -> int:

@@ -118,6 +118,38 @@ class BatchTests(InwardRouteCase):
         self.assertEqual(commits, [2, 1, 1, 2])
         self.assertEqual((self.seen(self.orders), self.broker.acknowledged), (bodies, list(range(6))))
 
+    def test_more_than_the_quota_together(self) -> None:
+        """Those for which a quota has space are sent and acknowledged, in order, and the others as it gets
+        space: a batch that is larger than all of it waits for nothing.
+        """
+        self.run_to_end(self.service.set_queue(self.orders, {"quota": 10}))
+        route = self.start_route(InwardRules(route="in"))
+        bodies = [bytes([number]) * 3000 for number in range(8)]
+        for tag, body in enumerate(bodies):
+            self.broker.deliver(tag, AmqpMessage("", "incoming", AmqpProperties(), body))
+        self.clock.advance(60)
+        self.assertEqual((self.seen(self.orders), self.broker.acknowledged), (bodies[:3], [0, 1, 2]))
+        self.assertIs(route.condition, RouteCondition.WAITING)
+        found: list[bytes] = []
+        while len(found) < len(bodies):
+            found += [bytes(view.body) for view in self.take(self.alpha, self.orders)]
+            self.clock.advance(5)
+        self.assertEqual((found, self.broker.acknowledged), (bodies, list(range(8))))
+        self.assertIs(route.condition, RouteCondition.RUNNING)
+
+    def test_large_message_and_a_full_quota(self) -> None:
+        """A message near the largest packet waits for space as any other."""
+        self.run_to_end(self.service.set_queue(self.orders, {"quota": 5000}))
+        self.put(self.orders, bytes(2_000_000))
+        self.start_route(InwardRules(route="in", limit=BaseHeader.MAXIMUM_PACKET_SIZE))
+        large = bytes(BaseHeader.MAXIMUM_PACKET_SIZE - 4000)
+        self.broker.deliver(1, AmqpMessage("", "incoming", AmqpProperties(), large))
+        self.clock.advance(60)
+        self.assertEqual((self.broker.buried, self.broker.acknowledged), ([], []))
+        self.take(self.alpha, self.orders)
+        self.clock.advance(5)
+        self.assertEqual((self.seen(self.orders), self.broker.acknowledged), ([large], [1]))
+
 
 class InternalErrorTests(InwardRouteCase):
     """Errors that no part of a route expects."""
