@@ -44,7 +44,8 @@ class ControlQueues:
         self._client = client
         self._control = control
         self._consumer: DeferredConsumer | None = None
-        self._held: Deferred[None] | None = None
+        self._is_held = False
+        self._free: Deferred[None] | None = None
         self._is_resting = False
 
     @classmethod
@@ -70,9 +71,10 @@ class ControlQueues:
     async def receive(self, queue: str, count: int, size: int) -> HeldMessages:
         """See L{IBridgedQueues}; a batch has what the server sends at once, some MiB at most."""
         self._is_resting = False
-        while self._held is not None:
+        while self._is_held:
             # A consumer has one batch at a time, so that batches come in the order of the queue.
-            await self._held
+            self._free = Deferred()
+            await self._free
         while True:
             if self._consumer is None:
                 self._consumer = self._client.consume(queue)
@@ -91,7 +93,7 @@ class ControlQueues:
     def rest(self) -> None:
         """See L{IBridgedQueues}."""
         self._is_resting = True
-        if self._held is None:
+        if not self._is_held:
             self._disconnect()
 
     async def peek(self, queue: str, count: int) -> Sequence[QueuedMessage]:
@@ -139,7 +141,7 @@ class ControlQueues:
         )
 
     def _hold(self, consumer: DeferredConsumer, batch: ReceivedBatch) -> HeldMessages:
-        self._held = Deferred()
+        self._is_held = True
 
         async def confirm() -> None:
             if self._consumer is not consumer:
@@ -160,11 +162,12 @@ class ControlQueues:
         return HeldMessages([_queued(each) for each in batch], confirm, release)
 
     def _let_go(self) -> None:
-        held, self._held = self._held, None
+        self._is_held = False
+        free, self._free = self._free, None
         if self._is_resting:
             self._disconnect()
-        if held is not None:
-            held.callback(None)
+        if free is not None and not free.called:
+            free.callback(None)
 
     def _disconnect(self) -> None:
         consumer, self._consumer = self._consumer, None

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, Final
 
 import attrs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 
@@ -94,6 +94,7 @@ class OutwardRoute(BridgeRoute):
         self._size = 0
         self._batch_of: dict[int, _Batch] = {}
         self._room: Deferred[None] | None = None
+        self._receiving: Deferred[HeldMessages] | None = None
         self._removal_error: MQError | None = None
         self._is_removing = True
 
@@ -192,11 +193,9 @@ class OutwardRoute(BridgeRoute):
         if error is not None:
             # The same messages are received next, so the same may fail again.
             raise error
-        held = await self._queues.receive(
-            self.settings.queue,
-            min(BATCH, self.settings.window - len(self._flight)),
-            IN_FLIGHT - self._size,
-        )
+        held = await self._received()
+        if held is None:
+            return
         tokens = tuple(next(self._tokens) for _ in held.messages)
         batch = _Batch(held, tokens, set(tokens))
         for token, message in zip(tokens, held.messages, strict=True):
@@ -205,6 +204,29 @@ class OutwardRoute(BridgeRoute):
             self._batch_of[token] = batch
             self._flight.take(token, message.identifier)
         self._pump()
+
+    async def _received(self) -> HeldMessages | None:
+        """Wait for messages; C{None} if they cannot be sent any more."""
+        receiving = self._receiving = Deferred.fromCoroutine(self._next_messages())
+        try:
+            return await receiving
+        except CancelledError:
+            if self._receiving is receiving:
+                # The route stops.
+                raise
+            return None
+        finally:
+            self._receiving = None
+
+    async def _next_messages(self) -> HeldMessages:
+        count = min(BATCH, self.settings.window - len(self._flight))
+        return await self._queues.receive(self.settings.queue, count, IN_FLIGHT - self._size)
+
+    def _receive_no_more(self) -> None:
+        """Take no messages that cannot be sent: operators and other readers have them in the queue."""
+        receiving, self._receiving = self._receiving, None
+        if receiving is not None:
+            receiving.cancel()
 
     @property
     def _is_full(self) -> bool:
@@ -227,6 +249,11 @@ class OutwardRoute(BridgeRoute):
     def _make_room(self) -> None:
         if self._room is not None and not self._room.called:
             self._room.callback(None)
+
+    def pause(self) -> None:
+        """See L{BridgeRoute}."""
+        super().pause()
+        self._receive_no_more()
 
     def resume(self) -> None:
         """See L{BridgeRoute}."""
@@ -404,6 +431,7 @@ class OutwardRoute(BridgeRoute):
             raise error
         finally:
             self._publisher = self._connection = None
+            self._receive_no_more()
             self.counts.retries += self._flight.unconfirmed
             self._flight.destination_lost(culprit)
             self._pump()

@@ -16,6 +16,7 @@ from twisted.internet.threads import deferToThread
 from msmq.bridge_program.configuration import load_bridge
 from msmq.bridge_program.server import BridgeServer
 from msmq.bridge_service.control_queues import ControlQueues
+from msmq.bridge_service.dead_letters import REASON
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.control.client.client import ControlClient
 from msmq.control.client.locations import UnixLocation
@@ -172,6 +173,26 @@ class BridgeServerTests(BridgeTestCase):
         self.assertEqual([each.body for each in await self.receive(3, BACK)], [b"one", b"two", b"three"])
         self.assertEqual(self.count(BACK), 0)
 
+    async def test_larger_than_the_quota(self) -> None:
+        """A message that is larger than the whole quota of its queue is a dead letter; the others arrive as
+        the quota has space for them.
+        """
+        delta = await self.start("DELTA")
+        assert delta.parts is not None
+        await delta.parts.manager.create_queue(BACK, quota=6)
+        queue = await self.queue()
+        bodies_ = [bytes([number]) * 2500 for number in range(6)]
+        await self.publish(queue, *bodies_[:3], bytes(7000), *bodies_[3:])
+        await self.run_bridge(self.back(queue))
+        self.manager = delta.parts.manager
+        found: list[bytes] = []
+        while len(found) < len(bodies_):
+            found += [each.body for each in await self.receive(1, BACK)]
+        self.assertEqual(found, bodies_)
+        ((properties, body),) = await self.get_dead(f"{queue}.dead-letters")
+        self.assertEqual(len(body), 7000)
+        self.assertIn("is larger than all of it, 6144 bytes", properties.headers[REASON])
+
     async def test_program_that_maps_to_no_message(self) -> None:
         """What cannot be sent is a dead letter, and the route goes on."""
         delta = await self.start("DELTA")
@@ -205,6 +226,27 @@ class BridgeServerTests(BridgeTestCase):
         await self.send(b"one", b"two")
         await server.stopService()
         self.assertEqual([each.body for each in await self.receive(2)], [b"one", b"two"])
+
+    async def test_pause(self) -> None:
+        """A route that waits for messages takes none while it is paused, and goes on when it is resumed, with
+        a batch under way too.
+        """
+        queue = await self.queue(**{"x-max-length": 1, "x-overflow": "reject-publish"})
+        server = await self.run_bridge(self.out(queue))
+        assert server.bridge is not None
+        route = server.bridge.routes["out"]
+        await self.until(lambda: route.condition.value == "running")
+        route.pause()
+        await self.send(b"for another")
+        self.assertEqual([each.body for each in await self.receive(1)], [b"for another"])
+        route.resume()
+        await self.send(b"one", b"two")
+        await self.until(lambda: route.counts.retries > 0)
+        route.pause()
+        route.resume()
+        self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
+        await self.send(b"three")
+        self.assertEqual(bodies(await self.get(queue, 1)), [b"three"])
 
     async def test_messages_that_a_queue_holds(self) -> None:
         """A broker with transactions asks which of its messages are still in the queue, locked or not."""

@@ -104,6 +104,32 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertEqual(self.broker.published, self.bodies_sent)
         self.assertEqual(self.route.counts.forwarded, 100)
 
+    def test_pause(self) -> None:
+        """A paused route takes no messages that arrive, which others receive, and goes on afterwards."""
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.route.pause()
+        self.put(self.orders, b"for another")
+        self.clock.advance(1)
+        self.assertEqual([bytes(view.body) for view in self.take(self.alpha, self.orders)], [b"for another"])
+        self.route.resume()
+        self.put(self.orders, b"next")
+        self.clock.advance(1)
+        self.assertEqual(self.broker.published, [*self.bodies_sent, b"next"])
+
+    def test_broker_is_away(self) -> None:
+        """While its broker is away a route takes no messages."""
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.broker.mistake = BrokerError("it is away")
+        self.broker.closed.callback(BrokerError("it is away"))
+        self.put(self.orders, b"next")
+        self.clock.advance(5)
+        self.assertEqual((self.seen(self.orders), self.route.in_flight), ([b"next"], 0))
+        self.broker.mistake = None
+        self.clock.advance(60)
+        self.assertEqual(self.broker.published, [*self.bodies_sent, b"next"])
+
     def test_internal_error(self) -> None:
         """After an error that nothing expects the messages return to the queue, and the route starts again
         with a back-off until it works, which the log and the condition say.
