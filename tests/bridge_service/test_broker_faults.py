@@ -16,6 +16,7 @@ from msmq.bridge.native_headers import read_extension
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.dead_letters import IDENTIFIER, REASON, ROUTE
+from msmq.bridge_service.rabbitmq import consumer as consumer_module
 from msmq.bridge_service.route_state import RouteCondition
 from msmq.bridge_service.settings import DEAD_LETTERS
 from msmq.interfaces.bridge_messages import AmqpMessage, QueuedMessage
@@ -139,6 +140,36 @@ class ConnectionTests(BridgeTestCase):
         self.assertEqual(bodies(await self.get(queue, 2)), [b"one", b"two"])
         await self.until(lambda: self.count() == 0)
         self.assertEqual(route.counts.dead_letters, 0)
+
+    async def test_alarm_and_a_dead_letter(self) -> None:
+        """While the broker has an alarm a route from it goes on, also if one of its messages is a dead
+        letter, which is stored when the alarm has ended.
+        """
+        queue = await self.queue()
+        await self.publish(queue, b"too large", *(b"%d" % number for number in range(20)))
+        self.broker.control("set_vm_memory_high_watermark", "absolute", "1")
+        try:
+            route = self.route(self.inward(queue, rules={"limit": 5}, window=4))
+            await self.until(lambda: self.count() == 20)
+            await self.until(lambda: route.in_flight == 1)
+        finally:
+            self.broker.control("set_vm_memory_high_watermark", "0.4")
+        self.assertEqual(bodies(await self.get(f"{queue}.dead", 1)), [b"too large"])
+        await self.until(lambda: route.in_flight == 0)
+
+    async def test_large_messages(self) -> None:
+        """Messages that have more bytes together than may be in flight arrive, and those that the route
+        refuses are dead letters.
+        """
+        self.patch(consumer_module, "IN_FLIGHT", 100_000)
+        queue = await self.queue()
+        wanted = [bytes([number]) * 40_000 for number in range(20)]
+        for body in wanted:
+            await self.publish(queue, body, bytes(60_000))
+        self.route(self.inward(queue, rules={"limit": 50_000}))
+        self.assertEqual([each.body for each in await self.receive(20)], wanted)
+        await self.until_there(f"{queue}.dead")
+        self.assertEqual(bodies(await self.get(f"{queue}.dead", 20)), [bytes(60_000)] * 20)
 
 
 class OutwardMessageTests(BridgeTestCase):

@@ -6,7 +6,7 @@ from typing import Any
 
 from pika import spec
 from pika.connection import ConnectionParameters
-from pika.frame import Heartbeat, Method
+from pika.frame import Body, Header, Heartbeat, Method
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.error import ConnectionAborted
@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge_service.brokers import BrokerError, PublishResults
+from msmq.bridge_service.rabbitmq import consumer as consumer_module
 from msmq.bridge_service.rabbitmq.broker import RabbitBroker
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.bridge_service.rabbitmq.connection import RabbitConnection
@@ -32,6 +33,11 @@ ANSWER_TIME = 30
 def frame(method: Any) -> bytes:
     """A method on channel 0."""
     return bytes(Method(0, method).marshal())
+
+
+async def no_other() -> PikaProtocol:
+    """A connection without dead letters has no other one."""
+    raise AssertionError
 
 
 class HangingBrokerTests(SynchronousTestCase):
@@ -70,7 +76,7 @@ class HangingBrokerTests(SynchronousTestCase):
 
     def test_no_answer(self) -> None:
         """A broker that sends heartbeats and nothing else is an error after a time."""
-        connection = RabbitConnection(self.protocol, ANSWER_TIME, self.clock)
+        connection = RabbitConnection(self.protocol, no_other, ANSWER_TIME, self.clock)
         unexpected = lambda *arguments: self.fail(f"{arguments}")  # noqa: E731
         results = PublishResults(
             confirmed=unexpected, returned=unexpected, nacked=unexpected, failed=unexpected
@@ -87,9 +93,53 @@ class HangingBrokerTests(SynchronousTestCase):
                 "has not answered within 30 s", str(self.failureResultOf(opening, BrokerError).value)
             )
 
+    def test_large_messages(self) -> None:
+        """Nothing is read while messages with too many bytes are not acknowledged, however long that takes;
+        heartbeats that are not read are not missed.
+        """
+        self.patch(consumer_module, "IN_FLIGHT", 1000)
+        connection = RabbitConnection(self.protocol, no_other, ANSWER_TIME, self.clock)
+        delivered: list[int] = []
+        opening = Deferred.fromCoroutine(
+            connection.open_consumer("orders", 256, lambda tag, message: delivered.append(tag))
+        )
+        for answer in (spec.Channel.OpenOk(), spec.Basic.QosOk()):
+            self.protocol.dataReceived(bytes(Method(1, answer).marshal()))
+        started = spec.Basic.ConsumeOk(self.consumer_tag())
+        self.protocol.dataReceived(bytes(Method(1, started).marshal()))
+        consumer = self.successResultOf(opening)
+        for tag in (1, 2, 3):
+            self.assertEqual(self.transport.producerState, "producing")
+            self.deliver(tag, bytes(400))
+        self.assertEqual(self.transport.producerState, "paused")
+        self.clock.pump([1] * (3 * HEARTBEAT))
+        self.assertFalse(self.transport.disconnecting)
+        consumer.acknowledge([1])
+        self.assertEqual(self.transport.producerState, "producing")
+        self.deliver(4, bytes(400))
+        self.assertEqual(self.transport.producerState, "paused")
+        # The answer to the close is behind what was not read.
+        closing = Deferred.fromCoroutine(connection.close())
+        self.assertEqual(self.transport.producerState, "producing")
+        self.protocol.connectionLost(Failure(ConnectionAborted()))
+        self.successResultOf(closing)
+        self.assertEqual(delivered, [1, 2, 3, 4])
+
+    def consumer_tag(self) -> str:
+        """The tag that pika has chosen for its consumer."""
+        [channel] = self.protocol.connection._channels.values()
+        [tag] = channel.consumer_tags
+        return str(tag)
+
+    def deliver(self, tag: int, body: bytes) -> None:
+        """The broker delivers a message."""
+        method = spec.Basic.Deliver(self.consumer_tag(), tag, False, "", "orders")
+        for part in (Method(1, method), Header(1, len(body), spec.BasicProperties()), Body(1, body)):
+            self.protocol.dataReceived(bytes(part.marshal()))
+
     def test_name_that_is_too_long(self) -> None:
         """A name that AMQP cannot say is an error of the connection, as any other."""
-        connection = RabbitConnection(self.protocol, ANSWER_TIME, self.clock)
+        connection = RabbitConnection(self.protocol, no_other, ANSWER_TIME, self.clock)
         checked = Deferred.fromCoroutine(connection.check("x" * 256))
         self.protocol.dataReceived(bytes(Method(1, spec.Channel.OpenOk()).marshal()))
         self.failureResultOf(checked, BrokerError)
@@ -139,3 +189,18 @@ class DeadLetterTests(BridgeTestCase):
             await letters.store(large)
         await letters.store(AmqpMessage("", name, AmqpProperties(), b"one"))
         self.assertEqual(bodies(await self.get(name, 1)), [b"one"])
+
+    async def test_queue_is_deleted(self) -> None:
+        """A queue for dead letters that an operator deletes is declared again by the next attempt."""
+        broker = RabbitBroker(self.broker_settings(), reactor)
+        connection = await broker.connect(broker.nodes[0])
+        self.addCleanup(lambda: Deferred.fromCoroutine(connection.close()))
+        name = f"{self.prefix}.dead"
+        letters = connection.dead_letters(name)
+        await letters.store(AmqpMessage("", name, AmqpProperties(), b"one"))
+        await self.on_channel(lambda channel: channel.queue_delete(name))
+        two = AmqpMessage("", name, AmqpProperties(), b"two")
+        with self.assertRaisesRegex(BrokerError, "unroutable"):
+            await letters.store(two)
+        await letters.store(two)
+        self.assertEqual(bodies(await self.get(name, 1)), [b"two"])

@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from pika.spec import Basic
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from msmq.bridge_service.brokers import BrokerError, IConsumer
+from msmq.bridge_service.brokers import IN_FLIGHT, BrokerError, IConsumer
 from msmq.bridge_service.rabbitmq.basic_properties import from_pika
 from msmq.bridge_service.rabbitmq.channel import BrokerChannel
 from msmq.interfaces.bridge_messages import AmqpMessage
 
 
+class PausedReading(Protocol):
+    """The part of a connection that a consumer uses."""
+
+    def pause_reading(self) -> None:
+        """Read nothing more until L{resume_reading}."""
+
+    def resume_reading(self) -> None:
+        """Read again."""
+
+
 @implementer(IConsumer)
 class QueueConsumer:
-    """A consumer of one queue on a channel of its own.
+    """A consumer of one queue on a channel of its own, which nothing else waits for on its connection.
+
+    The prefetch limit counts messages, and a publisher may send large ones: while those that are not
+    acknowledged have more than L{IN_FLIGHT} bytes, nothing is read.
 
     @param delivered: called with the delivery tag and the message.
     """
 
-    def __init__(self, channel: BrokerChannel, delivered: Callable[[int, AmqpMessage], None]) -> None:
+    def __init__(
+        self,
+        channel: BrokerChannel,
+        delivered: Callable[[int, AmqpMessage], None],
+        connection: PausedReading,
+    ) -> None:
         self.closed: Deferred[BrokerError] = channel.closed
         self._channel = channel
         self._call = delivered
-        self._unacknowledged: dict[int, None] = {}
+        self._connection = connection
+        self._unacknowledged: dict[int, int] = {}
+        self._size = 0
+        self._is_paused = False
 
     async def start(self, queue: str, prefetch: int) -> None:
         """Begin to consume.
@@ -53,15 +74,22 @@ class QueueConsumer:
                 break
             last = tag
             wanted.discard(tag)
-            del self._unacknowledged[tag]
+            self._size -= self._unacknowledged.pop(tag)
         if last:
             self._channel.channel.basic_ack(last, multiple=True)
         for tag in sorted(wanted):
-            del self._unacknowledged[tag]
+            self._size -= self._unacknowledged.pop(tag)
             self._channel.channel.basic_ack(tag)
+        if self._is_paused and self._size < IN_FLIGHT:
+            self._is_paused = False
+            self._connection.resume_reading()
 
     def _delivered(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-        self._unacknowledged[method.delivery_tag] = None
+        self._unacknowledged[method.delivery_tag] = len(body)
+        self._size += len(body)
+        if self._size >= IN_FLIGHT and not self._is_paused:
+            self._is_paused = True
+            self._connection.pause_reading()
         self._call(method.delivery_tag, from_pika(method, properties, body))
 
 

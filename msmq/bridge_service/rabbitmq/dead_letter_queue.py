@@ -23,7 +23,7 @@ from msmq.interfaces.bridge_messages import AmqpMessage
 
 @implementer(IDeadLetterPublisher)
 class RabbitDeadLetters:
-    """Stores dead letters in a durable queue, which is declared before the first one.
+    """Stores dead letters in a durable queue, which is declared before the first one, and if it is missing.
 
     @param open_channel: opens a channel of the connection.
     @param name: of the queue.
@@ -34,6 +34,7 @@ class RabbitDeadLetters:
         self._name = name
         self._channel: BrokerChannel | None = None
         self._publisher: ConfirmedPublisher | None = None
+        self._is_missing = False
         self._opening = SharedOpening(self._open)
         self._tokens = count(1)
         self._waiting: dict[int, Deferred[None]] = {}
@@ -45,7 +46,7 @@ class RabbitDeadLetters:
         @raise BrokerError: it is not stored.
         """
         publisher = self._publisher
-        if publisher is None or self._channel is None or not self._channel.is_open:
+        if publisher is None or self._channel is None or not self._channel.is_open or self._is_missing:
             publisher = await self._opening.result()
         token = next(self._tokens)
         stored = self._waiting[token] = Deferred()
@@ -57,6 +58,9 @@ class RabbitDeadLetters:
         await stored
 
     async def _open(self) -> ConfirmedPublisher:
+        if self._is_missing and self._channel is not None:
+            self._channel.fail(f"queue {self._name} was deleted")
+        self._is_missing = False
         channel = await self._open_channel()
         try:
             await channel.request("queue_declare", queue=self._name, passive=True)
@@ -87,6 +91,8 @@ class RabbitDeadLetters:
         if reason is None:
             waiting.callback(None)
         else:
+            # It was deleted, and is declared again before the next one.
+            self._is_missing = True
             waiting.errback(Failure(BrokerError(f"queue {self._name}: {reason}")))
 
     def _nacked(self, token: int) -> None:

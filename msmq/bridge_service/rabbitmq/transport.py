@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from pika.connection import Connection, ConnectionParameters
 from pika.exceptions import AMQPError, StreamLostError
 from pika.frame import Header
+from pika.heartbeat import HeartbeatChecker
 from pika.spec import FRAME_END_SIZE, FRAME_HEADER, BasicProperties
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
@@ -51,6 +52,15 @@ class _Timer:
             self._call.cancel()
 
 
+class _Heartbeats(HeartbeatChecker):  # type: ignore[misc]
+    """Sends heartbeats, and misses none of the broker while nothing is read."""
+
+    @property
+    def connection_is_idle(self) -> bool:
+        """Whether the broker has sent nothing for too long."""
+        return super().connection_is_idle and not self._connection.is_reading_paused
+
+
 class _Transport(Protocol):
     """The part of a transport that pika uses."""
 
@@ -74,6 +84,7 @@ class _PikaConnection(Connection):  # type: ignore[misc]
         self._reactor = reactor
         self._transport = transport
         self._disconnect = disconnect
+        self.is_reading_paused = False
         super().__init__(
             parameters=parameters,
             on_open_callback=opened,
@@ -101,6 +112,9 @@ class _PikaConnection(Connection):  # type: ignore[misc]
 
     def _adapter_add_callback_threadsafe(self, callback: Callable[[], object]) -> None:
         self._reactor.callLater(0, callback)
+
+    def _create_heartbeat_checker(self) -> _Heartbeats | None:
+        return _Heartbeats(self, self.params.heartbeat) if self.params.heartbeat else None
 
     def received(self, data: bytes) -> None:
         """Process bytes of the broker."""
@@ -192,10 +206,27 @@ class PikaProtocol(TwistedProtocol):
         self._end(error)
         self._disconnection.come()
 
+    def pause_reading(self) -> None:
+        """Read nothing more until L{resume_reading}: the broker waits, and what it has sent stays in buffers
+        of the system.
+        """
+        self.connection.is_reading_paused = True
+        self.transport.pauseProducing()
+
+    def resume_reading(self) -> None:
+        """Read again; no effect on a connection that is closed."""
+        # What has come meanwhile counts as a sign of life before it is read.
+        self.connection.bytes_received += 1
+        self.connection.is_reading_paused = False
+        self.transport.resumeProducing()
+
     async def close(self) -> None:
         """Close the connection, if there is one; done when it is closed."""
         if self.transport is None:
             return
+        if self._pika is not None and self._pika.is_reading_paused:
+            # The broker answers behind what it has sent.
+            self.resume_reading()
         if self._pika is not None and self._pika.is_open:
             self._pika.close(CLOSED_BY_US, "closed by the bridge")
         else:
