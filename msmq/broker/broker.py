@@ -79,6 +79,8 @@ class Broker(Service):
     @param reactor: by default the global one.
     @raise LocalProtocolError: an argument cannot be used; the error names it.
     @ivar started: fires when it listens, or with the reason why it cannot start; each start makes a new one.
+    @ivar lost: fires with the error when a broker whose C{configuration} has a standby has lost its store to
+        another server, when it has stopped for that; each start makes a new one.
     """
 
     # An application may have several, and the names of its services are unique.
@@ -122,6 +124,7 @@ class Broker(Service):
         self._twistd_exit: ExitStatus | None = None
         self._run: ServerRun | None = None
         self.started: Deferred[None] = Deferred()
+        self.lost: Deferred[Exception] = Deferred()
 
     def _check_configured(self, owner: str) -> None:
         if self._configuration is None:
@@ -245,6 +248,7 @@ class Broker(Service):
         """
         Service.startService(self)
         run = self._run = ServerRun(qual(type(self)), "msmq-broker-")
+        self.lost = Deferred()
         self.started = ensureDeferred(run.start(self._begin(run)))
         if self._twistd_exit is None:
             return
@@ -299,6 +303,7 @@ class Broker(Service):
                 program=program,
             )
             run.begin(server)
+            server.lost.addCallback(self._lost, reactor)
             await server.started
         except CancelledError:
             raise
@@ -315,6 +320,20 @@ class Broker(Service):
         self.log.critical("{broker} cannot start: {error}", broker=broker, error=reason)
         if self._twistd_exit is not None:
             self._twistd_exit.fail(f"{broker} cannot start: {reason}", sys.__stderr__ or sys.stderr)
+
+    def _lost(self, error: Exception, reactor: IReactorTime) -> None:
+        """Another server has the store: stop, so that no peer takes this one for it."""
+        broker, reason = qual(type(self)), " ".join(str(error).split())
+        self.log.critical(
+            "{broker} stops, since another server is active: {error}", broker=broker, error=reason
+        )
+        if self._twistd_exit is not None:
+            line = f"{broker} ends, since another server is active: {reason}"
+            self._twistd_exit.fail(line, sys.__stderr__ or sys.stderr)
+            cast(Any, reactor).stop()
+            return
+        lost = self.lost
+        self.stopService().addCallbacks(lambda _: lost.callback(error), lost.errback)
 
     async def _composed(self, run: ServerRun) -> tuple[Configuration, IMessageStore | None]:
         """The configuration of the queue manager, and its store if that is not configured."""

@@ -265,6 +265,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "{broker} cannot start: {error}": 6011,
     "queue {queue} of a broker was deleted; it is looked for every {seconds} s": 6012,
     "{owner} could not stop": 6013,
+    "{broker} stops, since another server is active: {error}": 6014,
     "the capture has ended: {reason}": 6101,
     "the listener of a relay failed": 6102,
     "a recording proxy could not stop": 6103,
