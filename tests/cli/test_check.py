@@ -12,8 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import attrs
+from twisted.internet.defer import Deferred
 
 from msmq.control.client import locations
+from msmq.queues.arriving.message import Message
+from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MQError, Status
 from tests.cli.served import ServedCommandTestCase
 from tests.cli.support import CommandTestCase
 from tests.control.support import ORDERS
@@ -127,6 +131,31 @@ class QuotaThresholdTests(ServedCommandTestCase):
                 self.run_to_end(self.service.set_queue(ORDERS, {"quota": quota}))
                 ended = self.msmq("check", "--queue", ORDERS, "--quota", chosen)
                 self.assertEqual(ended.status, status, ended.output)
+
+    def test_messages_set_aside(self) -> None:
+        """Messages in subqueues use the quota too: when they fill it, every message is refused."""
+        self.put(bytes(1000))
+        [identifier] = self.identifiers()
+        self.run_to_end(self.service.move(MessageIdentifier.parse(identifier), f"{ORDERS};poison"))
+        self.run_to_end(self.service.set_queue(ORDERS, {"quota": 1}))
+        sending = Deferred.fromCoroutine(self.service.send(ORDERS, [Message(body=b"1")]))
+        refused = self.failureResultOf(sending, MQError)
+        self.assertEqual(refused.value.status, Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
+        ended = self.msmq("check", "--queue", ORDERS)
+        self.assertEqual(ended.status, 2, ended.output)
+        self.assertIn(f"of the quota of {ORDERS} used", ended.output)
+
+    def test_messages_of_open_transactions(self) -> None:
+        """So do those of a transaction that is not committed."""
+        ledger = self.make_queue("ledger", transactional=True, quota=1)
+        transaction = self.service.begin()
+        self.run_to_end(
+            self.service.send(ledger, [Message(body=bytes(850), transactional=True)], transaction=transaction)
+        )
+        ended = self.msmq("check", "--queue", ledger, "--quota", "90")
+        self.assertEqual(ended.status, 1, ended.output)
+        self.run_to_end(transaction.abort())
+        self.assertEqual(self.msmq("check", "--queue", ledger, "--quota", "90").status, 0)
 
 
 class LateConnection(http.client.HTTPConnection):

@@ -196,3 +196,10 @@ class ServerAlarmTests(ControlTestCase):
         self.assertEqual(alarms.total, 0)
         alarms.add_queue(attrs.evolve(queue, quota=0))
         self.assertEqual(alarms.report(()).alarms[0].severity, AlarmSeverity.CRITICAL)
+
+    def test_a_quota_used_by_a_transaction(self) -> None:
+        """What open transactions have sent uses the quota too."""
+        queue = self.service.inspection.queue(ORDERS)
+        alarms = QueueAlarms(0.0, 10)
+        alarms.add_queue(attrs.evolve(queue, quota=1, uncommitted_bytes=1024))
+        self.assertEqual(alarms.report(()).alarms[0].severity, AlarmSeverity.CRITICAL)

@@ -11,6 +11,7 @@ import click
 
 from msmq.cli.options import SecondsOption, Settings, common_options, pass_settings
 from msmq.cli.output import OutputError, complain, system_error
+from msmq.cli.quota_use import held_bytes
 from msmq.cli.suggestions import usage_error
 from msmq.errors import MsmqError
 from msmq.structures.status import MQError
@@ -287,7 +288,7 @@ def _check_queue(
     found.report(messages.severity(count), f"{count} messages in {path}")
     if shows_figures:
         found.figures.append(messages.perfdata(f"messages {path}", count))
-    used = _check_quota(found, f"the quota of {path}", queue["bytes"], queue["quota"], quota)
+    used = _check_quota(found, f"the quota of {path}", held_bytes(queue), queue["quota"], quota)
     if used is not None and shows_figures:
         found.figures.append(quota.perfdata(f"quota {path}", used, "%"))
     if age is not None:

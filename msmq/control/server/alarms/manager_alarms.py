@@ -81,7 +81,7 @@ class QueueAlarms:
         """Look at a local queue."""
         path = queue.path
         if queue.quota is not None:
-            used = queue.bytes + sum(each.bytes for each in queue.subqueues)
+            used = queue.bytes + queue.uncommitted_bytes + sum(each.bytes for each in queue.subqueues)
             ratio = used / (queue.quota * _KILOBYTE) if queue.quota else 1.0
             if ratio >= NEARLY_FULL:
                 self._add(
