@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import attrs
 
-from msmq.alarm_limits import NEARLY_FULL, OLD, UNREACHED
-from msmq.cli.units import age_text
+from msmq.alarm_limits import FAILURE_COUNTS, LITTLE_SPACE, NEARLY_FULL, OLD, UNREACHED
+from msmq.cli.quota_use import quota_used
+from msmq.cli.units import age_text, size_text
 
 RECENT: Final = 900.0
 """Seconds for which an alarm shows what was refused or dropped."""
@@ -101,20 +102,47 @@ def _of_server(status: Mapping[str, Any]) -> Iterator[Alarm]:
         yield Alarm(2, "", "the store is full, no messages are accepted")
     if not status["connection_active"]:
         yield Alarm(1, "", "other queue managers cannot connect: it is offline or hardened")
+    if status["clone_suspicion"] is not None:
+        reason = status["clone_suspicion"]
+        yield Alarm(1, "", f"may be a clone, and sends nothing: {reason}; see msmq identity")
     directory = status["directory"]
     if directory is not None and not directory["reached"]:
         yield Alarm(1, "", f"the directory is not reached: {directory['problem']}")
     if status["dead_letters"]:
         yield Alarm(1, "", f"{status['dead_letters']} dead letters: msmq deadletter list")
+    yield from _of_quotas(status["quotas"])
+    yield from _of_store(status["store"])
+    archive = status.get("archive")
+    if archive is not None and archive["condition"] in ("waiting", "failed"):
+        yield Alarm(1, "", f"the archive is not written: {archive['reason']}")
+    elif archive is not None and archive["is_late"]:
+        yield Alarm(1, "", f"the archive is complete up to {age_text(archive['lag'])} ago")
+
+
+def _of_quotas(quotas: Mapping[str, Any]) -> Iterator[Alarm]:
+    for name, used, quota in (
+        ("messages", quotas["used"], quotas["quota"]),
+        ("journals and dead letters", quotas["journal_used"], quotas["journal_quota"]),
+    ):
+        ratio = used / (quota * 1024) if quota else 0.0
+        if ratio >= NEARLY_FULL:
+            yield Alarm(2 if ratio >= 1 else 1, "", f"{ratio:.0%} of the quota of all {name} used")
+
+
+def _of_store(store: Mapping[str, Any]) -> Iterator[Alarm]:
+    times = store["commit_times"]
+    failed = None if times is None else times["since_failure"]
+    if failed is not None and failed < FAILURE_COUNTS:
+        yield Alarm(2, "", f"the latest commit of the store failed, {age_text(failed)} ago")
+    free, capacity = store["free_bytes"], store["capacity_bytes"]
+    if free is not None and capacity and free < LITTLE_SPACE * capacity:
+        yield Alarm(1, "", f"{size_text(free)} left in the file system of the store, {free / capacity:.0%}")
 
 
 def _of_queue(queue: Mapping[str, Any], wall: float) -> Iterator[Alarm]:
-    path, quota = queue["path"], queue["quota"]
-    if quota is not None:
-        held = queue["bytes"] + sum(each["bytes"] for each in queue["subqueues"])
-        used = held / (quota * 1024) if quota else 1.0
-        if used >= NEARLY_FULL:
-            yield Alarm(2 if used >= 1 else 1, path, f"{path}: {used:.0%} of the quota used")
+    path, used = queue["path"], quota_used(queue)
+    if used is not None and used >= NEARLY_FULL:
+        yield Alarm(2 if used >= 1 else 1, path, f"{path}: {used:.0%} of the quota used")
     if queue.get("paused"):
         yield Alarm(1, path, f"{path}: paused for its readers: msmq queue resume")
     oldest = queue.get("oldest_message_time")

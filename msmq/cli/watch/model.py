@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from msmq.cli.quota_use import quota_used
 from msmq.cli.units import age_text, rate_text, size_text
 from msmq.cli.watch.alarms import Alarm, Alarms
 from msmq.cli.wildcards import is_pattern, matches
@@ -325,15 +326,6 @@ class WatchModel:
         if not top:
             return ""
         return "".join(_BARS[(len(_BARS) - 1) * depth // top] for depth in trend)
-
-
-def quota_used(queue: Mapping[str, Any]) -> float | None:
-    """The used part of the quota of a queue, 1.0 for all; C{None} without a quota."""
-    quota = queue["quota"]
-    if quota is None:
-        return None
-    held = queue["bytes"] + sum(each["bytes"] for each in queue["subqueues"])
-    return float(held) / (quota * 1024) if quota else 1.0
 
 
 def _counters(sample: Sample) -> Iterable[tuple[str, float]]:

@@ -11,6 +11,8 @@ from tests.cli.watch.samples import WALL, moment, outgoing, queue, sample, sessi
 
 ORDERS = ".\\private$\\orders"
 BETA = "DIRECT=OS:BETA\\private$\\orders"
+NO_QUOTAS = {"quota": None, "used": 0, "journal_quota": None, "journal_used": 0}
+NO_FILES = {"free_bytes": None, "capacity_bytes": None, "commit_times": None}
 
 
 def cells(view: str, row: ViewRow) -> dict[str, str]:
@@ -59,12 +61,13 @@ class RowTests(ModelTestCase):
             },
         )
 
-    def test_subqueues_use_the_quota(self) -> None:
-        """The quota of a queue holds its subqueues too; one of 0 is used up."""
+    def test_what_uses_the_quota(self) -> None:
+        """The quota of a queue holds its subqueues and open transactions too; one of 0 is used up."""
         aside = [{"name": "aside", "messages": 1, "bytes": 51200}]
-        self.model.take(sample(0, (queue("a", quota=100, subqueues=aside), queue("b", quota=0))))
+        held = queue("a", quota=100, subqueues=aside, uncommitted_bytes=25600)
+        self.model.take(sample(0, (held, queue("b", quota=0))))
         shown = [cells("queues", row)["quota"] for row in self.model.rows("queues", ViewOrder(0, False))]
-        self.assertEqual(shown, ["50%", "100%"])
+        self.assertEqual(shown, ["75%", "100%"])
 
     def test_restart_of_the_server(self) -> None:
         """A server that restarts counts from 0; no rate is negative."""
@@ -135,6 +138,31 @@ class AlarmTests(ModelTestCase):
             (
                 {"directory": {"reached": False, "problem": "no answer"}},
                 "the directory is not reached: no answer",
+            ),
+            (
+                {"clone_suspicion": "it has another machine-id"},
+                "may be a clone, and sends nothing: it has another machine-id; see msmq identity",
+            ),
+            ({"quotas": {**NO_QUOTAS, "quota": 10, "used": 10240}}, "100% of the quota of all messages used"),
+            (
+                {"quotas": {**NO_QUOTAS, "journal_quota": 10, "journal_used": 9800}},
+                "96% of the quota of all journals and dead letters used",
+            ),
+            (
+                {"store": {**NO_FILES, "commit_times": {"since_failure": 12.0}}},
+                "the latest commit of the store failed, 12 s ago",
+            ),
+            (
+                {"store": {**NO_FILES, "free_bytes": 5000, "capacity_bytes": 100000}},
+                "5000 left in the file system of the store, 5%",
+            ),
+            (
+                {"archive": {"condition": "waiting", "reason": "the disk is full", "is_late": True}},
+                "the archive is not written: the disk is full",
+            ),
+            (
+                {"archive": {"condition": "running", "is_late": True, "lag": 700.0}},
+                "the archive is complete up to 11 m 40 s ago",
             ),
         )
         for status, text in cases:
