@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import attrs
+from twisted.web.server import Site
 
 from msmq.cli.options import Settings
 from msmq.control.client.client import ControlClient
-from msmq.control.server.factory import ControlSite
 from msmq.testing.clock import ManualClock
 from tests.cli.support import CommandRunner
 from tests.control.support import Caller, ControlTestCase
@@ -45,7 +45,7 @@ class MemoryConnection(http.client.HTTPConnection):
 class MemoryLocation:
     """Where the control API of a site is."""
 
-    site: ControlSite
+    site: Site
     clock: ManualClock
 
     def __str__(self) -> str:

@@ -14,11 +14,16 @@ from typing import Any, cast
 import attrs
 from twisted.internet.defer import Deferred
 
+from msmq.cli.options import Settings
 from msmq.control.client import locations
+from msmq.control.client.client import ControlClient
+from msmq.interfaces.standby import StandbyState
 from msmq.queues.arriving.message import Message
+from msmq.service.standby_site import operator_site
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
-from tests.cli.served import ServedCommandTestCase
+from msmq.testing.clock import ManualClock
+from tests.cli.served import MemoryLocation, ServedCommandTestCase
 from tests.cli.support import CommandTestCase
 from tests.control.support import ORDERS
 
@@ -156,6 +161,48 @@ class QuotaThresholdTests(ServedCommandTestCase):
         self.assertEqual(ended.status, 1, ended.output)
         self.run_to_end(transaction.abort())
         self.assertEqual(self.msmq("check", "--queue", ledger, "--quota", "90").status, 0)
+
+
+class StandbyTests(CommandTestCase):
+    """A standby of ALPHA, which answers nothing but its status."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        clock = ManualClock()
+        self.status: dict[str, Any] = {
+            "name": "ALPHA",
+            "state": "standby",
+            "waits": StandbyState.ACTIVE_ELSEWHERE.value,
+            "holder": "PostgreSQL process 7 of 192.0.2.7",
+            "holder_silent_seconds": 0.4,
+            "problem": "",
+        }
+        site = operator_site(lambda: self.status, clock.reactor)
+        client = ControlClient(MemoryLocation(site, clock))
+        self.patch(Settings, "_client_at", lambda settings, place, option: client)
+
+    def test_check(self) -> None:
+        """One that waits is OK, also with queues to look at; without its database it is a warning."""
+        ended = self.msmq("check", "--queue", ".\\private$\\orders", "--outgoing", "1")
+        self.assertEqual(ended.status, 0, ended.output)
+        self.assertEqual(
+            ended.output,
+            "MSMQ OK - ALPHA: standby, active elsewhere, at PostgreSQL process 7 of 192.0.2.7"
+            " | 'holder_silent'=0.4s;;;0\n",
+        )
+        self.status |= {"waits": StandbyState.BEHIND_STANDBY.value, "holder": ""}
+        self.assertIn("OK - ALPHA: standby, behind another standby |", self.msmq("check").output)
+        self.status |= {"waits": StandbyState.UNREACHABLE.value, "problem": "connection refused"}
+        ended = self.msmq("check", "--json")
+        self.assertEqual(ended.status, 1)
+        [found] = ended.objects
+        self.assertEqual(found["problems"], ["standby: the database is unreachable: connection refused"])
+
+    def test_identity(self) -> None:
+        """It has none of its own before it takes over, and says so."""
+        self.assert_refused(
+            ["identity", "show"], 1, "MQ_ERROR_SERVICE_NOT_AVAILABLE", "this server is a standby"
+        )
 
 
 class LateConnection(http.client.HTTPConnection):

@@ -12,6 +12,7 @@ from msmq.cli.confirmation import confirm, yes_option
 from msmq.cli.options import GIVEN, Settings, common_options, pass_settings
 from msmq.cli.output import Output
 from msmq.cli.server.store import refusing
+from msmq.structures.status import MQError, Status
 
 if TYPE_CHECKING:
     from msmq.service.data_directory.backup import RestoreSummary
@@ -115,6 +116,12 @@ def identity_keep(settings: Settings) -> None:
 
 
 def _of_status(status: Mapping[str, Any]) -> dict[str, Any]:
+    if status["state"] == "standby":
+        # Its identifier is that of the active server, and unknown to it until it takes over.
+        raise MQError(
+            Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
+            "this server is a standby, and another one is active; msmq status shows what it waits for",
+        )
     return {key: status[key] for key in ("identifier", "identity", "clone_suspicion")}
 
 

@@ -20,6 +20,10 @@ _NAMES: Final = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _CRITICAL: Final = 2
 _UNKNOWN: Final = 3
 _SHOWN: Final = 5
+_STANDBY: Final = "standby"
+_WAITING: Final = ("active elsewhere", "behind another standby")
+"""What a standby waits for while all is well."""
+
 _PATIENCE: Final = 8.0
 """Seconds without an answer; plugins of Nagios are ended after ten."""
 
@@ -210,14 +214,16 @@ def check(
     try:
         client = settings.client
         status = client.status()
-        _check_server(found, status, client.quotas(), dead_letters)
-        queues = [client.queue(path) for path in paths] if paths else client.queues()
-        for queue in queues:
-            _check_queue(found, queue, messages or _NEVER, age, quota, bool(paths))
-        if outgoing is not None:
-            for each in client.outgoing():
+        if status["state"] == _STANDBY:
+            _check_standby(found, status)
+        else:
+            _check_server(found, status, client.quotas(), dead_letters)
+            queues = [client.queue(path) for path in paths] if paths else client.queues()
+            for queue in queues:
+                _check_queue(found, queue, messages or _NEVER, age, quota, bool(paths))
+            for each in client.outgoing() if outgoing is not None else ():
                 found.report(
-                    outgoing.severity(each["messages"]),
+                    (outgoing or _NEVER).severity(each["messages"]),
                     f"{each['messages']} messages are pending for {each['format_name']} ({each['state']})",
                 )
     except MQError as error:
@@ -226,6 +232,14 @@ def check(
     found.problems.sort(key=lambda problem: -problem[0])
     _print(settings, found, status)
     return found.severity
+
+
+def _check_standby(found: _Findings, status: dict[str, Any]) -> None:
+    """A standby that waits for an active server is as it should be; all else is checked at that server."""
+    if status["waits"] not in _WAITING:
+        problem = f": {status['problem']}" if status["problem"] else ""
+        found.report(1, f"standby: {status['waits']}{problem}")
+    found.figures.append(_NEVER.perfdata("holder_silent", float(status["holder_silent_seconds"]), "s"))
 
 
 def _check_quota(
@@ -309,6 +323,12 @@ def _age(queue: dict[str, Any]) -> float:
     return max(0.0, round(time.time() - datetime.fromisoformat(oldest).timestamp(), 1))
 
 
+def _summary(status: dict[str, Any]) -> str:
+    if status["state"] == _STANDBY:
+        return f"standby, {status['waits']}" + (f", at {status['holder']}" if status["holder"] else "")
+    return f"{status['queues']} queues, {status['messages']} messages"
+
+
 def _print(settings: Settings, found: _Findings, status: dict[str, Any]) -> None:
     output = settings.output
     problems = [problem for _, problem in found.problems]
@@ -318,7 +338,7 @@ def _print(settings: Settings, found: _Findings, status: dict[str, Any]) -> None
         more = [f"and {len(problems) - _SHOWN} more"] if len(problems) > _SHOWN else []
         said = "; ".join([*problems[:_SHOWN], *more])
         if not problems:
-            said = f"{status['name']}: {status['queues']} queues, {status['messages']} messages"
+            said = f"{status['name']}: {_summary(status)}"
         figures = f" | {' '.join(found.figures)}" if found.figures else ""
         # A vertical bar would start the performance data.
         output.write(f"MSMQ {_NAMES[found.severity]} - {said.replace('|', '/')}{figures}")
