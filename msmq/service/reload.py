@@ -145,11 +145,15 @@ class PreparedReload:
     _rules: Rules
     _uses: Sequence[Callable[[], None]]
 
-    def apply(self, parts: Reconfigurable) -> None:
-        """Apply it; this does not fail."""
+    def apply(self, parts: Reconfigurable | None) -> None:
+        """Apply it; this does not fail.
+
+        @param parts: C{None} if the server has none yet; it makes them with the new configuration.
+        """
         for use in self._uses:
             use()
-        parts.configure(self.configuration, self._rules)
+        if parts is not None:
+            parts.configure(self.configuration, self._rules)
 
 
 def prepare(

@@ -174,6 +174,7 @@ class Server(StagedService):
         self._authentication: TokenAuthentication | None = None
         self._reloads = Counter({RELOADED: 0, REFUSED: 0})
         self.parts: ServerParts | None = None
+        self._stands_by = False
         self.remote_control: tuple[str, int] | None = None
         self.web: tuple[str, int] | None = None
         self._reactor = running_reactor() if reactor is None else reactor
@@ -201,7 +202,7 @@ class Server(StagedService):
     def reload(self) -> dict[str, Any]:
         """Read the configuration again, and apply what can change without a restart.
 
-        Sessions and messages stay; nothing is refused meanwhile.
+        Sessions and messages stay; nothing is refused meanwhile. A standby takes over with what it has read.
 
         @return: C{changed}, C{restart} and C{read}, as L{ReloadResult} has them.
         @raise MQError: MQ_ERROR_INVALID_PARAMETER for a configuration that cannot be used, and
@@ -259,7 +260,7 @@ class Server(StagedService):
 
     def _reload(self) -> ReloadResult:
         read = self._read()
-        if self.parts is None:
+        if self.parts is None and not self._stands_by:
             raise MQError(Status.MQ_ERROR_SERVICE_NOT_AVAILABLE, "the server is starting or stopping")
         former = self.configuration
         prepared = self._prepare(read)
@@ -284,6 +285,8 @@ class Server(StagedService):
             self.log.warn("{line}", line=f"listen.session: {warning}")
         clock = self._clock
         standby = await self._stand_by()
+        # A standby may have read it again.
+        configuration = self.configuration
         search = DirectorySearch(configuration, self._reactor, clock)
         self._undo.append(search.stop)
         identifier = await self._identity(directory_context(configuration, self._reactor, clock, search))
@@ -376,7 +379,11 @@ class Server(StagedService):
 
         wait = StandbyWait(configuration, self._reactor, self._announce)
         self._undo.append(lambda: Deferred.fromCoroutine(wait.close()))
-        owner = await wait.elected()
+        self._stands_by = True
+        try:
+            owner = await wait.elected()
+        finally:
+            self._stands_by = False
         if owner is not None:
             adopt_identity(configuration.queue_manager.data, owner)
         return wait

@@ -128,6 +128,21 @@ class StandbyServerTests(SynchronousTestCase):
         self.assertEqual(standby.wait(), -signal.SIGTERM)
         self.assertFalse(os.path.exists(standby.data / "control.sock"))
 
+    def test_configuration_read_again(self) -> None:
+        """SIGHUP has a standby read its configuration again: it takes over with that."""
+        pair = self.pair
+        pair.start()
+        standby = pair.standby
+        file = standby.home / "msmq.toml"
+        file.write_text(f"{file.read_text()}[limits]\nquota = 4711\n")
+        standby.signal(signal.SIGHUP)
+        line = "configuration reloaded; changed: limits.quota"
+        standby.until(lambda: line in standby.output(), "it does not reload")
+        self.assertEqual(standby.state(), "standby")
+        pair.active.signal(signal.SIGKILL)
+        pair.taken_over()
+        self.assertEqual(standby.client.status()["quotas"]["quota"], 4711)
+
     def test_another_identity_is_refused(self) -> None:
         """A data directory of another queue manager does not become one of this queue manager."""
         pair = self.pair
