@@ -187,11 +187,22 @@ class DrainCommandTests(ServedCommandTestCase):
         self.assertEqual(self.msmq("drain", ORDERS, "--json").objects, [found])
 
     def test_wrong_use(self) -> None:
-        """A drain without a queue, two purposes at once, and a destination without a message log are refused
-        before anything is moved.
+        """A drain without a queue, two purposes at once, options that would be ignored, and a destination
+        without a message log are refused before anything is moved.
         """
         self.assert_ended(["drain", "--to", TO], 2, "QUEUE")
         self.assert_ended(["drain", ORDERS, "--to", TO, "--end"], 2, "--end")
+        self.proof("--no-wait")
+        for ignored, *words in (
+            (["--verify", "unix:beta"], "--verify", "--to", "--end"),
+            (["--in-clear"], "--in-clear", "--to"),
+            (["--end", "--acknowledge-to", "x"], "--acknowledge-to", "--to"),
+            (["--end", "--verify", "unix:beta", "--no-wait"], "--no-wait", "--verify"),
+        ):
+            with self.subTest(ignored=ignored):
+                self.assert_ended(["drain", ORDERS, *ignored], 2, *words)
+        self.assertEqual(len(self.msmq("drain", "--json").objects), 1)
+        self.assertEqual(self.msmq("drain", ORDERS, "--end").status, 0)
         self.orders(b"1")
         self.run_to_end(self.beta.service.set_queue(ORDERS, {"log": False}))
         self.assert_ended([*DRAIN, "--verify", "unix:beta"], 1, "no message log")

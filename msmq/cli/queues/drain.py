@@ -67,10 +67,17 @@ def drain(
     Repeat the command to continue an interrupted wait.  Without --to and --end it prints the drain of QUEUE,
     or all drains.
     """
+    if queue is None and (destination, end, verify, acknowledge_to, in_clear) != (
+        None,
+        False,
+        None,
+        None,
+        False,
+    ):
+        raise click.UsageError("QUEUE is missing")
+    _check_options(destination, end, verify, acknowledge_to, in_clear, no_wait)
     output, client = settings.output, settings.client
     if queue is None:
-        if destination is not None or end or verify is not None or acknowledge_to is not None:
-            raise click.UsageError("QUEUE is missing")
         output.many(client.drains(), _COLUMNS)
         output.flush()
         return DONE
@@ -78,8 +85,6 @@ def drain(
         output.one(client.drain(queue))
         output.flush()
         return DONE
-    if destination is not None and end:
-        raise click.UsageError("give one of --to DESTINATION and --end")
     with settings.naming(queue):
         if destination is not None:
             if verify is not None:
@@ -119,6 +124,28 @@ def drain(
         )
     faults = missing + summary.get("twice", 0) + (0 if "missing" in summary else summary["refused"])
     return REFUSED if status == DONE and faults else status
+
+
+def _check_options(
+    destination: str | None,
+    end: bool,
+    verify: str | None,
+    acknowledge_to: str | None,
+    in_clear: bool,
+    no_wait: bool,
+) -> None:
+    """Check that no option would be ignored: without a proof a drain would seem to be verified.
+
+    @raise click.UsageError: one would be.
+    """
+    if destination is not None and end:
+        raise click.UsageError("give one of --to DESTINATION and --end")
+    if destination is None and (acknowledge_to is not None or in_clear):
+        raise click.UsageError("--acknowledge-to and --in-clear need --to DESTINATION")
+    if verify is not None and destination is None and not end:
+        raise click.UsageError("--verify needs --to DESTINATION or --end")
+    if verify is not None and end and no_wait:
+        raise click.UsageError("--no-wait would end the drain without the comparison of --verify")
 
 
 def _path(destination: str) -> str:
