@@ -102,6 +102,26 @@ class UsageTests(CommandTestCase):
             with self.subTest(arguments=arguments):
                 self.assert_refused(arguments, 2, *words)
 
+    def test_member_for_a_command_without_a_server(self) -> None:
+        """A command that works on files here does not run with --on, as if it were another member's files."""
+        for arguments in (
+            ["export", "events", "--output", "x", "--store", "y"],
+            ["archive", "update", "x", "--store", "y"],
+            ["archive", "show", "x"],
+            ["archive", "check", "x"],
+            ["archive", "compact", "x"],
+            ["archive", "erase", "x", "--where", "label = 'a'", "--yes"],
+            ["context", "add", "x", "/nonexistent"],
+            ["context", "use", "x"],
+            ["context", "list"],
+            ["context", "remove", "x"],
+            ["completion", "bash"],
+        ):
+            with self.subTest(arguments=arguments):
+                self.assert_refused(
+                    ["--on", "HQ", *arguments], 2, "--on HQ: this command works without a server"
+                )
+
     def test_every_verb_explains_itself(self) -> None:
         """Each verb has a help of its own, which names the options that all have."""
         context = click.Context(command)

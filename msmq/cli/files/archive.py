@@ -64,6 +64,7 @@ def archive_update(
 
     DIR is created if it does not exist. Each row is archived once, whatever is interrupted.
     """
+    settings.refuse_on()
     if follow and compact:
         raise click.UsageError("--compact and --follow exclude each other")
 
@@ -109,6 +110,7 @@ def archive_update(
 @pass_settings
 def archive_show(settings: Settings, directory: str) -> None:
     """Show the streams of the archive in DIR, and up to which number each is archived."""
+    settings.refuse_on()
     with _refusing():
         from msmq.pipeline.archive.manifest import Archive
         from msmq.pipeline.archive.upkeep import summaries
@@ -125,6 +127,7 @@ def archive_show(settings: Settings, directory: str) -> None:
 @pass_settings
 def archive_check(settings: Settings, directory: str) -> int:
     """Verify every file of the archive in DIR, and print what is wrong; the status is 1 then."""
+    settings.refuse_on()
     with _refusing(), progress_bar() as bar:
         from msmq.pipeline.archive.manifest import Archive
         from msmq.pipeline.archive.upkeep import problems
@@ -156,6 +159,7 @@ def archive_compact(settings: Settings, directory: str | None) -> None:
         settings.output.one(settings.client.compact_archive())
         settings.output.flush()
         return
+    settings.refuse_on()
     with _refusing():
         from msmq.pipeline.archive.manifest import Archive
         from msmq.pipeline.archive.upkeep import compact
@@ -196,6 +200,7 @@ def _erasure(settings: Settings, directory: str | None) -> Callable[[str, bool],
     """Erases by the server, or without a server in a directory."""
     if directory is None:
         return lambda where, dry_run: settings.client.erase_archived(where, dry_run=dry_run)
+    settings.refuse_on()
 
     def erase_in(where: str, dry_run: bool) -> list[dict[str, Any]]:
         from msmq.pipeline.archive.manifest import Archive

@@ -41,6 +41,7 @@ def export(
     of an outgoing queue, or events for the event log.  Messages that are already in DIR are not written
     again.
     """
+    settings.refuse_on()
     from msmq.interfaces.storage import StorageError
     from msmq.pipeline.bodies import reading
     from msmq.pipeline.files.errors import FilesError

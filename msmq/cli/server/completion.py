@@ -16,6 +16,7 @@ VARIABLE = "_MSMQ_COMPLETE"
 @pass_settings
 def completion(settings: Settings, shell: str) -> None:
     """Print the script with which a shell completes this command: eval "$(msmq completion bash)"."""
+    settings.refuse_on()
     from click.shell_completion import get_completion_class
 
     from msmq.cli.command import command

@@ -30,6 +30,7 @@ def context_add(settings: Settings, name: str, endpoint: str, with_token_file: s
     The files that it names are read, the server is not contacted. An existing context NAME is replaced. Only
     the path of the token file is stored, not the token.
     """
+    settings.refuse_on()
     import os
 
     if not name.strip():
@@ -104,6 +105,7 @@ def _check_socket(path: Path) -> None:
 @pass_settings
 def context_use(settings: Settings, name: str | None, none: bool) -> None:
     """Make NAME the context of all commands that select no server by an option or MSMQ_CONTROL."""
+    settings.refuse_on()
     if (name is None) != none:
         raise click.UsageError("give NAME or --none")
 
@@ -123,6 +125,7 @@ def context_use(settings: Settings, name: str | None, none: bool) -> None:
 @pass_settings
 def context_list(settings: Settings) -> None:
     """List the contexts."""
+    settings.refuse_on()
     kept = read_contexts()
     rows = [
         {"name": name, "current": name == kept.current, "place": endpoint, "token_file": token_file}
@@ -138,6 +141,7 @@ def context_list(settings: Settings) -> None:
 @pass_settings
 def context_remove(settings: Settings, name: str) -> None:
     """Remove the context NAME."""
+    settings.refuse_on()
 
     def without(kept: Contexts) -> Contexts:
         if name not in kept.endpoints:
