@@ -79,6 +79,12 @@ class QueueChangeTests(ChangeTestCase):
         self.assertEqual((queue.label, queue.quota, queue.transactional), ("fresh", 1000, True))
         self.refused("/queue/create", 409, "MQ_ERROR_QUEUE_EXISTS", *fields)
 
+    def test_create_without_room(self) -> None:
+        """A quota of 0 is one; an empty field sets none."""
+        for path, quota, set_quota in ((NEW, "0", 0), (NEW + "er", "", None)):
+            self.done("/queue/create", ("path", path), ("quota", quota))
+            self.assertEqual(self.alpha.service.inspection.queue(path).quota, set_quota)
+
     def test_set(self) -> None:
         """Only the properties that differ are set, and the audit log has the name of the token."""
         self.make_queue("new", label="fresh", quota=1000)

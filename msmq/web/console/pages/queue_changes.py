@@ -47,7 +47,12 @@ class QueueChanges:
             "quota": form.limit("quota"),
         }
         form.end()
-        options = {name: value for name, value in options.items() if value not in ("", None, False)}
+        # A quota of 0 is one, and equal to False.
+        options = {
+            name: value
+            for name, value in options.items()
+            if value is not None and value is not False and value != ""
+        }
         await self._context.change(
             request,
             AuditedOperation("queue create", path, options),
