@@ -114,7 +114,9 @@ class MemoryQueueManager:
         self._new_identifier = new_identifier
         self._options = options
         self._identifier = new_identifier()
-        self._store = options.get("store") or MemoryMessageStore(durable=True)
+        store = options.get("store")
+        # One that is empty may be false.
+        self._store = MemoryMessageStore(durable=True) if store is None else store
         self._queues = check_queues("MemoryEstate", options.get("queues")) or []
         self._settings = options.get("session") or SessionSettings()
         self._ports: list[IListeningPort] = []

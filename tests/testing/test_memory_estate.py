@@ -51,6 +51,13 @@ class BrokerOfAll(Broker):
         return accept()
 
 
+class CountedStore(MemoryMessageStore):
+    """A store with a length, which is 0 for now."""
+
+    def __len__(self) -> int:
+        return 0
+
+
 class UnwillingStore(MemoryMessageStore):
     """Does not close without an error."""
 
@@ -214,6 +221,14 @@ class MemoryEstateTests(SynchronousTestCase):
         self.assertEqual((alpha.is_running, beta.is_running), (False, False))
         beta.start()
         self.assertRaises(StorageError, beta.stop)
+
+    def test_an_empty_store(self) -> None:
+        """A store whose length is 0, as that of an empty mapping, is used all the same."""
+        store = CountedStore(durable=True)
+        alpha = self.estate.add("ALPHA", store=store, queues=["orders"])
+        alpha.stop()
+        snapshot = self.successResultOf(store.open())
+        self.assertEqual([queue.path for queue in snapshot.queues], ["private$\\orders"])
 
     def test_two_of_a_name(self) -> None:
         """A name is given once."""
