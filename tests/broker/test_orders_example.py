@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sqlite3
@@ -55,6 +56,17 @@ class OrdersTests(NodesTestCase):
         self.assertEqual(
             (bytes(letter.body), letter.message_class), (b"many", MessageClass.NACK_RECEIVE_REJECTED)
         )
+
+    def test_orders_that_fail(self) -> None:
+        """Neither a number that no table takes, nor a response queue that cannot be used, holds up others."""
+        self.patch(sys, "stdout", io.StringIO())
+        nowhere = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\nowhere")
+        for body in (b"9" * 20, b"9" * 5000, b"4", b"5"):
+            order = Message(body=body, transactional=True, response_queue=nowhere)
+            self.run_to_end(self.alpha.service.send(TO_BETA, [order]))
+        self.clock.advance(30)
+        booked = sqlite3.connect(self.book).execute("select boxes from orders").fetchall()
+        self.assertEqual(booked, [(4,), (5,)])
 
 
 class ProgramTests(SynchronousTestCase):
