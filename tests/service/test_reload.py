@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -56,6 +57,12 @@ class KeyTests(SynchronousTestCase):
         self.assertEqual(RESTART - known, set())
         for key in RESTART | {"listen.session", "storage.backend", "queue_manager.name"}:
             self.assertFalse(is_reloaded(key), key)
+
+    def test_the_reference_has_these_keys(self) -> None:
+        """The page of the configuration names the keys that need a restart, and no others."""
+        page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+        [line] = [line for line in page.splitlines() if "of the tables above need a restart too" in line]
+        self.assertEqual(set(re.findall("`(\\w+)`", line)), {key.partition(".")[2] for key in RESTART})
 
     def test_a_key_is_taken_over_in_its_own_table(self) -> None:
         """A changed key changes nothing in another table that has a key of the same name."""
