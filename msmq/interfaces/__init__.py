@@ -35,12 +35,7 @@ if TYPE_CHECKING:
     from msmq.interfaces.manager.access_administration import IAccessAdministration
     from msmq.interfaces.manager.access_summaries import AccessList, AccessVerdict, CertificateSummary
     from msmq.interfaces.manager.open_queues import IOpenQueue, IQueueCursor, IReservation, ITransaction
-    from msmq.interfaces.manager.queue_manager import (
-        IAdministration,
-        IInspection,
-        IMessaging,
-        IQueueManager,
-    )
+    from msmq.interfaces.manager.queue_manager import IAdministration, IInspection, IMessaging, IQueueManager
     from msmq.interfaces.manager.queue_properties import QueueProperties
     from msmq.interfaces.manager.received_messages import (
         ExplainedRoute,
@@ -103,13 +98,14 @@ if TYPE_CHECKING:
         SiteObject,
         UserObject,
     )
-    from msmq.membership.queries import AttributeFilter, SortOrder
+    from msmq.membership.queries import AttributeFilter, FilterOperator, SortOrder
     from msmq.membership.requests import Attributes
     from msmq.moment import Moment
     from msmq.persistence.changes import (
         AppendEvent,
         AppendLog,
         Change,
+        LoggedPacket,
         MoveMessage,
         PutAborts,
         PutMessage,
@@ -125,11 +121,16 @@ if TYPE_CHECKING:
         TrimEvents,
         TrimLog,
     )
-    from msmq.persistence.definition import QueueDefinition
+    from msmq.persistence.definition import QueueDefinition, QueuePrivacy, QueueType
     from msmq.persistence.snapshot import Snapshot, StoredMessage
+    from msmq.queues.machine_quota import QuotaKind
     from msmq.routing.route import Route, RouteHop
-    from msmq.routing.topology import QueueManager, Topology
-    from msmq.windows.access_check import AccessDecision
+    from msmq.routing.topology import QueueManager, RoutingLink, Site, Topology
+    from msmq.session.effects import ConnectionProgress
+    from msmq.structures.names.format_name import DistributionListFormatName, FormatName
+    from msmq.windows.access_check import AccessDecision, Token
+    from msmq.windows.access_masks import ObjectKind
+    from msmq.windows.security_descriptor import SecurityDescriptor
 
 __all__ = [
     "AccessDecision",
@@ -147,6 +148,7 @@ __all__ = [
     "BodyNotDecoded",
     "CertificateSummary",
     "Change",
+    "ConnectionProgress",
     "DamagedMessageKept",
     "DecodedBody",
     "DirectoryCondition",
@@ -155,9 +157,12 @@ __all__ = [
     "DirectoryError",
     "DirectoryObject",
     "DirectoryOperationResult",
+    "DistributionListFormatName",
     "EnterpriseObject",
     "ExplainedRoute",
     "Explanation",
+    "FilterOperator",
+    "FormatName",
     "HookResult",
     "IAccessAdministration",
     "IAccessControl",
@@ -206,6 +211,7 @@ __all__ = [
     "Limits",
     "LogEntry",
     "LogExtent",
+    "LoggedPacket",
     "ManagerStatus",
     "MappingError",
     "MessageFlow",
@@ -216,6 +222,7 @@ __all__ = [
     "Moment",
     "MoveMessage",
     "NoRoute",
+    "ObjectKind",
     "OutgoingQueueSummary",
     "PublicQueueSummary",
     "PutAborts",
@@ -227,9 +234,12 @@ __all__ = [
     "QueueManager",
     "QueueManagerObject",
     "QueueObject",
+    "QueuePrivacy",
     "QueueProperties",
     "QueueSummary",
+    "QueueType",
     "QueuedMessage",
+    "QuotaKind",
     "ReceivedMessage",
     "RemoveMessages",
     "RemoveQueue",
@@ -239,11 +249,14 @@ __all__ = [
     "RestoreNumbers",
     "Route",
     "RouteHop",
+    "RoutingLink",
     "RoutingLinkObject",
     "Ruling",
+    "SecurityDescriptor",
     "ServerContext",
     "SessionPeer",
     "SessionSummary",
+    "Site",
     "SiteObject",
     "Snapshot",
     "SortOrder",
@@ -252,6 +265,7 @@ __all__ = [
     "StoreNotOpen",
     "StoredEvent",
     "StoredMessage",
+    "Token",
     "Topology",
     "TransactionDetails",
     "TransactionSummary",
@@ -262,12 +276,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "msmq.interfaces.manager.open_queues": (
-        "IOpenQueue",
-        "IQueueCursor",
-        "IReservation",
-        "ITransaction",
-    ),
+    "msmq.interfaces.manager.open_queues": ("IOpenQueue", "IQueueCursor", "IReservation", "ITransaction"),
     "msmq.interfaces.manager.queue_properties": ("QueueProperties",),
     "msmq.interfaces.manager.access_administration": ("IAccessAdministration",),
     "msmq.interfaces.manager.access_summaries": ("AccessList", "AccessVerdict", "CertificateSummary"),
@@ -335,11 +344,11 @@ _MODULES: Final = {
         "SiteObject",
         "UserObject",
     ),
-    "msmq.membership.queries": ("AttributeFilter", "SortOrder"),
+    "msmq.membership.queries": ("AttributeFilter", "FilterOperator", "SortOrder"),
     "msmq.membership.requests": ("Attributes",),
     "msmq.routing.route": ("Route", "RouteHop"),
-    "msmq.routing.topology": ("QueueManager", "Topology"),
-    "msmq.windows.access_check": ("AccessDecision",),
+    "msmq.routing.topology": ("QueueManager", "RoutingLink", "Site", "Topology"),
+    "msmq.windows.access_check": ("AccessDecision", "Token"),
     "msmq.moment": ("Moment",),
     "msmq.interfaces.sessions": ("ISessions",),
     "msmq.interfaces.storage": (
@@ -371,6 +380,7 @@ _MODULES: Final = {
         "AppendEvent",
         "AppendLog",
         "Change",
+        "LoggedPacket",
         "MoveMessage",
         "PutAborts",
         "PutMessage",
@@ -386,8 +396,13 @@ _MODULES: Final = {
         "TrimEvents",
         "TrimLog",
     ),
-    "msmq.persistence.definition": ("QueueDefinition",),
+    "msmq.persistence.definition": ("QueueDefinition", "QueuePrivacy", "QueueType"),
     "msmq.persistence.snapshot": ("Snapshot", "StoredMessage"),
+    "msmq.session.effects": ("ConnectionProgress",),
+    "msmq.structures.names.format_name": ("DistributionListFormatName", "FormatName"),
+    "msmq.windows.access_masks": ("ObjectKind",),
+    "msmq.queues.machine_quota": ("QuotaKind",),
+    "msmq.windows.security_descriptor": ("SecurityDescriptor",),
 }
 
 _HOMES: Final = {name: module for module, names in _MODULES.items() for name in names}

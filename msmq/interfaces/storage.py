@@ -182,6 +182,8 @@ class IMessageStore(Interface):
         """Open the store and return its content; only once before the next L{close}.
 
         The order of its queues is that of L{Snapshot<msmq.persistence.snapshot.Snapshot>}.
+
+        @raise StorageError: (through the Deferred) it is open.
         """
 
     def commit(changes: Sequence[Change]) -> Deferred[None]:

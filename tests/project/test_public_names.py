@@ -5,6 +5,8 @@ A name that is added here is promised; a name that is removed breaks programs of
 
 from __future__ import annotations
 
+import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +97,7 @@ INTERFACES = [
     "BodyNotDecoded",
     "CertificateSummary",
     "Change",
+    "ConnectionProgress",
     "DamagedMessageKept",
     "DecodedBody",
     "DirectoryCondition",
@@ -103,9 +106,12 @@ INTERFACES = [
     "DirectoryError",
     "DirectoryObject",
     "DirectoryOperationResult",
+    "DistributionListFormatName",
     "EnterpriseObject",
     "ExplainedRoute",
     "Explanation",
+    "FilterOperator",
+    "FormatName",
     "HookResult",
     "IAccessAdministration",
     "IAccessControl",
@@ -154,6 +160,7 @@ INTERFACES = [
     "Limits",
     "LogEntry",
     "LogExtent",
+    "LoggedPacket",
     "ManagerStatus",
     "MappingError",
     "MessageFlow",
@@ -164,6 +171,7 @@ INTERFACES = [
     "Moment",
     "MoveMessage",
     "NoRoute",
+    "ObjectKind",
     "OutgoingQueueSummary",
     "PublicQueueSummary",
     "PutAborts",
@@ -175,9 +183,12 @@ INTERFACES = [
     "QueueManager",
     "QueueManagerObject",
     "QueueObject",
+    "QueuePrivacy",
     "QueueProperties",
     "QueueSummary",
+    "QueueType",
     "QueuedMessage",
+    "QuotaKind",
     "ReceivedMessage",
     "RemoveMessages",
     "RemoveQueue",
@@ -187,11 +198,14 @@ INTERFACES = [
     "RestoreNumbers",
     "Route",
     "RouteHop",
+    "RoutingLink",
     "RoutingLinkObject",
     "Ruling",
+    "SecurityDescriptor",
     "ServerContext",
     "SessionPeer",
     "SessionSummary",
+    "Site",
     "SiteObject",
     "Snapshot",
     "SortOrder",
@@ -200,6 +214,7 @@ INTERFACES = [
     "StoreNotOpen",
     "StoredEvent",
     "StoredMessage",
+    "Token",
     "Topology",
     "TransactionDetails",
     "TransactionSummary",
@@ -271,6 +286,39 @@ CONTRACTS = [
 ]
 
 
+PROVIDED = [
+    *("IAccessControl", "IAccounts", "IBodyDecoder", "IBroker", "IGate", "IMessageStore", "IRefusingBroker"),
+    *("IAddressBook", "IConditionalDirectory", "IControlBook", "IDirectory", "IObservedDirectory"),
+    *("IInwardMapping", "IOutwardMapping", "IRouter", "IServedDirectory", "ISessionPolicy"),
+    *("IAccessControlFactory", "IDirectoryFactory", "IRouterFactory", "ISessionPolicyFactory"),
+    *("IArgumentProbe", "IIdentitySource", "IProbedDirectory", "IStorageFactory", "IStorageProbe"),
+]
+"""The interfaces that an application or a plugin provides."""
+
+VALUES = ["QueueDefinition", "RestoreLog", "Topology", "AttributeFilter"]
+"""Values that a provider takes apart, or makes."""
+
+
+def mentioned_types(name: str) -> set[str]:
+    """The names of this package in the annotations of a class of C{msmq.interfaces}, without private ones."""
+    home = sys.modules[getattr(msmq.interfaces, name).__module__]
+    tree = ast.parse(inspect.getsource(home))
+    ours = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("msmq."):
+            ours |= {each.asname or each.name for each in node.names}
+    [found] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    annotations: list[ast.expr | None] = []
+    for each in found.body:
+        if isinstance(each, ast.AnnAssign):
+            annotations.append(each.annotation)
+        elif isinstance(each, ast.FunctionDef) and not each.decorator_list and each.name[0] != "_":
+            annotations += [each.returns, *(argument.annotation for argument in each.args.args)]
+    private = {each for each in ours if each[0] == "_"}
+    words = (word for each in annotations if each is not None for word in ast.walk(each))
+    return {word.id for word in words if isinstance(word, ast.Name) and word.id in ours - private}
+
+
 class PublicNamesTests(SynchronousTestCase):
     """Each door opens onto exactly its names."""
 
@@ -295,6 +343,13 @@ class PublicNamesTests(SynchronousTestCase):
         """The doubles for tests, and the contract tests of what can be replaced."""
         self.check(msmq.testing, TESTING)
         self.check(msmq.testing.contracts, CONTRACTS)
+
+    def test_types_of_signatures(self) -> None:
+        """What a provider has to name in its signatures can be imported from a door."""
+        public = {*MSMQ, *INTERFACES, *TESTING}
+        for name in (*PROVIDED, *VALUES):
+            with self.subTest(name=name):
+                self.assertEqual(mentioned_types(name) - public, set())
 
     def test_unknown_name(self) -> None:
         """A name that is not there is an ordinary error that says so."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
@@ -38,10 +39,18 @@ else:
 
 
 class AccessControlContract(_Base):
-    """Mixin for a test case that creates the access control under test in L{make}."""
+    """Mixin for a test case that creates the access control under test in L{make}.
+
+    @ivar accounts: the accounts that it knows.
+    @ivar rules: the rules of the operator, which have a name; L{MemoryAccessControl
+        <msmq.testing.MemoryAccessControl>} takes both, for an access control that asks another one.
+    """
+
+    accounts: ClassVar[Sequence[Account]] = ACCOUNTS
+    rules: ClassVar[Rules] = RULES
 
     def make(self) -> IAccessControl:
-        """Create an access control with the L{RULES} that knows the L{ACCOUNTS}."""
+        """Create an access control with the L{rules} that knows the L{accounts}."""
         raise NotImplementedError
 
     def go_away(self) -> None:
