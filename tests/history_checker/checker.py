@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.history_checker import rules
+from tests.history_checker import handling_rules, rules
 from tests.history_checker.operations import Operation, read_history
 from tests.history_checker.outcomes import Outcomes, read_outcomes
 
@@ -38,11 +38,15 @@ def check_history(lines: Iterable[str]) -> Verdict:
         *rules.early(outcomes),
         *rules.wrong_fates(outcomes, operations),
         *rules.wrong_logs(outcomes, operations),
+        *handling_rules.wrong_rejections(outcomes),
+        *handling_rules.wrong_moves(outcomes, operations),
     ]
     ends = [operation for operation in operations if operation.kind == "end"]
     if ends:
         violations += rules.lost(outcomes, ends[-1].facts.get("incomplete", ()))
         violations += rules.half_forwarded(outcomes, operations)
+        violations += handling_rules.wrong_requeues(outcomes, operations)
+        violations += handling_rules.wrong_journals(outcomes, operations)
     return Verdict(violations, _summary(operations, outcomes))
 
 

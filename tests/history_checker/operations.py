@@ -30,6 +30,11 @@ class Operation:
     shown: list[tuple[float, list[tuple[str, str]]]] = field(default_factory=list)
 
     @property
+    def is_in_order(self) -> bool:
+        """Whether it takes messages as they come: it neither only peeks, nor receives one by name."""
+        return not self.facts.get("peeks") and "picks" not in self.facts
+
+    @property
     def labels(self) -> list[str]:
         """The labels of the messages that it showed, in order."""
         return [label for _, messages in self.shown for label, _ in messages]

@@ -21,6 +21,8 @@ class Message:
     @ivar fates: the fates of the event logs, whether it had arrived by then, and at which queue manager.
     @ivar acknowledgements: their classes, with the time at which they were read.
     @ivar drained_to: queues to which the one where it was sent was drained, and theirs.
+    @ivar picked: the operations that received it by name, and of which no result is known.
+    @ivar is_moved: it was, or may have been, moved or held in a queue, so that others have overtaken it.
     """
 
     label: str
@@ -33,6 +35,8 @@ class Message:
     acknowledgements: list[tuple[str, float]] = field(default_factory=list)
     dead_letters: list[str] = field(default_factory=list)
     drained_to: set[str] = field(default_factory=set)
+    picked: list[Operation] = field(default_factory=list)
+    is_moved: bool = False
 
     @property
     def queue(self) -> str:
@@ -72,7 +76,8 @@ class Message:
     @property
     def maybe_received(self) -> list[Operation]:
         """Those of which nobody knows whether they did."""
-        return [operation for _, operation in self.shown if operation.result == "unknown"]
+        found = [operation for _, operation in self.shown if operation.result == "unknown"]
+        return [*found, *(each for each in self.picked if each not in found)]
 
     @property
     def has_arrived(self) -> bool:
@@ -91,6 +96,11 @@ class Outcomes:
     messages: dict[str, Message]
     phantoms: list[str]
     unnamed_damages: list[str] = field(default_factory=list)
+
+
+def main_queue(queue: str) -> str:
+    """The queue of which one is a subqueue, or which it is."""
+    return queue.partition(";")[0]
 
 
 def read_outcomes(operations: Iterable[Operation]) -> Outcomes:
@@ -126,9 +136,16 @@ def _drained_to(queue: str, operations: Iterable[Operation]) -> set[str]:
 def _note(outcomes: Outcomes, operation: Operation) -> None:
     facts = operation.facts
     if operation.kind == "receive":
+        if operation.result == "unknown" and (picked := outcomes.messages.get(facts.get("picks", ""))):
+            picked.picked.append(operation)
         for time, shown in operation.shown:
             for place, (label, digest) in enumerate(shown):
                 _shown(outcomes, operation, (time, place), label, digest)
+        return
+    if operation.kind in ("move", "hold"):
+        for label in facts["labels"]:
+            if label in outcomes.messages:
+                outcomes.messages[label].is_moved = True
         return
     if operation.kind not in ("acknowledgement", "dead_letter", "fate"):
         return
@@ -154,10 +171,14 @@ def _shown(outcomes: Outcomes, operation: Operation, at: tuple[float, int], labe
         outcomes.phantoms.append(f"{label}: in {where}, but was not sent")
         return
     message.shown.append((at[0], operation))
-    message.first_seen[where] = min(message.first_seen.get(where, at), at)
+    main = main_queue(where)
+    if main != where:
+        message.is_moved = True
+    if operation.is_in_order:
+        message.first_seen[main] = min(message.first_seen.get(main, at), at)
     if message.sending.start > at[0]:
         outcomes.phantoms.append(f"{label}: in {where} before it was sent")
     if message.digest != digest:
         outcomes.phantoms.append(f"{label}: in {where} with another body")
-    if where not in message.queues:
+    if main not in message.queues:
         outcomes.phantoms.append(f"{label}: in {where}, but was sent to {message.queue}")

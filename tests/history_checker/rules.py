@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from tests.history_checker.operations import Operation
-from tests.history_checker.outcomes import EARLY_DAMAGE, Message, Outcomes
+from tests.history_checker.outcomes import EARLY_DAMAGE, Message, Outcomes, main_queue
 
 REACHED, RECEIVED = "reached", "received"
 REACH_LIMIT, RECEIVE_LIMIT = "reach timeout", "receive timeout"
@@ -70,15 +70,19 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
     blind = [
         operation
         for operation in receives
-        if operation.kind == "receive" and operation.result in ("unknown", "failed") and not operation.shown
+        if operation.kind == "receive"
+        and operation.result in ("unknown", "failed")
+        and not operation.shown
+        and not operation.facts.get("peeks")
     ]
     streams: dict[tuple[str, str, str], list[tuple[tuple[float, int], Message]]] = defaultdict(list)
     for message in outcomes.messages.values():
-        if message.is_ordered:
+        if message.is_ordered and not message.is_moved:
             for queue, at in message.first_seen.items():
                 streams[message.sending.facts["sender"], message.queue, queue].append((at, message))
     for (sender, sent_to, queue), seen in streams.items():
-        holders = [operation for operation in blind if operation.facts["queue"] in seen[0][1].queues]
+        queues = seen[0][1].queues
+        holders = [operation for operation in blind if main_queue(operation.facts["queue"]) in queues]
         seen.sort(key=lambda each: each[0])
         latest: Message | None = None
         for _, message in seen:
@@ -93,6 +97,8 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
                 excused = excused or any(
                     shown < time for shown, by in message.shown if by.facts["queue"] != queue
                 )
+                # Or one has received it by name, and gave it back.
+                excused = excused or any(by.start <= time and "picks" in by.facts for _, by in message.shown)
                 if (first is operation or first.start > time) and not excused:
                     yield (
                         f"reordered: {sender} to {queue}: {latest.label} was seen at {time:.6f}, before"
@@ -104,7 +110,10 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
 
 def _first_shown(message: Message, queue: str) -> tuple[float, Operation]:
     """When a message was seen in a queue for the first time, and by which operation."""
-    return min((each for each in message.shown if each[1].facts["queue"] == queue), key=lambda each: each[0])
+    found = (
+        each for each in message.shown if main_queue(each[1].facts["queue"]) == queue and each[1].is_in_order
+    )
+    return min(found, key=lambda each: each[0])
 
 
 def _is_before(one: Message, other: Message) -> bool:
@@ -193,7 +202,8 @@ def half_forwarded(outcomes: Outcomes, operations: Iterable[Operation]) -> Itera
         for message in taken:
             first = min(time for time, by in message.shown if by is operation)
             is_back = _ended_there(message) or any(
-                time > first and by is not operation for time, by in message.shown
+                time > first and by is not operation and not by.facts.get("peeks")
+                for time, by in message.shown
             )
             if is_back == is_sent:
                 yield (

@@ -9,6 +9,7 @@ from zlib import crc32
 import attrs
 from twisted.internet.defer import Deferred
 
+from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.base_header import INFINITE
@@ -140,9 +141,31 @@ class Applications:
             recoverable=delivery is Delivery.RECOVERABLE,
             # TimeToBeReceived counts on the way too.
             limits=["reach", *limits] if received is not None and reach is None else limits,
+            **(_asked(messages) if sender.world.plan.handling is not None else {}),
             **facts,
         )
         return Sending(sender.world.format_name(sender, receiver, queue), messages, batch, operation)
+
+    def begin_again(
+        self, sender: Host, receiver: Host, queue: str, view: UserMessageView, **facts: Any
+    ) -> Sending:
+        """A new message that has the properties of another one, and the operation that sends it."""
+        number, self._next = self._next, self._next + 1
+        batch = self.batches[number] = Batch(sender.guid.bytes_le, number, 1)
+        is_own = view.source_queue_manager == batch.guid
+        operation = self._record.begin(
+            "send",
+            sender=sender.name,
+            queue=f"{receiver.name} {queue}",
+            messages=[(f"{number}", digest_of(body_of(number)))],
+            transactional=view.is_transactional,
+            recoverable=view.is_recoverable,
+            limits=[] if view.time_to_be_received == INFINITE else ["reach", "receive"],
+            journal=[f"{number}"] if view.journal and is_own else [],
+            proof={},
+            **facts,
+        )
+        return Sending(sender.world.format_name(sender, receiver, queue), (), batch, operation)
 
     async def _send(self, sender: Host, sending: Sending) -> None:
         life = sender.life
@@ -245,12 +268,24 @@ class Applications:
         return found
 
 
-async def drain(host: Host, path: str) -> list[UserMessageView]:
+def _asked(messages: Sequence[Message]) -> dict[str, Any]:
+    """The copies and acknowledgements that messages ask for, as facts of the operation that sends them."""
+    proof = {
+        f"{message.application_tag}": "received"
+        if message.acknowledge & Acknowledge.POSITIVE_RECEIVE
+        else "reached"
+        for message in messages
+        if message.acknowledge & (Acknowledge.POSITIVE_RECEIVE | Acknowledge.POSITIVE_ARRIVAL)
+    }
+    return {"journal": [f"{each.application_tag}" for each in messages if each.journal], "proof": proof}
+
+
+async def drain(host: Host, path: str) -> list[ReceivedMessage]:
     """Receive all that is in a queue.
 
     @raise MQError: the host stopped.
     """
-    views: list[UserMessageView] = []
+    found: list[ReceivedMessage] = []
     while host.service.inspection.queue(path).messages:
         try:
             reservation = await host.service.reserve(path, count=200, timeout=0)
@@ -261,8 +296,8 @@ async def drain(host: Host, path: str) -> list[UserMessageView]:
             await pause(host, 1.0)
             continue
         await reservation.confirm()
-        views += [message.view for message in reservation.messages]
-    return views
+        found += reservation.messages
+    return found
 
 
 async def pause(host: Host, seconds: float) -> None:

@@ -183,4 +183,10 @@ def queue_properties(host: Host, queue: str) -> dict[str, Any]:
     """The properties with which a queue is created."""
     tuning = host.world.plan.tuning
     is_logged = tuning is not None and host.number in tuning.logged and queue in QUEUES
-    return {"transactional": queue == PAYMENTS, **({"log": True} if is_logged else {})}
+    handling = host.world.plan.handling
+    is_journaled = handling is not None and host.number in handling.journaled and queue in QUEUES
+    return {
+        "transactional": queue == PAYMENTS,
+        **({"log": True} if is_logged else {}),
+        **({"journal": True} if is_journaled else {}),
+    }

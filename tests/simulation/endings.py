@@ -9,6 +9,7 @@ from uuid import UUID
 from msmq.structures.packet.message_class import MessageClass
 from tests.simulation.applications import ADMIN, drain, path_of, pause
 from tests.simulation.changes import note_logs
+from tests.simulation.handling import note_journals
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -37,19 +38,21 @@ async def note_endings(world: World) -> None:
     """Note what the queues of the system and the event logs have."""
     record, applications = world.recorder, world.applications
     for host in world.hosts:
-        for view in await drain(host, path_of(ADMIN)):
+        for message in await drain(host, path_of(ADMIN)):
+            view = message.view
             number = view.application_tag
             correlation = bytes(view.correlation_id)
             applications.identify(number, correlation[:16], int.from_bytes(correlation[16:], "little"))
             record.note("acknowledgement", label=f"{number}", **{"class": name_of(view.message_class)})
         for queue in (DEADLETTER, DEADXACT):
-            for view in await drain(host, queue):
+            for message in await drain(host, queue):
+                view = message.view
                 applications.look(view)
-                record.note(
-                    "dead_letter", label=f"{view.application_tag}", **{"class": name_of(view.message_class)}
-                )
-        for view in await drain(host, JOURNAL):
-            applications.look(view)
+                name = {} if world.plan.handling is None else {"letter": f"{host.name} {message.lookup_id}"}
+                facts = {"class": name_of(view.message_class), **name}
+                record.note("dead_letter", label=f"{view.application_tag}", **facts)
+        sent = [applications.look(message.view)[0] for message in await drain(host, JOURNAL)]
+        await note_journals(world, host, sent)
     for host in world.hosts:
         await note_logs(world, host)
     for host in world.hosts:
@@ -87,6 +90,8 @@ async def _note_fates(world: World, host: Host, labels: Mapping[bytes, str]) -> 
         if event.event == "damaged":
             if ";" in event.queue:
                 # A copy in a journal or a dead-letter queue was damaged, and not the message itself.
+                if world.plan.handling is not None:
+                    world.recorder.note("damaged_copy", node=host.name)
                 continue
             world.recorder.note("fate", label=label, fate="damaged", arrived=True, node=host.name)
         elif label is not None:

@@ -80,6 +80,7 @@ class Host:
     def start(self) -> None:
         """Begin a life."""
         world = self.world
+        plan = world.plan
         self.life += 1
         self.running = set()
         self.host = host = world.network.host(self.address)
@@ -98,9 +99,11 @@ class Host:
             computer_names=[self.name],
             is_own_address=one_of([self.address]),
             now=self.clock.now(),
+            poison_after=0 if plan.handling is None else plan.handling.poison_after,
             **attrs.asdict(self.limits()),
         )
         settings = self.settings()
+        is_proven = plan.handling is not None and plan.handling.is_proven
         self.sessions = DiallingSessionFactory(
             self.guid, reactor=host, clock=self.clock, shares=SHARES, lookup=self._lookup, settings=settings
         )
@@ -113,7 +116,7 @@ class Host:
             HostIdentity(self.name, qualified_computer_name=f"{self.name.lower()}.example.com"),
             new_identifier=self.new_identifier,
             session=settings,
-            source_journaling=SourceJournaling.HANDOVER,
+            source_journaling=SourceJournaling.ACKNOWLEDGEMENT if is_proven else SourceJournaling.HANDOVER,
             **world.enterprise_of(self),
         )
         self.begin(self._open())
@@ -152,8 +155,10 @@ class Host:
         """As the plan has them, and a reload."""
         plan = self.world.plan
         tuning = {} if plan.tuning is None else plan.tuning.session
+        wait = {} if plan.handling is None else {"acknowledgement_wait": plan.handling.wait}
         return SessionSettings(
             **tuning,
+            **wait,
             window_size=self.window,
             session_retry=plan.retry,
             session_retry_maximum=4 * plan.retry,
@@ -197,9 +202,12 @@ class Host:
         return [NextHopAddress(address, 1801, self.host.client_endpoint(address, 1801))]
 
     def arm(self, kind: str, count: int, likelihood: float) -> None:
-        """Have the power cut after so many calls of the system."""
+        """Have the power cut in a call of the system after so many, or right after so many writes."""
         self._likelihood = likelihood
-        self.system.cut_after = count
+        if kind == "writes":
+            self.system.cut_after_writes = count
+        else:
+            self.system.cut_after = count
 
     def lose_power(self, likelihood: float) -> None:
         """End this life now; what is not synchronised is lost with this likelihood."""

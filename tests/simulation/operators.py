@@ -23,6 +23,7 @@ from tests.simulation.changes import (
     transact,
 )
 from tests.simulation.enterprise import MEMBERS
+from tests.simulation.handling import browse, look_up, move, reject, remove, requeue
 from tests.simulation.plan import DIRECT
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _kill(world: World, number: int, kind: str, count: int, likelihood: float, s
     world.down[number] = seconds
     if not count:
         host.lose_power(likelihood)
-    elif kind == "calls":
+    elif kind in ("calls", "writes"):
         host.arm(kind, count, likelihood)
     else:
         life = host.life
@@ -289,4 +290,10 @@ STEPS: Final[dict[str, Callable[..., None]]] = {
     "send keyed": send_keyed,
     "transact": transact,
     "forward": forward,
+    "requeue": requeue,
+    "move": move,
+    "browse": browse,
+    "look up": look_up,
+    "reject": reject,
+    "remove": remove,
 }

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from tests.simulation.changes_plan import Tuning, draw_changes, draw_tuning
+from tests.simulation.enterprise import MEMBERS
+from tests.simulation.handling_plan import Handling, draw_handling, draw_uses
 
 Arguments: TypeAlias = tuple[Any, ...]
 
@@ -25,6 +27,10 @@ CHANGES_FROM: Final = 16_540_000
 
 BOTH_FROM: Final = 30_000_000
 """The first seed of which runs drain queues and change limits and properties."""
+
+HANDLING_FROM: Final = 40_000_000
+"""The first seed of which runs also handle messages one by one, and interrupt transactions that forward many;
+half of these drain queues as well."""
 
 DAMAGE: Final = ("full", "rot")
 """Faults after which less is promised, so that most plans have none of them."""
@@ -51,6 +57,7 @@ class Plan:
     @ivar skewed: by host, the rate of its monotonic clock and the error of its wall clock.
     @ivar has_drains: queues are drained too, for which each host has a queue of acknowledgements.
     @ivar tuning: settings of runs with changed limits and properties; C{None} for others.
+    @ivar handling: settings of runs whose messages are handled one by one; C{None} for others.
     """
 
     seed: int
@@ -67,6 +74,7 @@ class Plan:
     steps: Sequence[Step]
     has_drains: bool = False
     tuning: Tuning | None = None
+    handling: Handling | None = None
 
     def keep(self, numbers: Sequence[int]) -> Plan:
         """The same plan with some of its steps."""
@@ -90,13 +98,18 @@ def draw_plan(seed: int) -> Plan:
         at += chance.choice((0.0, 0.001, 0.02, 0.3, 2.0)) * chance.random()
         [kind] = chance.choices(kinds, weights)
         steps.append(Step(round(at, 6), kind, _KINDS[kind][1](chance, hosts)))
-    if seed >= DRAINS_FROM:
+    using = Random(f"msmq handling {seed}") if seed >= HANDLING_FROM else None
+    if seed >= DRAINS_FROM and (using is None or using.random() < 0.5):
         for _ in range(chance.choice((1, 1, 2))):
             steps += _drain(chance, hosts, at)
         steps.sort(key=lambda step: step.at)
     changing = Random(f"msmq changes {seed}") if _has_changes(seed) else None
     if changing is not None:
         steps += [Step(*drawn) for drawn in draw_changes(changing, hosts, at)]
+        steps.sort(key=lambda step: step.at)
+    if using is not None:
+        applications = MEMBERS if shape == ROUTED else range(hosts)
+        steps += [Step(*drawn) for drawn in draw_uses(using, applications, at)]
         steps.sort(key=lambda step: step.at)
     return Plan(
         seed=seed,
@@ -116,6 +129,7 @@ def draw_plan(seed: int) -> Plan:
         steps=steps,
         has_drains=seed >= DRAINS_FROM,
         tuning=None if changing is None else draw_tuning(changing, hosts),
+        handling=None if using is None else draw_handling(using, hosts),
     )
 
 

@@ -29,6 +29,8 @@ class SimulatedSystem:
     @ivar failing: with which error calls that write fail; 0 if they do not.
     @ivar delay: seconds that a task of a worker takes.
     @ivar cut_after: after how many more calls that change something the power is cut; C{None} for never.
+    @ivar cut_after_writes: after how many more synchronised writes the power is cut, before anything can be
+        reported of the last one; C{None} for never.
     @ivar calls: how many calls changed something.
     @ivar is_unclear: what a failed write left could not be overwritten, so that a group that was reported as
         failed may be on the disk until another one is written over it.
@@ -44,6 +46,7 @@ class SimulatedSystem:
         self.failing = 0
         self.delay = QUICK
         self.cut_after: int | None = None
+        self.cut_after_writes: int | None = None
         self.calls = 0
         self.is_unclear = False
 
@@ -121,6 +124,10 @@ class SimulatedSystem:
         if flags:
             self.is_unclear = False
             self._disk.last_group = file, offset, offset + len(data)
+            if self.cut_after_writes is not None:
+                self.cut_after_writes -= 1
+                if self.cut_after_writes <= 0:
+                    self._cut()
         self._spent += self.delay / 10
         return len(data)
 

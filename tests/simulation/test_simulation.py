@@ -1,8 +1,9 @@
 """Estates of queue managers under every fault: what was promised has come about, for any seed.
 
 C{MSMQ_SIMULATE} is the number of seeds where it shall be another than usual, C{MSMQ_SIMULATE_FIRST} the first
-of them, C{MSMQ_SIMULATE_DRAINING} the number of seeds whose runs also drain queues, and
-C{MSMQ_SIMULATE_CHANGING} of those that change limits and properties.
+of them, C{MSMQ_SIMULATE_DRAINING} the number of seeds whose runs also drain queues,
+C{MSMQ_SIMULATE_CHANGING} of those that change limits and properties, and C{MSMQ_SIMULATE_HANDLING} of those
+that also handle messages one by one.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from pathlib import Path
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.history_checker.operations import read_history
 from tests.simulation.disk import SimulatedFile
-from tests.simulation.plan import BOTH_FROM, CHANGES_FROM, DRAINS_FROM, Plan, Step, draw_plan
+from tests.simulation.plan import BOTH_FROM, CHANGES_FROM, DRAINS_FROM, HANDLING_FROM, Plan, Step, draw_plan
 from tests.simulation.shrinking import shrink
 from tests.simulation.world import Result, run_plan
 
@@ -26,6 +28,7 @@ RUNS = int(os.environ.get("MSMQ_SIMULATE", "240"))
 FIRST = int(os.environ.get("MSMQ_SIMULATE_FIRST", "0"))
 DRAINING = int(os.environ.get("MSMQ_SIMULATE_DRAINING", "60"))
 CHANGING = int(os.environ.get("MSMQ_SIMULATE_CHANGING", "60"))
+HANDLING = int(os.environ.get("MSMQ_SIMULATE_HANDLING", "20"))
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -60,6 +63,10 @@ class AnyFaultsTests(RunTestCase):
         """Quotas, properties, redirects, pauses, keys and transactions, among faults; also with drains."""
         self._try(range(CHANGES_FROM, CHANGES_FROM + CHANGING))
         self._try(range(BOTH_FROM, BOTH_FROM + CHANGING // 3))
+
+    def test_handling_keeps_them_too(self) -> None:
+        """Dead letters that are sent again, moves, poison, journals, readers that pick, cut off forwards."""
+        self._try(range(HANDLING_FROM, HANDLING_FROM + HANDLING))
 
     def _try(self, seeds: range) -> None:
         for seed in seeds:
@@ -102,12 +109,40 @@ class FoundTests(RunTestCase):
         self.assertLess(result.events, 10_000)
 
 
+class InterruptedTests(RunTestCase):
+    """Plans that reach what the checker judges."""
+
+    def test_a_commit_that_is_stored_and_not_reported(self) -> None:
+        """The power is cut right after the write by which a transaction has forwarded messages: they are
+        there, and those that it received are gone.
+        """
+        steps = [
+            Step(0.0, "send", (1, 0, "payments", 5, None, None, False)),
+            Step(4.0, "kill", (0, "writes", 1, 1.0, 0.5)),
+            Step(4.0, "forward", (0, 1, 5, 0.0, True, 0.0)),
+        ]
+        result = run_plan(attrs.evolve(draw_plan(HANDLING_FROM + 1), steps=steps, tuning=None, window=64))
+        self.assertEqual((result.violations, result.kills), ([], 1))
+        operations = read_history(result.history)
+        [sending] = [each for each in operations if "received_by" in each.facts]
+        self.assertEqual(sending.result, "unknown")
+        received = {label for each in operations if each.result == "done" for label in each.labels}
+        self.assertEqual(received, {label for label, _ in sending.facts["messages"]})
+
+
 class DeterminismTests(RunTestCase):
     """The same seed is the same run, to the byte."""
 
     def test_in_other_processes(self) -> None:
         """Whatever the order of hashes is, and whatever has run before."""
-        for seed, hashes in ((20, "1"), (36, "2"), (42, "4711"), (16540005, "3"), (30000001, "4")):
+        for seed, hashes in (
+            (20, "1"),
+            (36, "2"),
+            (42, "4711"),
+            (16540005, "3"),
+            (30000001, "4"),
+            (40000002, "5"),
+        ):
             run_plan(draw_plan(seed + 1))
             digests = {run_plan(draw_plan(seed), with_digest=True).digest}
             command = [sys.executable, "-m", "tests.simulation", "--seed", f"{seed}", "--digest"]

@@ -27,6 +27,7 @@ from tests.simulation.changes import end_changes, queue_properties
 from tests.simulation.clock import EventClock, HostClock
 from tests.simulation.endings import note_endings
 from tests.simulation.enterprise import MEMBERS, make_enterprise
+from tests.simulation.handling import SUBQUEUES, HandlingApplications
 from tests.simulation.host import Host
 from tests.simulation.operators import perform
 from tests.simulation.plan import DIRECT, Plan
@@ -73,6 +74,7 @@ class World:
         self.recorder = Recorder(self.history.append, self.clock.seconds)
         self.applications = Applications(self.recorder)
         self.transactions = TransactingApplications(self.applications, self.recorder)
+        self.handling = HandlingApplications(self.applications, self.recorder)
         self.conditions = Conditions(delay=plan.delay, largest_chunk=plan.chunk)
         self.network = Network(self.clock, conditions=self.conditions, seed=plan.seed)
         self.addresses = {name: f"127.0.0.{number + 2}" for number, name in enumerate(NAMES[: plan.hosts])}
@@ -108,6 +110,11 @@ class World:
     def queues(self) -> Sequence[str]:
         """The queues that each host has."""
         return (*QUEUES, ADMIN, KEPT) if self.plan.has_drains else (*QUEUES, ADMIN)
+
+    @property
+    def readable(self) -> Sequence[str]:
+        """Where applications receive, with subqueues, which need not exist."""
+        return QUEUES if self.plan.handling is None else (*QUEUES, *SUBQUEUES)
 
     # Time
 
@@ -230,7 +237,7 @@ class World:
             self.directory.is_connected = True
         for host in self.hosts:
             host.disk.is_full = False
-            host.system.failing, host.system.cut_after = 0, None
+            host.system.failing, host.system.cut_after, host.system.cut_after_writes = 0, None, None
             host.system.delay = min(host.system.delay, 0.001)
             host.clock.correct()
             for other in self.hosts[: host.number]:
@@ -262,17 +269,17 @@ class World:
         unreadable = sum(host.is_rotten for host in self.hosts)
         while self.clock.seconds() < end and self.clock.events < EVENTS:
             for host in self.hosts:
-                for queue in QUEUES:
-                    while (
-                        host.service.inspection.queue(path_of(queue)).messages and self.clock.seconds() < end
-                    ):
+                for queue in self.readable:
+                    while _is_filled(host, queue) and self.clock.seconds() < end:
                         before = len(self.history)
                         self.applications.receive(host, queue, 200, 0.0, "confirm", 0.0)
                         self.clock.advance(1.0)
                         if "refused" in self.history[-1] or len(self.history) == before:
                             break
             self.clock.advance(20.0)
-            is_quiet = not any(host.leaving or self._is_filled(host) for host in self.hosts)
+            is_quiet = not any(
+                host.leaving or any(_is_filled(host, queue) for queue in self.readable) for host in self.hosts
+            )
             is_quiet = is_quiet and sum(host.awaiting for host in self.hosts) <= unreadable
             quiet = quiet + 1 if is_quiet else 0
             if quiet == 2:
@@ -282,9 +289,6 @@ class World:
         waiting = {host.name: host.leaving + host.awaiting for host in self.hosts}
         self.violations.append(f"never quiet: waiting {waiting}, after {self.clock.events} events")
         return False
-
-    def _is_filled(self, host: Host) -> bool:
-        return any(host.service.inspection.queue(path_of(queue)).messages for queue in QUEUES)
 
     @contextmanager
     def observed(self) -> Iterator[None]:
@@ -326,6 +330,16 @@ class World:
             found.update(line.encode())
         found.update(b"%d" % self.clock.events)
         return found.hexdigest()
+
+
+def _is_filled(host: Host, queue: str) -> bool:
+    """Whether a queue has messages; a subqueue need not exist."""
+    try:
+        return bool(host.service.inspection.queue(path_of(queue)).messages)
+    except MQError:
+        if ";" in queue:
+            return False
+        raise
 
 
 def run_plan(plan: Plan, *, with_digest: bool = False) -> Result:
