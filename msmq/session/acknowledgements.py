@@ -71,7 +71,8 @@ def until_acknowledgement(core: SessionCore) -> int:
 
 
 def _acknowledged_together(core: SessionCore) -> int:
-    return max(1, core.effective_window // 2)
+    # A window that has grown since is not known to the peer, which waits for the acknowledgement of less.
+    return max(1, min(core.effective_window, core.stated_window_size) // 2)
 
 
 def ack_send_expired(core: SessionCore, now: Moment) -> None:
@@ -188,13 +189,14 @@ def _nameable(core: SessionCore) -> int:
 def _take_acknowledgement(core: SessionCore, now: Moment) -> SessionHeader:
     """Build the current header, and count it as sent."""
     named = min(_nameable(core), MOST_RECOVERABLE)
+    core.stated_window_size = 1 if core.is_paused else core.window_size
     header = SessionHeader(
         ack_sequence_number=core.message_received_count & 0xFFFF,
         recoverable_msg_ack_seq_number=(core.last_acked_recoverable_count + 1) & 0xFFFF if named else 0,
         recoverable_msg_ack_flags=(1 << named) - 1,
         user_msg_sequence_number=core.message_sent_count & 0xFFFF,
         recoverable_msg_seq_number=core.recoverable_message_sent_count & 0xFFFF,
-        window_size=1 if core.is_paused else core.window_size,
+        window_size=core.stated_window_size,
     )
     core.last_acked_recoverable_count += named
     core.unacked_received_message_count = 0

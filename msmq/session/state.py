@@ -95,6 +95,9 @@ class SessionCore:
     """Whether the session is for a direct format name: the request's ServerGuid was null."""
 
     window_size: int = 64
+    stated_window_size: int = 64
+    """The window in the latest packet to the peer; it keeps to that until the next one."""
+
     received_window_size: int = 64
     ack_wait_timeout: float = 20.0
     recoverable_ack_send_timeout: float = 120.0
@@ -148,6 +151,7 @@ class SessionCore:
 
     def __attrs_post_init__(self) -> None:
         self.window_size = self.settings.window_size
+        self.stated_window_size = self.settings.window_size
         self.received_window_size = self.settings.window_size
         self.ack_wait_timeout = self.settings.ack_wait_timeout
         self.recoverable_ack_send_timeout = self.settings.recoverable_ack_maximum

@@ -237,6 +237,15 @@ class SendingTests(SynchronousTestCase):
         self.assertEqual(driven.take(WindowOpened), [WindowOpened()] * 6)
         self.assertEqual(driven.session.deadline, driven.now.monotonic + 500)
 
+    def test_a_window_that_has_grown_is_stated_with_the_next_message(self) -> None:
+        """The peer knows only of the window of 1, and waits for the acknowledgement of its one message."""
+        driven = open_acceptor(settings=SessionSettings(session_cleanup=1000))
+        driven.perform(driven.session.narrow(driven.now))
+        driven.advance(500)
+        driven.take_written()
+        driven.receive(user_packet())
+        self.assertEqual(acks(driven.take_written()), [(1, 0, 0, 0, 0, 64)])
+
     def test_memory_is_short_again(self) -> None:
         """The window is 1 again, and the thirty seconds begin anew; a window of 1 is not sent twice."""
         driven = open_acceptor()
