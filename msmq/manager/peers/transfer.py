@@ -88,6 +88,10 @@ class MessageTransfer:
         self._deliveries = deliveries
         self._source_journal = source_journal
         self._left: dict[ISession, list[OutgoingQueue]] = {}
+        # The sessions that paused queues have paused, in both directions; a queue may leave its next hop
+        # before it is resumed.
+        self._pausing: dict[ISession, dict[OutgoingQueue, None]] = {}
+        self._paused: dict[OutgoingQueue, list[ISession]] = {}
         sessions.attach(self, is_offline=performer.model.is_hardened)
 
     def stop(self) -> None:
@@ -151,6 +155,8 @@ class MessageTransfer:
             return
         queue.state = OutgoingState.ON_HOLD
         for session in self.hops.leading_to(queue):
+            self._pausing.setdefault(session, {})[queue] = None
+            self._paused.setdefault(queue, []).append(session)
             session.pause()
 
     def resume(self, queue: OutgoingQueue) -> None:
@@ -162,12 +168,23 @@ class MessageTransfer:
         """
         if queue.state is not OutgoingState.ON_HOLD:
             return
+        self._end_pause(queue)
         sessions = self.hops.leading_to(queue)
         for session in sessions:
-            session.resume()
+            if session not in self._pausing:
+                session.resume()
         idle = self._performer.model.collection.idle_state(queue.destination)
         queue.state = after_pause(idle, is_served=bool(sessions))
         self.ready(queue)
+
+    def _end_pause(self, queue: OutgoingQueue) -> None:
+        """Resume the sessions that this queue has paused, and no other one."""
+        for session in self._paused.pop(queue, ()):
+            queues = self._pausing[session]
+            del queues[queue]
+            if not queues:
+                del self._pausing[session]
+                session.resume()
 
     def next_attempt(self, queue: OutgoingQueue) -> float | None:
         """When the next hop of a queue is dialled again, in seconds since 1970-01-01 UTC; C{None} unless a
@@ -201,10 +218,7 @@ class MessageTransfer:
         """Another host is dialled for an outgoing queue: its pending messages are sent there, unless it is
         paused.
         """
-        if queue.state is OutgoingState.ON_HOLD:
-            # The sessions of the former host have their windows again.
-            for session in self.hops.leading_to(queue):
-                session.resume()
+        self._end_pause(queue)
         self.hops.redirected(queue)
         self.rerouted(queue)
 
@@ -217,6 +231,7 @@ class MessageTransfer:
 
     def forget(self, queue: OutgoingQueue) -> None:
         """An outgoing queue is about to be deleted."""
+        self._end_pause(queue)
         self._sequences.removed(queue)
         self.hops.forget(queue)
 
@@ -328,6 +343,8 @@ class MessageTransfer:
             self.arrivals.disconnected(session.remote_address)
         for hop in hops:
             self.hops.missed(hop, session, self._performer.clock.now().wall)
+        for queue in self._pausing.pop(session, ()):
+            self._paused[queue].remove(session)
         left = []
         for queue in queues:
             state = after_session(queue.state, is_served=bool(self.hops.leading_to(queue)))

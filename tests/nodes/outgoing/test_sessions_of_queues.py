@@ -9,11 +9,14 @@ from msmq.queues.arriving.message import Delivery
 from msmq.service.data_directory.identity import load_identity
 from msmq.session.effects import CloseReason
 from tests.builders import ALPHA
+from tests.nodes.arrivals.test_scripted_receiver import EXPRESS
 from tests.nodes.scripted import ScriptedTestCase, transactional
 from tests.nodes.support import Node
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+ALSO_TO_GAMMA = "DIRECT=TCP:127.0.0.4\\private$\\offers"
+AT_ALPHA = "TCP:127.0.0.2\\private$\\orders"
 
 
 class WaysTests(ScriptedTestCase):
@@ -72,21 +75,41 @@ class WaysTests(ScriptedTestCase):
         self.clock.advance(1)
         self.assertEqual(self.peers[-1].bodies, [b"1", b"2"])
 
-    def test_a_paused_queue_that_is_redirected(self) -> None:
-        """The session with its former host, which other queues use, has its whole window again."""
-        self.listen()
+    def window_of_next(self) -> int:
+        """The window that the queue manager states when the peer sends it a message."""
+        peer = self.peers[-1]
+        peer.acks.clear()
+        peer.send(transactional(b"", (0, 0, 0), destination=AT_ALPHA, **EXPRESS))
+        self.clock.advance(11)
+        return peer.acks[-1][5]
+
+    def pause(self, *names: str) -> None:
+        """Two queues share a session, and these are paused."""
         self.queue(self.alpha)
-        for name in (TO_GAMMA, TO_GAMMA.replace("orders", "offers")):
+        self.listen(is_prompt=True)
+        for name in (TO_GAMMA, ALSO_TO_GAMMA):
             self.send(self.alpha, name, b"1")
         self.clock.advance(1)
-        self.alpha.service.pause_outgoing(TO_GAMMA)
+        for name in names:
+            self.successResultOf(self.alpha.service.pause_outgoing(name))
         self.clock.advance(0.1)
-        self.assertEqual(self.peers[-1].acks[-1][5], 1)
-        self.successResultOf(self.alpha.service.redirect_outgoing(TO_GAMMA, "127.0.0.3"))
-        to_alpha = "TCP:127.0.0.2\\private$\\orders"
-        self.peers[-1].send(transactional(b"2", (0, 0, 0), destination=to_alpha, is_transactional=False))
-        self.clock.advance(60)
-        self.assertEqual(self.peers[-1].acks[-1][5], 64)
+        self.assertEqual([len(self.peers), self.window_of_next()], [1, 1])
+
+    def test_a_pause_ends_with_the_last_paused_queue(self) -> None:
+        """The peer has the whole window again when no queue of the session is paused any more."""
+        self.pause(TO_GAMMA, ALSO_TO_GAMMA)
+        self.successResultOf(self.alpha.service.resume_outgoing(TO_GAMMA))
+        self.assertEqual(self.window_of_next(), 1)
+        self.successResultOf(self.alpha.service.resume_outgoing(ALSO_TO_GAMMA))
+        self.assertEqual(self.window_of_next(), 64)
+
+    def test_a_paused_queue_is_redirected(self) -> None:
+        """The session that it does not use any more has the whole window, and keeps it."""
+        self.pause(ALSO_TO_GAMMA)
+        self.successResultOf(self.alpha.service.redirect_outgoing(ALSO_TO_GAMMA, "127.0.0.5"))
+        self.assertEqual(self.window_of_next(), 64)
+        self.successResultOf(self.alpha.service.resume_outgoing(ALSO_TO_GAMMA))
+        self.assertEqual(self.window_of_next(), 64)
 
     def test_from_start_to_stop(self) -> None:
         """What waits is sent when it starts and not before; after it has stopped it has no session any more.
