@@ -104,8 +104,14 @@ class WrongUsageTests(CommandTestCase):
         ):
             with self.subTest(arguments=arguments):
                 self.assert_unknown(["check", *arguments], *words)
-        [found] = self.msmq("--json", "check", "--messages", "many").objects
-        self.assertEqual((found["status"], found["perfdata"]), ("UNKNOWN", []))
+        for arguments in (
+            ["--json", "check", "--messages", "many"],
+            ["check", "--messages", "many", "--json"],
+            ["check", "--massages", "1", "--json"],
+        ):
+            with self.subTest(arguments=arguments):
+                [found] = self.msmq(*arguments).objects
+                self.assertEqual((found["status"], found["perfdata"]), ("UNKNOWN", []))
 
     def test_help(self) -> None:
         """The help is no failure."""

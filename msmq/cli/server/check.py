@@ -117,6 +117,9 @@ class _PluginCommand(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Parse the arguments."""
+        if parent is not None and "--json" in args:
+            # An argument before it may be wrong, and is reported in the form that it asks for.
+            parent.ensure_object(Settings).as_json = True
         with _failing_as_unknown():
             return super().make_context(info_name, args, parent, **extra)
 
