@@ -30,7 +30,7 @@ from msmq.session.effects import CloseReason
 from msmq.session.packet_counts import TrafficCounts
 from msmq.session.session import Session
 from msmq.settings import SessionSettings
-from msmq.wire.addresses import AddressSet
+from msmq.wire.addresses import AddressSet, unmapped
 
 MakeSession: TypeAlias = "Callable[[SessionFactory, Session], SessionProtocol]"
 """L{SessionProtocol}, a subclass of it, or a callable that creates one."""
@@ -192,7 +192,7 @@ class SessionFactory(ServerFactory):
 
         Connections are refused offline, and by the L{ConnectionLimits}.
         """
-        host = str(getattr(addr, "host", ""))
+        host = unmapped(str(getattr(addr, "host", "")))
         refusal = self._refusal(host)
         if refusal is not None:
             self.refuse(refusal, host, "")

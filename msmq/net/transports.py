@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IAddress, IPushProducer
 
 from msmq.direct_write import LARGE_SEND, unsent_bytes, write_now
 from msmq.quoting import shown
+from msmq.wire.addresses import unmapped
 
 READ_SIZE: Final = 0x40000
 """Bytes of one read from a connection on which much arrives."""
@@ -34,11 +35,13 @@ DIRECT: Final = 0x10000
 def address_text(address: IAddress) -> str:
     """The IP address of a peer, or the path of its socket; as Twisted writes it, if it has neither.
 
+    A peer that came over IPv4 to a socket for both families has its IPv4 address: the acknowledgements of its
+    messages name it, and other sessions with it show it.
     A local peer chooses the path of its socket, so a relative one never reads as an IP address, which could
     be that of a trusted peer, and none as a line of the log.
     """
     if host := getattr(address, "host", ""):
-        return str(host)
+        return unmapped(str(host))
     path = os.fsdecode(getattr(address, "name", None) or b"")
     if not path:
         return str(address)

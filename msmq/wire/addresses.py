@@ -19,6 +19,8 @@ _EVERYBODY: Final = IPv4Address("255.255.255.255")
 _MAPPED: Final = 96
 """Bits before the IPv4 address in one that is written as IPv6."""
 
+_MAPPED_PREFIX: Final = "::ffff:"
+
 _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 """The well-known prefix of NAT64 addresses (RFC 6052)."""
 
@@ -36,6 +38,17 @@ def read_address(text: str) -> IPv4Address | IPv6Address | None:
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
     return address
+
+
+def unmapped(text: str) -> str:
+    """The address of a peer as it is written: that of IPv4, if a socket for both families has it as IPv6.
+
+    @param text: an address, or any other text, which is returned unchanged.
+    """
+    if not text.lower().startswith(_MAPPED_PREFIX):
+        return text
+    address = read_address(text)
+    return text if address is None else str(address)
 
 
 @lru_cache(4096)

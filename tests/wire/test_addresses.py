@@ -13,6 +13,7 @@ from msmq.wire.addresses import (
     is_loopback,
     parse_network,
     read_address,
+    unmapped,
 )
 
 
@@ -38,6 +39,19 @@ class AddressSetTests(SynchronousTestCase):
             self.assertNotIn(address, some)
         self.assertIn("203.0.113.9", AddressSet.of(["::ffff:0:0/96"]))
         self.assertIn("2001:db8::1", AddressSet.of(["::/0"]))
+
+    def test_the_address_of_a_peer_as_text(self) -> None:
+        """That of IPv4 is written as such; everything else stays as it is."""
+        for text, plain in (
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("::FFFF:c000:207", "192.0.2.7"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("fe80::1%eth0", "fe80::1%eth0"),
+            ("::ffff:BETA", "::ffff:BETA"),
+            ("", ""),
+        ):
+            self.assertEqual(unmapped(text), plain)
 
     def test_everything_of_one_kind(self) -> None:
         """A network of all IPv4 addresses has no IPv6 address in it."""
