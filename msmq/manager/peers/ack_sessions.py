@@ -7,6 +7,7 @@ from uuid import UUID
 
 from msmq.manager.peers.peer_table import Peers
 from msmq.queues.outgoing import OutgoingQueue
+from msmq.queues.position import PositionState
 from msmq.queues.queue import MessagePosition
 from msmq.queues.redirects import Redirects
 from msmq.structures.names.direct_format_name import DirectFormatName
@@ -25,6 +26,9 @@ MOST_SOURCES: Final = 10_000
 
 EXAMINED_MESSAGES: Final = 64
 """Acknowledgements at the head of a queue that are examined in one batch."""
+
+NOTED_AT_ONCE: Final = 1024
+"""Limit on acknowledgements whose addressees are recorded in one call."""
 
 
 class AckSessions:
@@ -46,6 +50,7 @@ class AckSessions:
         # By the peer that can carry their acknowledgements.
         self._queues: dict[UUID, dict[OutgoingQueue, None]] = {}
         self._carriers: dict[OutgoingQueue, set[UUID]] = {}
+        self._addressed: dict[OutgoingQueue, _Addressed] = {}
 
     def order_ack(self, message_id: int, source: UUID) -> None:
         """Record the addressee of an OrderAck, which its packet does not contain.
@@ -89,18 +94,50 @@ class AckSessions:
             _remember(self._requesters, position.lookup_id, requester or NULL_GUID)
             return requester
         if (addressee := final_ack_addressee(view)) is not None:
+            if position.lookup_id not in self._read and isinstance(queue, OutgoingQueue):
+                self._record(queue, position, addressee)
             _remember(self._read, position.lookup_id, addressee)
             return addressee
         return self._sources.get(view.message_id)
 
-    def note(self, queue: OutgoingQueue) -> None:
-        """Record the peer that can carry the acknowledgements of a queue."""
+    def note(self, queue: OutgoingQueue) -> list[MessagePosition]:
+        """Record the addressees of the acknowledgements of a queue, and the peers that can carry them.
+
+        @return: one acknowledgement for each addressee that was recorded since the last call, wherever it is
+            in the queue.
+        """
         for position in queue.peek(EXAMINED_MESSAGES):
             source = self.source(position)
             if source is not None:
-                for carrier in {source, self._peers.brought_by(source) or source}:
-                    self._queues.setdefault(carrier, {})[queue] = None
-                    self._carriers.setdefault(queue, set()).add(carrier)
+                self._record_carriers(queue, source)
+        addressed = self._addressed.setdefault(queue, _Addressed())
+        for position in queue.available.page(addressed.last, NOTED_AT_ONCE):
+            addressed.last = position.lookup_id
+            source = self.source(position)
+            if source is not None:
+                self._record(queue, position, source)
+        latest, addressed.latest = addressed.latest, {}
+        return list(latest.values())
+
+    def _record(self, queue: OutgoingQueue, position: MessagePosition, source: UUID) -> None:
+        addressed = self._addressed.get(queue)
+        if addressed is not None:
+            addressed.add(source, position)
+            addressed.drop_sent(queue)
+            self._record_carriers(queue, source)
+
+    def _record_carriers(self, queue: OutgoingQueue, source: UUID) -> None:
+        for carrier in {source, self._peers.brought_by(source) or source}:
+            self._queues.setdefault(carrier, {})[queue] = None
+            self._carriers.setdefault(queue, set()).add(carrier)
+
+    def pending(self, queue: OutgoingQueue, addressee: UUID | None, count: int) -> list[MessagePosition]:
+        """The first available acknowledgements for an addressee, anywhere in a queue.
+
+        Those for others, which may be absent for days, do not hold them up.
+        """
+        addressed = self._addressed.get(queue)
+        return [] if addressed is None or addressee is None else addressed.pending(queue, addressee, count)
 
     def queues(self, carrier: UUID | None) -> list[OutgoingQueue]:
         """The queues with pending acknowledgements that this queue manager may carry."""
@@ -122,6 +159,7 @@ class AckSessions:
 
     def forget(self, queue: OutgoingQueue) -> None:
         """Remove the records of a deleted queue."""
+        self._addressed.pop(queue, None)
         for carrier in self._carriers.pop(queue, ()):
             queues = self._queues[carrier]
             del queues[queue]
@@ -133,6 +171,59 @@ class AckSessions:
         queue = position.queue
         name = queue.destination if isinstance(queue, OutgoingQueue) else None
         return self._redirects.dialled(name) if isinstance(name, DirectFormatName) else None
+
+
+class _Addressed:
+    """The acknowledgements of a queue by addressee, as far as they were recorded.
+
+    @ivar last: the greatest LookupIdentifier that was looked at.
+    @ivar latest: the last recorded one for each addressee, until L{AckSessions.note} returns it.
+    """
+
+    def __init__(self) -> None:
+        self.last = -1
+        self.latest: dict[UUID, MessagePosition] = {}
+        self._by_addressee: dict[UUID, dict[int, None]] = {}
+        self._count = 0
+
+    def add(self, addressee: UUID, position: MessagePosition) -> None:
+        """Record an acknowledgement."""
+        numbers = self._by_addressee.setdefault(addressee, {})
+        self._count += position.lookup_id not in numbers
+        numbers[position.lookup_id] = None
+        self.latest[addressee] = position
+
+    def pending(self, queue: OutgoingQueue, addressee: UUID, count: int) -> list[MessagePosition]:
+        """See L{AckSessions.pending}."""
+        found: list[MessagePosition] = []
+        numbers = self._by_addressee.get(addressee, {})
+        sent = []
+        for number in numbers:
+            position = queue.positions.get(number)
+            if position is None:
+                sent.append(number)
+            elif position.state is PositionState.AVAILABLE:
+                found.append(position)
+                if len(found) == count:
+                    break
+        for number in sent:
+            del numbers[number]
+        self._count -= len(sent)
+        if not numbers:
+            self._by_addressee.pop(addressee, None)
+        return found
+
+    def drop_sent(self, queue: OutgoingQueue) -> None:
+        """Drop records of acknowledgements that are not in the queue any more, once they are most of all."""
+        if self._count <= 2 * len(queue.positions) + NOTED_AT_ONCE:
+            return
+        for addressee, numbers in list(self._by_addressee.items()):
+            kept = dict.fromkeys(number for number in numbers if number in queue.positions)
+            if kept:
+                self._by_addressee[addressee] = kept
+            else:
+                del self._by_addressee[addressee]
+        self._count = sum(map(len, self._by_addressee.values()))
 
 
 def _remember(sources: dict[int, UUID], key: int, source: UUID) -> None:

@@ -275,10 +275,8 @@ class NextHops:
         """The open sessions that may carry pending messages of a queue."""
         hop = self.of(queue)
         if queue in self._divided:
-            self._acks.note(queue)
-            found = dict.fromkeys(
-                self.acknowledgement_session(hop, position) for position in queue.peek(EXAMINED_MESSAGES)
-            )
+            examined = (*queue.peek(EXAMINED_MESSAGES), *self._acks.note(queue))
+            found = dict.fromkeys(self.acknowledgement_session(hop, position) for position in examined)
             return [session for session in found if session is not None]
         session = self._session(hop)
         return [] if session is None else [session]
@@ -323,14 +321,20 @@ class NextHops:
         return queue in self._divided or session is self._session(self.of(queue))
 
     def carried(self, session: ISession, queue: OutgoingQueue) -> list[MessagePosition] | None:
-        """The messages at the head of a queue that a session may carry; C{None} if it may carry all of them.
+        """The first messages of a queue that a session may carry; C{None} if it may carry all of them.
 
         What has to be read to be known is among them, and may turn out to be for another session.
+        Acknowledgements for the peer are among them wherever they are in the queue.
         """
         if queue not in self._divided:
             return None
-        hop = self.of(queue)
-        return list(filter(self._reaches(session, hop), queue.peek(EXAMINED_MESSAGES)))
+        reaches = self._reaches(session, self.of(queue))
+        head = queue.peek(EXAMINED_MESSAGES)
+        carried = list(filter(reaches, head))
+        if len(head) == EXAMINED_MESSAGES and not carried:
+            pending = self._acks.pending(queue, session.remote_identifier, EXAMINED_MESSAGES)
+            carried = list(filter(reaches, pending))
+        return carried
 
     def _reaches(self, session: ISession, hop: NextHop) -> Callable[[MessagePosition], bool]:
         """Whether a session may carry messages of one queue; each addressee is examined once."""
@@ -408,7 +412,7 @@ class NextHops:
         self, session: ISession, queues: dict[OutgoingQueue, None]
     ) -> list[OutgoingQueue]:
         for queue in self._acks.queues(session.remote_identifier):
-            if queue not in queues and session in self.leading_to(queue):
+            if queue not in queues and (session in self.leading_to(queue) or self.carried(session, queue)):
                 queues[queue] = None
         return list(queues)
 

@@ -14,7 +14,7 @@ from msmq.structures.names.format_name import PrivateFormatName
 from tests.builders import BETA, GAMMA
 from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, ReceiverTestCase, X, chain
 from tests.nodes.outgoing.senders import SenderTestCase
-from tests.nodes.scripted import JOURNAL, final_ack, order_ack, transactional
+from tests.nodes.scripted import ACK_RECEIVE, JOURNAL, final_ack, order_ack, transactional
 
 STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
 TO_GAMMA_ITSELF = str(PrivateFormatName(GAMMA, 1))
@@ -50,6 +50,19 @@ class OddPeersTestCase(ReceiverTestCase):
 
 class CloneTests(OddPeersTestCase):
     """A second peer with a known identifier at another address."""
+
+    def test_one_address_in_both_families(self) -> None:
+        """A socket for both families writes that of IPv4 as IPv6; acknowledgements name that of IPv4."""
+        same = self.dial(host=self.network.host("::ffff:127.0.0.4"))
+        same.send(*chain(1, 1))
+        self.clock.advance(1)
+        self.assertEqual([line for line in self.told if "also at" in line], [])
+        sessions = self.beta.service.inspection.sessions()
+        self.assertEqual(
+            [(each.remote_address, each.other_addresses) for each in sessions], [("127.0.0.4", [])] * 2
+        )
+        [acknowledgement] = [*same.heard, *self.peer.heard]
+        self.assertEqual(acknowledgement.destination, "TCP:127.0.0.4\\PRIVATE$\\order_queue$")
 
     def test_it_is_reported(self) -> None:
         """In the log once, in the list of sessions at both of them, and where a message is explained."""
@@ -194,6 +207,28 @@ class AcknowledgementTests(ReceiverTestCase):
         self.assertEqual(self.named(self.peer), 0)
         self.assertEqual(self.beta.service.inspection.queue(self.path).messages, 0)
         self.assertEqual(self.beta.service.inspection.status().refused, {"NOT_FROM_ITS_SENDER": 1})
+
+    def test_many_wait_for_another_at_the_same_address(self) -> None:
+        """Acknowledgements for a queue manager that is away do not hold up those for others."""
+        for first in range(1, 133, 33):
+            self.say(*chain(first, first + 32, transaction_flags=2), seconds=1)
+        self.peer.acknowledge()
+        self.clock.advance(1)
+        self.peer.hang_up()
+        self.clock.advance(1)
+        self.assertEqual(len(self.take(self.beta, self.path)), 132)
+        self.clock.advance(1)
+        self.assertEqual(self.waiting(self.beta), 132)
+        other = self.dial(identifier=STRANGER)
+        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
+        self.clock.advance(1)
+        self.assertEqual(other.order_acks, [(X + 1, 3, 2)])
+        self.take(self.beta, self.path)
+        self.clock.advance(1)
+        self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
+        again = self.dial(is_prompt=True)
+        self.clock.advance(1)
+        self.assertEqual([number for _, number in again.final_acks], list(range(1, 133)))
 
     def test_another_at_the_same_address_is_not_used(self) -> None:
         """Where only another queue manager is connected, a connection to the right one is opened."""
