@@ -24,7 +24,11 @@ T = TypeVar("T", bound=DirectoryObject)
 
 
 class MemoryDirectoryTests(WritableDirectoryContract, TestCase):
-    """The directory that leaves identifiers as they are."""
+    """The directory that leaves identifiers as they are.
+
+    Tests of the contract prove MQDMPR-3.1.1.1-13, MQDMPR-3.1.1.2-13, MQDMPR-3.1.7.1.18-01,
+    MQDMPR-3.1.7.1.20-01 and MQDMPR-3.1.7.1.21-02.
+    """
 
     assigns_identifiers = False
 

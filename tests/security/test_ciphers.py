@@ -36,7 +36,7 @@ class MemoryCiphersTests(CiphersContract, SynchronousTestCase):
 
 
 class LibraryCiphersTests(CiphersContract, SynchronousTestCase):
-    """L{LibraryCiphers}."""
+    """L{LibraryCiphers}; tests of the contract prove MQMQ-2.2.19.3-22 and MQQB-3.1.7.1.5-11."""
 
     def make_ciphers(self, name: str, *, weak: bool = True) -> ICiphers:
         """With real keys, which are made once for all tests, since that takes its time."""
