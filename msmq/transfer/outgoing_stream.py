@@ -340,7 +340,11 @@ class OutgoingStream(Generic[M]):
         flying = self._flying
         while flying and flying[-1].is_gone:
             flying.pop()
-        return flying[-1].number if flying else 0 if self.is_moved else self._acknowledged
+        if flying:
+            return flying[-1].number
+        # A receiver that never had what was acknowledged, or has lost it, would refuse everything after that;
+        # nothing before it is left.
+        return 0 if self.is_moved or self._transfer.is_stuck else self._acknowledged
 
     def _activate(self, sequence: int) -> None:
         by_sequence = self._shared.by_sequence

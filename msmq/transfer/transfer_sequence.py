@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from msmq.moment import Moment
@@ -9,13 +11,16 @@ from msmq.settings import SessionSettings
 from msmq.structures.identifiers import SequenceInfo
 from msmq.transfer.transfer_info import NO_SEQUENCE, sequence_info
 
+SHORT_WAITS: Final = 3
+"""The number of short waits in ResendTimerTable."""
+
 
 def resend_timer_table(settings: SessionSettings) -> tuple[float, ...]:
     """[MS-MQQB] 3.1.3.1 ResendTimerTable: three short, three medium and three long waits, then the final one
     repeatedly.
     """
     short, medium, long = settings.resend_short, settings.resend_medium, settings.resend_long
-    return (*3 * (short,), *3 * (medium,), *3 * (long,), settings.resend_final)
+    return (*SHORT_WAITS * (short,), *3 * (medium,), *3 * (long,), settings.resend_final)
 
 
 @attrs.define
@@ -42,6 +47,14 @@ class OutgoingTransferSequence:
     def resend_interval(self) -> float:
         """The duration of the Transactional Ack Wait Timer, in seconds. [MS-MQQB] 3.1.2.6."""
         return self.resend_timer_table[self.resend_interval_index]
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether all short waits have ended without an OrderAck that covers more.
+
+        A receiver that was restored from an older backup, or replaced, is behind what it has acknowledged.
+        """
+        return self.resend_interval_index >= SHORT_WAITS
 
     def connected(self, now: Moment) -> None:
         """Reset the state. [MS-MQQB] 3.1.3.2."""

@@ -13,7 +13,7 @@ from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError
 from msmq.testing.streams import Conditions
-from tests.builders import ALPHA
+from tests.builders import ALPHA, BETA
 from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.scripted import (
     JOURNAL,
@@ -23,6 +23,8 @@ from tests.nodes.scripted import (
 )
 from tests.nodes.slow_store import SlowStore
 from tests.nodes.support import Node
+
+TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 
 
 class ResendTests(SenderTestCase):
@@ -41,6 +43,41 @@ class ResendTests(SenderTestCase):
         self.peer.hang_up()
         self.clock.advance(30)
         self.assertEqual(self.numbers(), [(3, 1), (4, 3)])
+
+    def test_a_receiver_that_was_restored(self) -> None:
+        """It knows less than it has acknowledged, and refuses what names more: after three short waits the
+        first message that is left names none before it, which any receiver takes.
+        """
+        self.put(b"1", b"2", b"3")
+        self.tell(order_ack(self.sequence(), 1))
+        for _ in range(3):
+            self.clock.advance(30)
+            self.tell(order_ack(self.sequence(), 1))
+        self.assertEqual(self.numbers(), [(1, 0), (2, 1), (3, 2), *[(2, 1), (3, 2)] * 2, (2, 0), (3, 2)])
+        self.tell(order_ack(self.sequence(), 2))
+        self.put(b"4")
+        self.clock.advance(30)
+        self.assertEqual(self.numbers()[-3:], [(4, 3), (3, 2), (4, 3)])
+
+    def test_a_receiver_without_its_state(self) -> None:
+        """BETA loses its store, and with it the streams: what it had not acknowledged arrives, in order."""
+        path = self.queue(self.beta, transactional=True)
+        self.send(self.alpha, TO_BETA, b"1", transactional=True)
+        self.clock.advance(0.1)
+        self.successResultOf(self.alpha.service.pause_outgoing(TO_BETA))
+        self.send(self.alpha, TO_BETA, b"2", transactional=True)
+        self.clock.advance(1)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(TO_BETA).messages, 1)
+        self.beta.deaf()
+        self.beta.service.stopService()
+        self.successResultOf(self.alpha.service.resume_outgoing(TO_BETA))
+        self.send(self.alpha, TO_BETA, b"3", transactional=True)
+        self.beta = self.node("BETA", BETA)
+        self.beta.start()
+        self.queue(self.beta, transactional=True)
+        self.clock.advance(300)
+        self.assertEqual(self.bodies(self.beta, path), [b"2", b"3"])
+        self.assertEqual(self.waiting(self.alpha), 0)
 
     def test_a_cut_in_the_middle_of_a_packet(self) -> None:
         """Half a packet counts for nothing: the whole message is sent on the next session.
