@@ -171,7 +171,9 @@ class Archive:
             str(root["queue_manager"])
         except FileNotFoundError:
             raise ArchiveError(f"{self.directory}: there is no archive") from None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except OSError as error:
+            raise ArchiveError(f"{path}: cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError) as error:
             raise ArchiveError(f"{path}: not the description of an archive: {error}") from error
         if (version, records) > (VERSION, RECORD_FORMAT) or version != VERSION:
             raise ArchiveError(

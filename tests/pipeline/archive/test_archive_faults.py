@@ -14,7 +14,7 @@ from msmq.persistence.changes import PutQueue, PutState, TrimLog
 from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.following import follow
-from msmq.pipeline.archive.manifest import FRESH, MANIFESTS
+from msmq.pipeline.archive.manifest import FRESH, MANIFESTS, ROOT
 from msmq.pipeline.archive.upkeep import problems, rows, summaries
 from msmq.pipeline.files.errors import FileUnwritable
 from msmq.pipeline.files.exporter import store_at
@@ -225,6 +225,10 @@ class FaultTests(ArchiveTestCase):
         (self.directory / "notes.txt").write_text("mine")
         self.assertIn("not an archive and not empty", str(self.assertRaises(ArchiveError, self.update)))
         (self.directory / "notes.txt").unlink()
+        (self.directory / ROOT).mkdir()
+        error = str(self.assertRaises(ArchiveError, summaries, self.archive))
+        self.assertTrue(error.endswith(f"{ROOT}: cannot be read: Is a directory"), error)
+        (self.directory / ROOT).rmdir()
         self.update()
         root = self.directory / "_archive.json"
         described = json.loads(root.read_bytes())
