@@ -321,7 +321,7 @@ class Search:
             if target.is_local:
                 answers.add((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
             changes += answers.prepare()
-            await performer.commit([*changes, *self._requeue_event(view, sent, position)])
+            await performer.commit([*changes, *self._requeue_event(view, copy, sent, position)])
         except INTERRUPTIONS:
             answers.withdraw()
             model.withdraw(admission)
@@ -345,7 +345,7 @@ class Search:
             model.transacting.receive(core, [position])
             number = self._outbox.send_in(core, [target], [copy], spare=_replaced(position))
             sent = MessageIdentifier(model.identifier, number)
-            await self._transactions.commit(core, self._requeue_event(view, sent, position))
+            await self._transactions.commit(core, self._requeue_event(view, copy, sent, position))
         except INTERRUPTIONS:
             if core.may_end:
                 await self._transactions.abort(core)
@@ -353,20 +353,23 @@ class Search:
         return sent
 
     def _requeue_event(
-        self, view: UserMessageView, sent: MessageIdentifier, position: MessagePosition
+        self, view: UserMessageView, copy: Message, sent: MessageIdentifier, position: MessagePosition
     ) -> list[Change]:
         """The event of a dead letter that is sent again."""
         now = self._performer.clock.now().wall
         path = position.queue.definition.path
-        return self._events.trim(
-            [AppendEvent(now, view.identity, "requeued", f"sent again as {sent}", 0, path)]
-        )
+        reason = f"sent again as {sent}"
+        if view.security is not None and view.security.sender_cert and not copy.authentication_level:
+            reason += _UNSIGNED
+        return self._events.trim([AppendEvent(now, view.identity, "requeued", reason, 0, path)])
 
 
 def _replaced(position: MessagePosition) -> int:
     """Bytes that a message may take beyond QueueManagerQuota, since its dead letter leaves."""
     return position.size + LARGER
 
+
+_UNSIGNED: Final = "; not signed: its certificate is not stored here, or its signature is not valid"
 
 _LEAVING = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
 

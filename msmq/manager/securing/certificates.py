@@ -108,6 +108,10 @@ class Certificates:
             )
         return found[0]
 
+    def valid(self, kept: KeptCertificate) -> KeptCertificate:
+        """The default certificate of the same user, as of L{find}, in place of one that is not valid now."""
+        return kept if self._is_valid(kept) else self.find("", kept.security_identifier)
+
     async def create(
         self, *, sid: str = "", name: str = "", days: int = DAYS, renew: bool = False
     ) -> CertificateSummary:

@@ -86,6 +86,8 @@ class Signer:
     def signed_again(self, view: UserMessageView, message: Message) -> Message:
         """Sign a message that is sent again as it was signed, if its certificate is stored here.
 
+        If that is not valid any more, another one of the same user signs it.
+
         @param view: the dead letter, whose class is the reason of the failure; when it was signed it had
         none. A message whose signature does not verify was not signed here, whatever certificate it contains.
         """
@@ -106,7 +108,7 @@ class Signer:
                 signed = attrs.evolve(
                     message,
                     authentication_level=level,
-                    sender_certificate=self._certificates.facts(kept).fingerprint,
+                    sender_certificate=self._certificates.facts(self._certificates.valid(kept)).fingerprint,
                     sender_identifier_type=_identifier_type(security),
                 )
                 # The receiver may know no other hash.

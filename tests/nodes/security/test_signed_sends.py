@@ -260,6 +260,42 @@ class SendingTests(SigningTestCase):
         self.assertEqual([view.hash_algorithm for view in found], [HashAlgorithm.SHA_256] * 3)
         self.assertEqual([view.security and view.security.sender_id_type for view in found], kinds)
 
+    def test_certificate_of_a_dead_letter(self) -> None:
+        """A dead letter whose certificate has expired is signed with a valid one of the same user. One whose
+        certificate was replaced is sent without a signature, and its event has the reason.
+        """
+        for _ in range(2):
+            self.send(
+                self.alpha,
+                "DIRECT=TCP:127.0.0.4\\private$\\q",
+                b"body",
+                time_to_reach_queue=1,
+                dead_letter=True,
+                authentication_level=AuthenticationLevel.SIG_2_0,
+            )
+        self.clock.advance(2 * DAY)
+        service = self.alpha.service
+        letters = self.run_to_end(service.inspection.dead_letters())
+        renewed = self.signing.create("user 0", WALL + DAY, WALL + 9 * DAY)
+        self.own_stores["ALPHA"].add(KeptCertificate(renewed, SID, is_internal=False))
+        service._parts.securing.open()
+        self.listen(is_prompt=True)
+        reasons = []
+        for letter in letters:
+            identifier = letter.message.view.identifier
+            again = self.run_to_end(service.requeue(identifier))
+            [*_, event] = self.run_to_end(service.inspection.explain(identifier)).events
+            reasons.append(event.reason.removeprefix(f"sent again as {again}"))
+            former = self.signing.facts(self.alice.certificate)
+            assert isinstance(former, CertificateFacts)
+            if len(reasons) == 1:
+                service.access.delete_certificate(former.fingerprint)
+        self.clock.advance(60)
+        found = [UserMessageView(heard.packet).security for heard in self.peers[-1].messages]
+        self.assertEqual([each and each.sender_cert for each in found], [renewed.certificate, None])
+        self.assertEqual(reasons[0], "")
+        self.assertIn("not signed: its certificate is not stored here", reasons[1])
+
     def test_messages_of_others_are_not_signed(self) -> None:
         """Only what was signed here is signed again, even if its sender attached our certificate.
 
