@@ -34,9 +34,10 @@ The fate C{damaged} with the label C{null} is one of a message that could not be
 A send with C{requeues} replaces the dead letter with that name, as C{letter} of one that is left has it.
 
 kind C{journal}: C{queue}, C{labels}, C{complete}: what the journal of a queue has, and whether that is all.
-kind C{sent_journal}: C{node}, C{labels}, C{complete}, C{proven}: the same of the messages that a queue
-manager has sent and that ask for a copy (C{journal} of a send, a list of labels), and whether each copy needs
-an acknowledgement (C{proof} of a send: C{reached} or C{received} for each label).
+kind C{sent_journal}: C{node}, C{labels}, C{complete}, C{proven}, C{decided}: the same of the messages that a
+queue manager has sent and that ask for a copy (C{journal} of a send, labels), whether each copy needs
+an acknowledgement (C{proof} of a send: C{reached} or C{received} for each label), and whether it is made once
+that has come.
 kind C{damaged_copy}: C{node}: a dead letter or a copy in a journal could not be read any more.
 
 kind C{end}: everything was received, from every queue. C{incomplete} (a list of queues) names those for which

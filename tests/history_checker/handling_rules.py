@@ -139,10 +139,15 @@ def _wrong_sent_journal(outcomes: Outcomes, operation: Operation, has_damage: bo
             yield f"doubled: {message.label}: {count} times in the journal of {node}"
         if count and not has_damage and (missing := _missing_proof(message, needs_proof)):
             yield f"journal: {message.label}: in that of {node}, but {missing}"
-        # A copy that needs a proof is not made if its acknowledgement has come to nothing.
-        is_due = message.label in facts.get("journal", ()) and message.received and not message.fates
-        is_due = is_due and (message.is_ordered or not needs_proof) and operation.facts["complete"]
-        if is_due and not count and not has_damage:
+        if needs_proof and not message.is_ordered:
+            proof = facts.get("proof", {}).get(message.label)
+            has_reason = operation.facts["decided"] and any(
+                kind == proof for kind, _ in message.acknowledgements
+            )
+        else:
+            has_reason = bool(message.received)
+        is_due = has_reason and message.label in facts.get("journal", ()) and not message.fates
+        if is_due and not count and operation.facts["complete"] and not has_damage:
             yield f"lost: {message.label}: not in the journal of {node}"
 
 

@@ -37,7 +37,7 @@ class HandlingTests(SynchronousTestCase):
         self.history.record.note("journal", queue=queue, labels=labels, complete=complete)
 
     def sent_journal(self, *labels: str, complete: bool = True, proven: bool = False) -> None:
-        facts = {"labels": labels, "complete": complete, "proven": proven}
+        facts = {"labels": labels, "complete": complete, "proven": proven, "decided": True}
         self.history.record.note("sent_journal", node="ALPHA", **facts)
 
     def again(self, label: str, letter: str, *, result: str | None = "done", seen: bool = True) -> None:
@@ -199,6 +199,18 @@ class HandlingTests(SynchronousTestCase):
             "3: in that of ALPHA, but it has not arrived",
             "4: in that of ALPHA, but it was not received",
         )
+
+    def test_journal_with_a_proof(self) -> None:
+        """A copy whose acknowledgement has come is made; one that is not proved is not."""
+        history = self.history
+        for label, proof in (("1", "reached"), ("2", "received"), ("3", "received")):
+            history.send(label, transactional=False, proof={label: proof}, journal=[label])
+        history.receive("1", "2", "3")
+        for label in "123":
+            history.acknowledged(label, "reached")
+        history.acknowledged("3", "received")
+        self.sent_journal(proven=True)
+        self.assert_found("lost: 1: not in the journal of ALPHA", "lost: 3: not in the journal of ALPHA")
 
     def test_journal_of_what_is_handed_over(self) -> None:
         """Without a proof the copy says only that the message was sent on."""

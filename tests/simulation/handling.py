@@ -22,7 +22,8 @@ from tests.simulation.applications import (
     path_of,
     pause,
 )
-from tests.simulation.handling_plan import ASIDE, POISON
+from tests.simulation.handling_plan import ASIDE, FOREVER, POISON
+from tests.simulation.plan import DIRECT
 
 if TYPE_CHECKING:
     from msmq.interfaces.manager.received_messages import MessageLocation
@@ -343,8 +344,19 @@ async def note_journals(world: World, host: Host, sent: Sequence[str]) -> None:
         return
     steps = [each for each in world.plan.steps if each.arguments[:1] == (host.number,)]
     has_space = not host.is_rotten and all(each.kind not in FULL for each in steps)
+    # What gates forward comes from another address, and a queue that was created again is another one.
+    is_decided = (
+        world.plan.shape == DIRECT
+        and handling.wait == FOREVER
+        and all(each.kind != "delete admin" for each in steps)
+    )
     world.recorder.note(
-        "sent_journal", node=host.name, labels=sent, complete=has_space, proven=handling.is_proven
+        "sent_journal",
+        node=host.name,
+        labels=sent,
+        complete=has_space,
+        proven=handling.is_proven,
+        decided=is_decided,
     )
     for queue in QUEUES:
         changed = any(

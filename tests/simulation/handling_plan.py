@@ -16,6 +16,8 @@ Draw: TypeAlias = tuple[float, str, Arguments]
 
 ASIDE: Final = "aside"
 POISON: Final = "poison"
+FOREVER: Final = 345_600.0
+"""Seconds that no run has."""
 
 
 _COUNTS: Final = {
@@ -50,7 +52,7 @@ def draw_handling(chance: Random, hosts: int) -> Handling:
         poison_after=chance.choice((0, 1, 1, 2)),
         journaled=[number for number in range(hosts) if chance.random() < 0.5],
         is_proven=chance.random() < 0.5,
-        wait=chance.choice((20.0, 900.0, 345_600.0)),
+        wait=chance.choice((20.0, 900.0, FOREVER)),
     )
 
 
