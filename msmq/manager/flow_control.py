@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
 from twisted.internet.defer import Deferred
@@ -64,6 +64,17 @@ class FlowControl:
         self._interval = FIRST_INTERVAL
         self._calm_since = reactor.seconds()
         self._is_stopped = False
+        self._has_probe = False
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Find the bytes of a probe that the last stop, or kill, has cut off."""
+        self._has_probe = _NAME in state
+
+    def start(self) -> None:
+        """Remove these."""
+        if self._has_probe:
+            self._has_probe = False
+            self._performer.commit_later((RemoveState(_NAME),), "the end of a probe for space")
 
     def stop(self) -> None:
         """Stop probing the store for space."""

@@ -35,6 +35,7 @@ class ManagerLifecycle:
             await check_migration(parts.store, snapshot)
             await check_owner(parts.store, snapshot, parts.model.identifier)
             parts.model.restore(snapshot, parts.clock.now())
+            parts.flow.load(snapshot.state)
             parts.sequences.load(snapshot.state)
             parts.source_journal.load(snapshot.state)
             parts.deliveries.load(snapshot.state)
@@ -72,6 +73,7 @@ class ManagerLifecycle:
     def start(self) -> None:
         """Begin to send pending messages."""
         parts = self._parts
+        parts.flow.start()
         parts.outbox.start()
         parts.logs.start()
         parts.sequences.start()

@@ -61,6 +61,17 @@ class FullStoreTests(ManagerTestCase):
         snapshot = self.successResultOf(self.store.open())
         self.assertNotIn("space_probe", snapshot.state)
 
+    def test_killed_during_a_probe(self) -> None:
+        """The next start removes what is left of it."""
+        self.fill()
+        self.store.recover()
+        self.store.is_slow = True
+        self.clock.advance(0.5)
+        self.store.finish(1)
+        self.assertIn("space_probe", self.store.names())
+        self.restart(crash=True)
+        self.assertNotIn("space_probe", self.store.names())
+
     def test_copies_that_are_not_made(self) -> None:
         """The event log has when the store was full and when no longer, and how many journal copies of
         messages that were received meanwhile were not made; both are there after a restart.
