@@ -159,7 +159,9 @@ class _Planner:
             return self._queued(store, there, limits)
         slices = list(self._files(manifests, limits))
         by_name = {each.name: each for each in manifests}
-        for topic in there if store is not None else ():
+        if store is None:
+            return slices
+        for topic in there:
             name = stream_name(self.stream, topic.name, topic.queue.hex)
             slices += self._logged_tail(store, topic, name, by_name.get(name), *limits[topic.name])
         return slices
