@@ -11,6 +11,7 @@ import attrs
 
 from msmq.pipeline.archive.erased import COLUMNS
 from msmq.pipeline.archive.manifest import ERASED
+from msmq.pipeline.files.path_patterns import duckdb_pattern, spark_pattern
 
 DUCKDB: Final = "duckdb"
 SPARK: Final = "spark"
@@ -166,6 +167,7 @@ def _create(name: str, dialect: str) -> str:
 def _rows(archive: str, kind: str, dialect: str, has_files: bool) -> str:
     if not has_files:
         return _nothing(kind, dialect)
+    archive = spark_pattern(archive) if dialect == SPARK else duckdb_pattern(archive)
     if kind == "erased":
         path = f"{archive}/{ERASED}/*.parquet"
         if dialect == SPARK:

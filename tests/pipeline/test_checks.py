@@ -20,6 +20,7 @@ from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.persistence.changes import AppendLog, TrimLog
+from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import erase, rows
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.checks import CHECKS, DUCKDB, SPARK, statements_of, views
@@ -190,6 +191,30 @@ class ChecksTests(ArchiveTestCase):
         self.assertEqual((status, err), (0, ""))
         self.assertIn("3 lost, ", out)
         self.assertIn("; 2 rows were erased from archives before msmq recorded the identifiers", out)
+
+    def test_names_of_directories(self) -> None:
+        """The characters of patterns in the path of an archive mean themselves, also in the scripts."""
+        shared_session()
+        self.directory = self.directory.with_name("odd [1] {a,b} x?*")
+        self.archive = Archive(self.directory)
+        self.write(*(entry(n, ARRIVED + n, sequence=(n, n - 1)) for n in range(41, 44)))
+        self.update()
+        self.compact()
+        erase(self.archive, parse_condition("offset = 22"), self.now)
+        out, output = "", self.directory.parent
+        for job in ("loss", "sequences", "checks"):
+            output = self.directory.parent / job
+            status, out, err = self.run_job(
+                job, f"--input=ODD={self.directory.absolute()}", "--output", str(output)
+            )
+            self.assertEqual((0, ""), (status, err), out)
+        self.assertIn("rows in dead_letter 2, removed_unread 5; 1 rows were erased", out)
+        database = duckdb.connect()
+        for statement in statements_of((output / "checks_duckdb.sql").read_text()):
+            database.execute(statement)
+        self.assertEqual(
+            [(26, 1)], database.sql("SELECT count(*), (SELECT count(*) FROM erased) FROM messages").fetchall()
+        )
 
     def test_fates_where_an_archive_lacks_entries(self) -> None:
         """The verdict says that a lost message may be one of those that were trimmed before."""

@@ -15,6 +15,7 @@ import attrs
 from msmq.pipeline.archive.parts import LAST_OFFSET, ArchiveSlice, write_plan
 from msmq.pipeline.archive.plan import is_archive, plan_archive
 from msmq.pipeline.bodies import NONE
+from msmq.pipeline.files.path_patterns import spark_pattern
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.options import ReadOptions, read_options
 from msmq.pipeline.reading.row_selection import RowSelection, known_names, wanted_columns
@@ -89,7 +90,7 @@ def _union(
     if files:
         from pyspark.errors import AnalysisException
 
-        paths = dict.fromkeys(f"{options.path}/{file.path}" for file in files)
+        paths = dict.fromkeys(spark_pattern(f"{options.path}/{file.path}") for file in files)
         ranges = {(file.begin, file.end) for file in files}
         has_condition = ranges != {(0, LAST_OFFSET)} or (wanted.since, wanted.until) != (None, None)
         needed = dict.fromkeys((*wanted.names, *(_SELECTING if has_condition else ())))

@@ -20,6 +20,7 @@ from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS, has_identi
 from msmq.pipeline.archive.erasures import LOG, ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, MESSAGE_FILES, Archive
 from msmq.pipeline.archive.plan import NO_STORE
+from msmq.pipeline.files.path_patterns import spark_pattern
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
 from msmq.pipeline.reading.opening import is_remote, parts_of, shown_location
@@ -221,7 +222,8 @@ def read_erased(spark: SparkSession, inputs: Sequence[Input]) -> DataFrame:
     found = [spark.createDataFrame([], f"store STRING, {columns}")]
     for one in inputs:
         if one.is_archive and has_numbers(Path(one.location)):
-            rows = spark.read.schema(columns).parquet(f"{Path(one.location).absolute()}/{ERASED}/*.parquet")
+            path = f"{spark_pattern(str(Path(one.location).absolute()))}/{ERASED}/*.parquet"
+            rows = spark.read.schema(columns).parquet(path)
             found.append(rows.select(F.lit(one.name).alias("store"), *rows.columns))
     return _all(found)
 
@@ -235,7 +237,7 @@ def read_erased_identifiers(spark: SparkSession, inputs: Sequence[Input]) -> Dat
     found = []
     for one in inputs:
         if one.is_archive and has_identifiers(Path(one.location)):
-            path = f"{Path(one.location).absolute()}/{ERASED_IDENTIFIERS}/*.parquet"
+            path = f"{spark_pattern(str(Path(one.location).absolute()))}/{ERASED_IDENTIFIERS}/*.parquet"
             rows = spark.read.schema(columns).parquet(path)
             found.append(rows.select(F.lit(one.name).alias("store"), *rows.columns))
     return reduce(DataFrame.unionAll, found) if found else None
@@ -408,7 +410,7 @@ def _read_parquet(spark: SparkSession, one: Input, files: _Files, needed: Sequen
     @param needed: the required columns.
     """
     try:
-        rows = spark.read.parquet(*files.paths)
+        rows = spark.read.parquet(*map(spark_pattern, files.paths))
     except AnalysisException as error:
         raise ReadingError(f"the input {one.location} cannot be read: {reason(error)}") from None
     missing = [name for name in needed if name not in rows.columns]

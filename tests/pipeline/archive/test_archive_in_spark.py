@@ -61,6 +61,12 @@ class SparkTests(ReadingTestCase):
         self.assertEqual([*range(21, 29)], sorted(row.offset for row in chosen.collect()))
         self.assertEqual(0, table.where("class = 5").count())
 
+    def test_names_of_directories(self) -> None:
+        """The characters of patterns in the path of an archive mean themselves."""
+        self.directory = self.directory.rename(self.directory.with_name("odd [1] {a,b} \\x?*"))
+        self.path = str(self.directory.absolute())
+        self.assertEqual([*range(1, 29)], self.both())
+
     def test_wrong_reads_are_one_line(self) -> None:
         """An option for archives elsewhere, a directory that is none, another stream."""
         error = self.assertRaises(
