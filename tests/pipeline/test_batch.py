@@ -340,6 +340,8 @@ class RefusalTests(EstateCase):
         for schema, own in (("lookup_id INT", "BIGINT"), ("value STRING", "BINARY")):
             said = self.refused_schema(schema, str(store))
             self.assertIn(f", which cannot hold each of its values: give it the type {own}", said)
+        said = self.refused_schema("priority INT NOT NULL, admin_queue STRING NOT NULL", str(store))
+        self.assertIn("the column admin_queue is null in some rows, and the schema has it as NOT NULL", said)
         fits = self.spark.read.format("msmq").schema("priority STRING, offset INT, label BINARY")
         self.assertEqual(fits.load(self.path).where("offset = 2").collect()[0].priority, "2")
 

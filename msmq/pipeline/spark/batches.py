@@ -136,6 +136,12 @@ class Batches:
             typed[field.name] if field.name in typed else self._cast(batch.column(field.name), field)
             for field in self._schema
         ]
+        for field, column in zip(self._schema, columns, strict=True):
+            if column.null_count and not field.nullable:
+                raise ReadingError(
+                    f"the column {field.name} is null in some rows, and the schema has it as NOT NULL: let it"
+                    " be nullable"
+                )
         return pyarrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def _cast(self, column: pyarrow.Array, field: pyarrow.Field) -> pyarrow.Array:
