@@ -286,8 +286,8 @@ def _session_messages(packets: TrafficCounts) -> Samples:
 
 def _quotas(measurements: Measurements) -> Iterator[tuple[tuple[str, ...], float]]:
     storage = measurements.storage()
-    if storage.quota:
-        yield ("queues",), storage.used / storage.quota
+    if storage.quota is not None:
+        yield ("queues",), storage.used / storage.quota if storage.quota else 1.0
     if storage.journal_quota:
         yield ("journals",), storage.journal_used / storage.journal_quota
 

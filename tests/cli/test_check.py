@@ -19,6 +19,7 @@ from msmq.control.client import locations
 from msmq.control.client.client import ControlClient
 from msmq.interfaces.standby import StandbyState
 from msmq.queues.arriving.message import Message
+from msmq.queues.machine_quota import QuotaKind
 from msmq.service.standby_site import operator_site
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.status import MQError, Status
@@ -142,6 +143,15 @@ class QuotaThresholdTests(ServedCommandTestCase):
                 self.run_to_end(self.service.set_queue(ORDERS, {"quota": quota}))
                 ended = self.msmq("check", "--queue", ORDERS, "--quota", chosen)
                 self.assertEqual(ended.status, status, ended.output)
+
+    def test_quotas_of_all_queues(self) -> None:
+        """A quota of 0 for all messages refuses each; one for journals keeps no copies, as was chosen."""
+        self.run_to_end(self.service.set_quotas({QuotaKind.JOURNALS: 0}))
+        self.assertEqual(self.msmq("check").status, 0)
+        self.run_to_end(self.service.set_quotas({QuotaKind.QUEUES: 0}))
+        ended = self.msmq("check")
+        self.assertEqual(ended.status, 2)
+        self.assertIn("100 % of the quota of all messages used", ended.output)
 
     def test_messages_set_aside(self) -> None:
         """Messages in subqueues use the quota too: when they fill it, every message is refused."""

@@ -179,6 +179,12 @@ class ServerAlarmTests(ControlTestCase):
         self.assertEqual(self.only(quotas=full)[0], AlarmSeverity.CRITICAL)
         journals = attrs.evolve(self.calm.quotas, journal_quota=1, journal_used=1024)
         self.assertIn("journals", self.only(quotas=journals)[2])
+        # Nothing is accepted, and no copies are kept, as the operator has chosen.
+        none = attrs.evolve(self.calm.quotas, quota=0, journal_quota=0)
+        self.assertEqual(
+            self.only(quotas=none),
+            (AlarmSeverity.CRITICAL, "machine_quota", "100% of the quota of all messages is used"),
+        )
 
     def test_the_worst_first(self) -> None:
         """What is critical comes before warnings, whatever it is about."""

@@ -20,6 +20,7 @@ from msmq.interfaces.shadows import CopiedMessage, IShadows, ShadowSummary, no_s
 from msmq.manager.administration import measurements
 from msmq.membership.objects import EnterpriseObject
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.queues.machine_quota import QuotaKind
 from msmq.structures.names.format_name import parse_format_name
 from msmq.web import exposition
 from msmq.web.exposition import FRESH
@@ -85,6 +86,11 @@ class QueueMetricsTests(WebTestCase):
         self.assertAlmostEqual(
             found["msmq_quota_used_ratio"][key], found["msmq_queue_bytes"][key] / 1024, places=6
         )
+
+    def test_a_quota_of_nothing(self) -> None:
+        """A quota of 0 for all queues refuses every message, so it is used up."""
+        self.run_now(self.alpha.service.set_quotas({QuotaKind.QUEUES: 0}))
+        self.assertEqual(self.metrics()["msmq_quota_total_used_ratio"], {(("quota", "queues"),): 1.0})
 
     def test_a_message_that_comes_back_is_not_sent_again(self) -> None:
         """An aborted transaction returns its message; neither counter moves."""

@@ -276,10 +276,11 @@ def _check_server(
         elif archive["is_late"]:
             found.report(1, f"the archive is complete up to {archive['lag']:.0f} seconds ago")
     for name, used, limit in (
-        ("all messages", "used", "quota"),
-        ("all journals and dead letters", "journal_used", "journal_quota"),
+        ("all messages", quotas["used"], quotas["quota"]),
+        # With a quota of 0 no copies are kept, which refuses no message.
+        ("all journals and dead letters", quotas["journal_used"], quotas["journal_quota"] or None),
     ):
-        _check_quota(found, f"the quota of {name}", quotas[used], quotas[limit], _FULL)
+        _check_quota(found, f"the quota of {name}", used, limit, _FULL)
     letters = status["dead_letters"]
     found.report(dead_letters.severity(letters), f"{letters} dead letter(s)")
     directory = status.get("directory")

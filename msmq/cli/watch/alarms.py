@@ -122,11 +122,18 @@ def _of_server(status: Mapping[str, Any]) -> Iterator[Alarm]:
 def _of_quotas(quotas: Mapping[str, Any]) -> Iterator[Alarm]:
     for name, used, quota in (
         ("messages", quotas["used"], quotas["quota"]),
-        ("journals and dead letters", quotas["journal_used"], quotas["journal_quota"]),
+        # With a quota of 0 no copies are kept, which refuses no message.
+        ("journals and dead letters", quotas["journal_used"], quotas["journal_quota"] or None),
     ):
-        ratio = used / (quota * 1024) if quota else 0.0
+        ratio = _used_part(used, quota)
         if ratio >= NEARLY_FULL:
             yield Alarm(2 if ratio >= 1 else 1, "", f"{ratio:.0%} of the quota of all {name} used")
+
+
+def _used_part(used: int, quota: int | None) -> float:
+    if quota is None:
+        return 0.0
+    return used / (quota * 1024) if quota else 1.0
 
 
 def _of_store(store: Mapping[str, Any]) -> Iterator[Alarm]:

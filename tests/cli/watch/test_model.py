@@ -145,6 +145,10 @@ class AlarmTests(ModelTestCase):
             ),
             ({"quotas": {**NO_QUOTAS, "quota": 10, "used": 10240}}, "100% of the quota of all messages used"),
             (
+                {"quotas": {**NO_QUOTAS, "quota": 0, "journal_quota": 0}},
+                "100% of the quota of all messages used",
+            ),
+            (
                 {"quotas": {**NO_QUOTAS, "journal_quota": 10, "journal_used": 9800}},
                 "96% of the quota of all journals and dead letters used",
             ),

@@ -240,14 +240,21 @@ def _of_quotas(status: ManagerStatus) -> Iterator[ManagerAlarm]:
     quotas = status.quotas
     for name, used, quota, action in (
         ("messages", quotas.used, quotas.quota, "Read queues, or set a larger quota: msmq quota set."),
-        ("journals", quotas.journal_used, quotas.journal_quota, "Empty journals and dead-letter queues."),
+        # With a quota of 0 no copies are kept, which refuses no message.
+        (
+            "journals",
+            quotas.journal_used,
+            quotas.journal_quota or None,
+            "Empty journals and dead-letter queues.",
+        ),
     ):
-        if quota and used >= NEARLY_FULL * quota * _KILOBYTE:
-            full = used >= quota * _KILOBYTE
+        ratio = 0.0 if quota is None else used / (quota * _KILOBYTE) if quota else 1.0
+        if ratio >= NEARLY_FULL:
+            full = ratio >= 1
             yield ManagerAlarm(
                 severity=AlarmSeverity.CRITICAL if full else AlarmSeverity.WARNING,
                 kind="machine_quota",
-                text=f"{used / (quota * _KILOBYTE):.0%} of the quota of all {name} is used",
+                text=f"{ratio:.0%} of the quota of all {name} is used",
                 action=action,
             )
 
