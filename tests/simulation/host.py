@@ -155,7 +155,7 @@ class Host:
         """As the plan has them, and a reload."""
         plan = self.world.plan
         tuning = {} if plan.tuning is None else plan.tuning.session
-        wait = {} if plan.handling is None else {"acknowledgement_wait": plan.handling.wait}
+        wait: dict[str, Any] = {} if plan.handling is None else {"acknowledgement_wait": plan.handling.wait}
         return SessionSettings(
             **tuning,
             **wait,
