@@ -82,7 +82,8 @@ class Message:
     @property
     def has_arrived(self) -> bool:
         """Whether it is known to have been in its queue."""
-        return bool(self.shown) or any(arrived for _, arrived, _ in self.fates)
+        # One that is received by name was seen there before.
+        return bool(self.shown or self.picked) or any(arrived for _, arrived, _ in self.fates)
 
 
 @dataclass

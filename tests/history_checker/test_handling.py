@@ -107,6 +107,8 @@ class HandlingTests(SynchronousTestCase):
         history.send("1", "2")
         history.record.begin("receive", queue=ORDERS, picks="1")
         history.record.note("kill", node="BETA")
+        history.acknowledged("1", "reached")
+        history.acknowledged("1", "received")
         self.assert_found("lost: 2")
 
     def test_rejected(self) -> None:
