@@ -9,7 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.manager.performer import Performer
-from msmq.manager.waiting_results import MessageResult, WaitingResults
+from msmq.manager.result_records import MessageResult, removal_of
+from msmq.manager.waiting_results import WaitingResults
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.admission import Admission, EnqueueStatus
 from msmq.queues.holdings import forget_queues
@@ -89,15 +90,27 @@ class AcknowledgementBatch:
             try:
                 for answer in self._make(view, message_class, is_refusal, only_at):
                     if isinstance(answer, tuple):
-                        result = MessageResult(*answer, view.identity, message_class, not is_refusal)
+                        result = MessageResult(
+                            *answer,
+                            about=view.identity,
+                            message_class=message_class,
+                            is_bound=not is_refusal,
+                            is_awaited=view.is_transactional,
+                        )
                         self._results.append(result)
                     else:
                         self._later.append(answer)
             except MQError as error:
                 self._drop(view.identity, message_class, error)
 
-    def prepare(self) -> Sequence[Change]:
-        """Enqueue the acknowledgements, still invisible; returns the changes to store."""
+    def prepare(self, *, is_with_messages: bool = True) -> Sequence[Change]:
+        """Enqueue the acknowledgements, still invisible; returns the changes to store.
+
+        What has no space while the store is full waits for it; the changes record that, as far as its sender
+        waits for it.
+
+        @param is_with_messages: they are stored with the changes of their messages, which have not left yet.
+        """
         results = self._results
         if not results:
             return ()
@@ -117,14 +130,20 @@ class AcknowledgementBatch:
         )
         refused = {refusal.index: refusal.status for refusal in admission.refusals}
         self._results = [result for index, result in enumerate(results) if index not in refused]
+        records = [removal_of(result) for result in self._results if result.record]
         for index, status in refused.items():
             result = results[index]
             is_full = status is EnqueueStatus.QUEUE_MANAGER_QUOTA_EXCEEDED and storage.throttled
             if is_full and result.is_bound:
                 self._has_no_space.append(result)
             else:
+                if result.record:
+                    records.append(removal_of(result))
                 self._drop(result.about, result.message_class, status.name)
-        return admission.changes
+        if is_with_messages and self._has_no_space:
+            self._has_no_space, recorded = self._waiting.recorded(self._has_no_space)
+            records += recorded
+        return [*admission.changes, *records] if records else admission.changes
 
     @property
     def queues(self) -> Collection[Queue]:
@@ -154,7 +173,7 @@ class AcknowledgementBatch:
 
         If the store fails they wait until it works.
         """
-        changes = self.prepare()
+        changes = self.prepare(is_with_messages=False)
         self._begin_others()
         if changes:
             Deferred.fromCoroutine(self._send(changes))
@@ -166,7 +185,7 @@ class AcknowledgementBatch:
 
         @raise MQError: it failed; none of them was sent.
         """
-        await self._store(self.prepare())
+        await self._store(self.prepare(is_with_messages=False))
 
     async def _send(self, changes: Sequence[Change]) -> None:
         try:

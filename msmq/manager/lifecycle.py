@@ -36,6 +36,7 @@ class ManagerLifecycle:
             await check_owner(parts.store, snapshot, parts.model.identifier)
             parts.model.restore(snapshot, parts.clock.now())
             parts.flow.load(snapshot.state)
+            parts.outbox.load(snapshot.state)
             parts.sequences.load(snapshot.state)
             parts.source_journal.load(snapshot.state)
             parts.deliveries.load(snapshot.state)

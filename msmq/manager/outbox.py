@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -19,8 +19,9 @@ from msmq.manager.membership.public_names import UnknownPublicQueue
 from msmq.manager.peers.final_acks import FinalAcks
 from msmq.manager.peers.peer_queue_limits import PeerQueueLimits
 from msmq.manager.performer import Performer
+from msmq.manager.result_records import MessageResult
 from msmq.manager.securing.signatures import Signer
-from msmq.manager.waiting_results import MessageResult, WaitingResults
+from msmq.manager.waiting_results import WaitingResults
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import Acknowledgement, acknowledgement
 from msmq.queues.arriving.admission import Admission, EnqueueRefusal, EnqueueStatus
@@ -224,8 +225,16 @@ class Outbox:
         refused = performer.model.transacting.send(transaction, arrivals, now, spare=spare)
         refuse(refused, len(arrivals), performer.model.storage)
 
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Load the results that waited for space when the process ended.
+
+        @raise msmq.persistence.state_records.StateError: a value is damaged.
+        """
+        self._waiting.load(state)
+
     def start(self) -> None:
-        """Reserve MessageIDs in advance, so that senders do not wait for that."""
+        """Send these, and reserve MessageIDs in advance, so that senders do not wait for that."""
+        self._waiting.start()
         changes = self._performer.model.reservations()
         Deferred.fromCoroutine(self._reserve(changes)).addErrback(
             lambda failure: self.log.error("MessageIDs could not be reserved: {error}", error=failure.value)

@@ -24,6 +24,7 @@ from msmq.interfaces.storage import (
 )
 from msmq.line_limit import LineBudget
 from msmq.manager.new_queues import NewQueues
+from msmq.manager.result_records import without_records
 from msmq.moment import Moment
 from msmq.persistence.changes import Change, has_runs, single_changes
 from msmq.queues.arriving.admission import Admission
@@ -98,6 +99,8 @@ class Performer:
         self._timer = DeadlineTimer(reactor, clock, self._expire)
         self._deadline: float | None = None
         self._pauses: dict[Deferred[None], None] = {}
+        # The records of results that were left out for want of space.
+        self._left_out: set[str] = set()
         self._lines = LineBudget(LINES, LINES_OF_ALL)
         self.is_stopped = True
 
@@ -130,7 +133,10 @@ class Performer:
             changes = list(single_changes(changes))
         changes, created = self._new_queues.begin(changes)
         try:
-            await self.store.commit(changes)
+            try:
+                await self.store.commit(changes)
+            except StorageFull as full:
+                await self._commit_without_records(changes, full)
         except CancelledError:
             raise
         except Exception as error:
@@ -146,6 +152,23 @@ class Performer:
             self._are_created(created)
         finally:
             self._new_queues.end(created)
+
+    async def _commit_without_records(self, changes: Sequence[Change], full: StorageFull) -> None:
+        """Store the removals of a batch that had no space for the records of their results.
+
+        @raise StorageFull: the batch has no records, or nothing else, or no space for the rest either.
+        """
+        essential, names = without_records(changes)
+        if not (names and essential):
+            raise full
+        await self.store.commit(essential)
+        self._left_out |= names
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether the record of a result was left out of its commit for want of space; asked once."""
+        is_left_out = name in self._left_out
+        self._left_out.discard(name)
+        return is_left_out
 
     def _are_created(self, created: Collection[UUID]) -> None:
         for identifier in created:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 import attrs
@@ -10,9 +10,14 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from msmq.manager.performer import FIRST_RETRY, Performer
-from msmq.queues.queue import Queue
-from msmq.structures.packet.message_class import MessageClass
-from msmq.structures.packet.user_message_view import UserMessageView
+from msmq.manager.result_records import (
+    LARGEST_RECORDED,
+    MOST_RECORDED_BYTES,
+    MessageResult,
+    ResultRecords,
+    record_name,
+)
+from msmq.persistence.changes import Change
 from msmq.structures.status import MQError, Status
 
 MOST_WAITING: Final = 10_000
@@ -29,30 +34,14 @@ BYTES_AT_ONCE: Final = 512 * 1024
 L{msmq.manager.flow_control} did."""
 
 
-@attrs.frozen(eq=False)
-class MessageResult:
-    """A packet that reports the result of a message.
-
-    @ivar queue: its destination queue.
-    @ivar about: the 20 bytes of the message's identifier; a result that waits keeps no other memory of it.
-    @ivar message_class: the result.
-    @ivar is_bound: the message left or has arrived; it was not refused on arrival.
-    """
-
-    queue: Queue
-    view: UserMessageView
-    about: bytes
-    message_class: MessageClass
-    is_bound: bool
-
-
 class WaitingResults:
     """Keeps results until the store has space, or no longer fails.
 
     A message that is received while the store is full leaves it, but its result needs space there; without it
     the sender of a transactional message, which gets its FinalAck only once, would wait in vain.
-    They are sent in their order. A stop stores them if there is space by then, and loses them otherwise, as a
-    kill does.
+    They are sent in their order. Those of transactional messages have L{records<ResultRecords>} in the store,
+    as far as these are small, so that neither a stop nor a kill loses them. A stop stores the others if there
+    is space by then, and loses them otherwise, as a kill does.
 
     @param send: stores results, and sends them; raises L{MQError} if the store failed, and has sent none.
     """
@@ -64,11 +53,49 @@ class WaitingResults:
     ) -> None:
         self._performer = performer
         self._send = send
+        self._records = ResultRecords(performer.model)
+        self._stale: Sequence[Change] = ()
         self._results: list[MessageResult] = []
         self._bytes = 0
         # How many of the first ones are being stored.
         self._storing = 0
         self._is_waiting = False
+
+    def load(self, state: Mapping[str, bytes]) -> None:
+        """Load those that waited when the process ended.
+
+        @raise msmq.persistence.state_records.StateError: a value is damaged.
+        """
+        self._results, self._stale = self._records.load(state, self._performer.clock.now())
+        self._bytes = sum(result.view.size for result in self._results)
+
+    def start(self) -> None:
+        """Send these."""
+        stale, self._stale = self._stale, ()
+        if stale:
+            self._performer.commit_later(stale, "results for queues that were deleted")
+        self._begin()
+
+    def recorded(self, results: Sequence[MessageResult]) -> tuple[list[MessageResult], list[Change]]:
+        """The results of messages that are about to leave, and what to store with that, so that a crash does
+        not lose them: the records of those that senders wait for, within the limits.
+        """
+        found: list[MessageResult] = []
+        changes: list[Change] = []
+        number, size = len(self._results), self._bytes
+        for result in results:
+            number += 1
+            size += result.view.size
+            if (
+                result.is_awaited
+                and result.view.size <= LARGEST_RECORDED
+                and number <= MOST_WAITING
+                and size <= min(MOST_RECORDED_BYTES, MOST_WAITING_BYTES)
+            ):
+                result, change = self._records.recorded(result)
+                changes.append(change)
+            found.append(result)
+        return found, changes
 
     def add(self, results: Iterable[MessageResult]) -> Sequence[MessageResult]:
         """Keep these results.
@@ -76,19 +103,29 @@ class WaitingResults:
         @return: those beyond the limits, which are not kept.
         """
         excess: list[MessageResult] = []
-        for result in results:
+        for result in map(self._truly_recorded, results):
             size = result.view.size
-            if len(self._results) >= MOST_WAITING or self._bytes + size > MOST_WAITING_BYTES:
+            is_excess = len(self._results) >= MOST_WAITING or self._bytes + size > MOST_WAITING_BYTES
+            if is_excess and not result.record:
                 excess.append(result)
             else:
                 self._results.append(result)
                 self._bytes += size
+        self._begin()
+        return excess
+
+    def _truly_recorded(self, result: MessageResult) -> MessageResult:
+        """A result whose record had no space has none."""
+        if result.record and self._performer.is_left_out(record_name(result)):
+            return attrs.evolve(result, record=0)
+        return result
+
+    def _begin(self) -> None:
         if self._results and not self._is_waiting:
             self._is_waiting = True
             Deferred.fromCoroutine(self._send_all()).addErrback(
                 lambda failure: self.log.failure("results of messages were not sent", failure)
             )
-        return excess
 
     def stop(self) -> None:
         """Store them now, since the queue manager stops: the last probe may have been before there was space.
@@ -111,10 +148,10 @@ class WaitingResults:
         try:
             await self._send(results)
         except MQError:
-            self._report_lost(len(results))
+            self._report_lost(results)
 
-    def _report_lost(self, count: int) -> None:
-        if count:
+    def _report_lost(self, results: Sequence[MessageResult]) -> None:
+        if count := sum(not result.record for result in results):
             self.log.warn(
                 "the results of {count} message(s) were not sent: the store had failed until the stop",
                 count=count,
@@ -128,7 +165,7 @@ class WaitingResults:
                 await performer.pause(FIRST_RETRY)
             while self._results:
                 if not await performer.retry(self._send_next, "results of messages"):
-                    lost, self._results, self._bytes = len(self._results), [], 0
+                    lost, self._results, self._bytes = self._results, [], 0
                     self._report_lost(lost)
                     return
                 await performer.next_turn()

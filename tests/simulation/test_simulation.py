@@ -95,8 +95,11 @@ class FoundTests(RunTestCase):
             self.assertEqual(run_plan(draw_plan(seed)).violations, [], seed)
 
     def test_results_of_a_full_store(self) -> None:
-        """The FinalAck of a message that is received while the store is full follows when it has space."""
-        self.assertEqual(run_plan(draw_plan(16540002)).violations, [])
+        """The FinalAck of a message that is received while the store is full follows when it has space, also
+        after a power cut.
+        """
+        for seed in (16540002, 40000725):
+            self.assertEqual(run_plan(draw_plan(seed)).violations, [])
 
     def test_a_disk_that_fails_during_a_start(self) -> None:
         """A start whose commit fails is repeated until the disk works again."""

@@ -33,12 +33,14 @@ _FORGOTTEN: Final = (
     "tx/awaiting/",
     "source/",
     "deliveries/",
+    "results/",
     "drain.",
     "drain-page.",
     "directory.",
     "public_encryption",
 )
-"""Prefixes of values that describe messages in transit, drains, or objects of the original in a directory.
+"""Prefixes of values that describe messages in transit, results that wait, drains, or objects of the original
+in a directory.
 
 The original goes on to move the messages of a queue that is drained; a second drain would send them twice.
 """

@@ -11,13 +11,23 @@ from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.storage import StorageFull
 from msmq.manager import waiting_results
-from msmq.persistence.changes import Change, PutMessage, PutMessages, PutState
-from msmq.queues.arriving.message import Delivery, Message
+from msmq.persistence.changes import (
+    Change,
+    PutMessage,
+    PutMessages,
+    PutState,
+    RemoveMessages,
+    RemoveState,
+)
+from msmq.queues.arriving.message import Acknowledge, Delivery, Message
+from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from tests.manager.support import BROKEN, FaultyStore
 from tests.nodes.scripted import ACK_RECEIVE, POSITIVE, ScriptedTestCase, transactional
 from tests.nodes.support import Node
+
+ADMIN = parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\admin")
 
 X = 1_700_000_000 << 32 | 1
 PLAIN = ".\\private$\\plain"
@@ -25,9 +35,10 @@ PLAIN = ".\\private$\\plain"
 
 def _stores(changes: Sequence[Change]) -> bool:
     """Whether a batch needs more space than a full disk has for removals."""
+    frees = any(isinstance(change, RemoveMessages | RemoveState) for change in changes)
     return any(
         isinstance(change, PutMessage | PutMessages)
-        or (isinstance(change, PutState) and len(change.value) > 100_000)
+        or (isinstance(change, PutState) and (len(change.value) > 100_000 or not frees))
         for change in changes
     )
 
@@ -107,7 +118,7 @@ class HeldTests(FullStoreTestCase):
         self.assertEqual(self.peer.final_acks, [(ACK_RECEIVE, number) for number in (1, 2, 3)])
 
     def test_stopped_while_they_are_stored(self) -> None:
-        """The log says at once how many are lost."""
+        """They are sent after the next start if the disk breaks down during the stop, and nothing is lost."""
         self.take(self.beta, self.path)
         self.disk.recover()
         self.disk.is_slow = True
@@ -121,7 +132,46 @@ class HeldTests(FullStoreTestCase):
             stopping = self.beta.service.stopService()
         self.successResultOf(stopping)
         lines = [formatEvent(event) for event in logs]
-        self.assertIn("the results of 3 message(s) were not sent: the store had failed until the stop", lines)
+        self.assertFalse([line for line in lines if line and "not sent" in line])
+        self.disk.recover()
+        self.assert_sent_after_a_restart()
+
+    def test_stopped_before_there_is_space(self) -> None:
+        """The store has them as small values: they are sent once when it has space after the next start."""
+        self.take(self.beta, self.path)
+        self.beta = self.restart(self.beta)
+        self.listen(is_prompt=True)
+        self.clock.advance(50)
+        self.assertEqual([each for peer in self.peers for each in peer.final_acks], [])
+        self.disk.recover()
+        self.clock.advance(100)
+        self.assert_sent()
+        self.beta = self.restart(self.beta)
+        self.clock.advance(100)
+        self.assert_sent()
+
+    def test_express_messages(self) -> None:
+        """Their results have no record, which would need space that their removal does not have."""
+        self.disk.recover()
+        self.clock.advance(6)
+        admin = self.queue(self.beta, "admin")
+        message = Message(body=b"x", acknowledge=Acknowledge.POSITIVE_RECEIVE, admin_queue=ADMIN)
+        self.successResultOf(self.deferred(self.beta.service.send(PLAIN, [message])))
+        self.fill()
+        self.assertEqual(self.bodies(self.beta, PLAIN), [b"x"])
+        self.disk.recover()
+        self.clock.advance(6)
+        self.assertEqual(self.beta.service.inspection.queue(admin).messages, 1)
+
+    def test_not_received_if_that_is_not_stored(self) -> None:
+        """What was not received because the disk failed has no result, also after the next start."""
+        self.disk.error, self.disk.is_hit = BROKEN, lambda changes: True
+        self.failureResultOf(self.deferred(self.beta.service.receive(self.path)), MQError)
+        self.disk.recover()
+        self.beta = self.restart(self.beta)
+        self.listen(is_prompt=True)
+        self.clock.advance(100)
+        self.assertEqual([each for peer in self.peers for each in peer.final_acks], [])
 
     def test_their_messages_are_not_kept(self) -> None:
         """A result needs no memory for a message of any size, which has left."""
@@ -166,6 +216,10 @@ class HeldTests(FullStoreTestCase):
         self.beta = self.restart(self.beta)
         self.listen(is_prompt=True)
         self.clock.advance(100)
+        self.assert_sent()
+
+    def assert_sent(self) -> None:
+        """GAMMA has all FinalAcks, in order, each once."""
         acks = [each for peer in self.peers for each in peer.final_acks]
         self.assertEqual(acks, [(ACK_RECEIVE, number) for number in (1, 2, 3)])
 
@@ -185,6 +239,12 @@ class HeldLimitTests(FullStoreTestCase):
     def setUp(self) -> None:
         self.patch(waiting_results, "MOST_WAITING_BYTES", 600)
         super().setUp()
+
+    def test_a_limit_on_their_number(self) -> None:
+        """It is one for records as well."""
+        self.patch(waiting_results, "MOST_WAITING_BYTES", 6000)
+        self.patch(waiting_results, "MOST_WAITING", 2)
+        self.test_further_ones_are_dropped()
 
     def test_further_ones_are_dropped(self) -> None:
         """Memory is used within the limit."""

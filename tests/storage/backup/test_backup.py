@@ -63,6 +63,7 @@ def contents(owner: UUID = ALPHA) -> list[Change]:
     return [
         PutState("queue_manager", owner.bytes),
         PutState("tx/awaiting/1", b"old"),
+        PutState("results/1", b"old"),
         PutState("reserved", b"7"),
         PutQueue(QueueDefinition(ORDERS, "private$\\orders", number=1, log=True)),
         PutQueue(QueueDefinition(TO_BETA, "DIRECT=OS:BETA\\private$\\x", type=QueueType.OUTGOING)),
@@ -391,7 +392,8 @@ class DirectoryTests(BackupTestCase):
         values = reader.values()
         reader.close()
         self.assertEqual(values["queue_manager"], BETA.bytes)
-        self.assertEqual((values.get("tx/awaiting/1"), values["reserved"]), (None, b"7"))
+        self.assertEqual([values.get(name) for name in ("tx/awaiting/1", "results/1")], [None, None])
+        self.assertEqual(values["reserved"], b"7")
 
     async def test_drain_of_the_original(self) -> None:
         """A queue manager with a new identifier does not go on with a drain: the original moves the messages,
@@ -451,7 +453,7 @@ class DirectoryTests(BackupTestCase):
         after = self.digest(self.target)
         self.assertEqual(summary.sections, after)
         left_out = summary.left_out
-        self.assertEqual((left_out.queues, left_out.messages, left_out.values), (2, 3, 1))
+        self.assertEqual((left_out.queues, left_out.messages, left_out.values), (2, 3, 2))
         self.assertEqual(after["messages"].rows + left_out.messages, before["messages"].rows)
         self.assertEqual(after["values"].rows + left_out.values, before["values"].rows)
         # The queue of transactional dead letters is new.
