@@ -103,8 +103,8 @@ class AckSessions:
     def note(self, queue: OutgoingQueue) -> list[MessagePosition]:
         """Record the addressees of the acknowledgements of a queue, and the peers that can carry them.
 
-        @return: one acknowledgement for each addressee that was recorded since the last call, wherever it is
-            in the queue.
+        @return: one acknowledgement for each addressee that was recorded since L{dispatched} was called last,
+            wherever it is in the queue.
         """
         for position in queue.peek(EXAMINED_MESSAGES):
             source = self.source(position)
@@ -116,8 +116,12 @@ class AckSessions:
             source = self.source(position)
             if source is not None:
                 self._record(queue, position, source)
-        latest, addressed.latest = addressed.latest, {}
-        return list(latest.values())
+        return list(addressed.latest.values())
+
+    def dispatched(self, queue: OutgoingQueue) -> None:
+        """The sessions for all acknowledgements that L{note} has returned are about to be dispatched."""
+        if (addressed := self._addressed.get(queue)) is not None:
+            addressed.latest.clear()
 
     def _record(self, queue: OutgoingQueue, position: MessagePosition, source: UUID) -> None:
         addressed = self._addressed.get(queue)
@@ -177,7 +181,7 @@ class _Addressed:
     """The acknowledgements of a queue by addressee, as far as they were recorded.
 
     @ivar last: the greatest LookupIdentifier that was looked at.
-    @ivar latest: the last recorded one for each addressee, until L{AckSessions.note} returns it.
+    @ivar latest: the last recorded one for each addressee, until L{AckSessions.dispatched} is called.
     """
 
     def __init__(self) -> None:

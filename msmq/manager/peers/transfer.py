@@ -140,7 +140,9 @@ class MessageTransfer:
         if readiness is not QueueReadiness.SENDS:
             return
         hop = self.hops.of(queue)
-        for session in self.hops.leading_to(queue):
+        sessions = self.hops.leading_to(queue)
+        self.hops.dispatched(queue)
+        for session in sessions:
             queue.state = OutgoingState.CONNECTED
             self._dispatcher.dispatch(session, self.hops.busy(hop))
         if self.hops.is_reached(queue):

@@ -281,6 +281,13 @@ class NextHops:
         session = self._session(hop)
         return [] if session is None else [session]
 
+    def dispatched(self, queue: OutgoingQueue) -> None:
+        """The sessions that L{leading_to} has returned are about to be dispatched; until then a queue with
+        acknowledgements has those of all messages that were added.
+        """
+        if queue in self._divided:
+            self._acks.dispatched(queue)
+
     def is_reached(self, queue: OutgoingQueue) -> bool:
         """Whether open sessions may carry all pending messages of a queue."""
         hop = self.of(queue)

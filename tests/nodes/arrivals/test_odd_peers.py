@@ -208,8 +208,8 @@ class AcknowledgementTests(ReceiverTestCase):
         self.assertEqual(self.beta.service.inspection.queue(self.path).messages, 0)
         self.assertEqual(self.beta.service.inspection.status().refused, {"NOT_FROM_ITS_SENDER": 1})
 
-    def test_many_wait_for_another_at_the_same_address(self) -> None:
-        """Acknowledgements for a queue manager that is away do not hold up those for others."""
+    def receive_for_absent(self) -> None:
+        """The FinalAcks of 132 messages of a peer wait, since it is away."""
         for first in range(1, 133, 33):
             self.say(*chain(first, first + 32, transaction_flags=2), seconds=1)
         self.peer.acknowledge()
@@ -219,6 +219,10 @@ class AcknowledgementTests(ReceiverTestCase):
         self.assertEqual(len(self.take(self.beta, self.path)), 132)
         self.clock.advance(1)
         self.assertEqual(self.waiting(self.beta), 132)
+
+    def test_many_wait_for_another_at_the_same_address(self) -> None:
+        """Acknowledgements for a queue manager that is away do not hold up those for others."""
+        self.receive_for_absent()
         other = self.dial(identifier=STRANGER)
         other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
         self.clock.advance(1)
@@ -229,6 +233,20 @@ class AcknowledgementTests(ReceiverTestCase):
         again = self.dial(is_prompt=True)
         self.clock.advance(1)
         self.assertEqual([number for _, number in again.final_acks], list(range(1, 133)))
+
+    def test_a_pause_of_many_for_another_at_the_same_address(self) -> None:
+        """Nor after a pause during which all of them were created."""
+        self.receive_for_absent()
+        other = self.dial(identifier=STRANGER, is_prompt=True)
+        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
+        self.clock.advance(1)
+        self.successResultOf(self.beta.service.pause_all_outgoing())
+        self.take(self.beta, self.path)
+        self.clock.advance(1)
+        self.assertEqual(other.final_acks, [])
+        self.successResultOf(self.beta.service.resume_all_outgoing())
+        self.clock.advance(1)
+        self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
 
     def test_another_at_the_same_address_is_not_used(self) -> None:
         """Where only another queue manager is connected, a connection to the right one is opened."""
