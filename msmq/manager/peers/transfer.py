@@ -220,12 +220,14 @@ class MessageTransfer:
         """Another host is dialled for an outgoing queue: its pending messages are sent there, unless it is
         paused.
         """
-        self._end_pause(queue)
         self.hops.redirected(queue)
         self.rerouted(queue)
 
     def rerouted(self, queue: OutgoingQueue) -> None:
-        """A queue has another next hop, to which perhaps no session leads."""
+        """A queue has another next hop, to which perhaps no session leads; a pause of the queue ends on the
+        sessions of the former one.
+        """
+        self._end_pause(queue)
         connector = self.hops.of(queue).connector
         queue.next_hops = () if connector is None else tuple(connector.addresses)
         queue.state = after_rerouting(queue.state, is_served=bool(self.hops.leading_to(queue)))

@@ -163,3 +163,25 @@ class ChangingTests(EnterpriseTestCase):
         self.assertEqual(session.remote_identifier, IDENTIFIERS["BETA"])
         for node in ("ZETA", "GAMMA", "EPSILON"):
             self.assertEqual(self.bodies(self.nodes[node], ORDERS), [b"x"])
+
+    def test_a_paused_queue_takes_another_route(self) -> None:
+        """The gate that it no longer uses may send as many messages at once as before the pause."""
+        assert self.directory is not None
+        nodes = [self.nodes[node] for node in ("ZETA", "GAMMA", "ALPHA")]
+        to_zeta, to_gamma, to_alpha = (self.private_name(node, self.queue(node)) for node in nodes)
+        for name in (to_zeta, to_gamma):
+            self.send(self.alpha, name, b"x")
+        self.clock.advance(5)
+        self.successResultOf(self.alpha.service.pause_outgoing(to_zeta))
+        self.clock.advance(1)
+        moved = QueueManagerObject(identifier=IDENTIFIERS["ZETA"], site_identifier_list=(BERLIN,))
+        self.successResultOf(self.directory.write(moved, ("site_identifier_list",)))
+        router: Any = self.alpha.service._work.router
+        router.refresh_later()
+        self.clock.advance(1)
+        self.send(self.beta, to_alpha, b"x")
+        self.clock.advance(10)
+        sessions = self.beta.service.inspection.sessions()
+        windows = {each.remote_identifier: each.statistics.window for each in sessions}
+        self.assertEqual(windows[IDENTIFIERS["ALPHA"]], 64)
+        self.assertEqual(self.alpha.service.inspection.outgoing_queue(to_zeta).state, "ONHOLD")
