@@ -26,10 +26,10 @@ class Orders(Broker):
         with self._book:
             order = (str(message.identifier), int(message.body))
             self._book.execute("insert or ignore into orders values (?, ?)", order)
-        if (answers := message.view.response_format_name()) is not None:
-            try:
+        try:
+            if (answers := message.view.response_format_name()) is not None:
                 await self.manager.send(str(answers), [Message(body=b"booked", label=message.label)])
-            except MQError as error:
-                # The sender chose a queue that cannot be used; orders of others must not wait for that.
-                print(f"{message.identifier} is booked and not confirmed: {error}")
+        except MQError as error:
+            # The sender chose a queue that cannot be used; orders of others must not wait for that.
+            print(f"{message.identifier} is booked and not confirmed: {error}")
         return accept()

@@ -18,16 +18,19 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.queues.arriving.message import Message
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.names.format_name import parse_format_name
+from msmq.structures.names.queue_names import QueueNameKind
 from msmq.structures.packet.message_class import MessageClass
-from tests.nodes.support import Node, NodesTestCase
+from tests.nodes.scripted import ScriptedTestCase, transactional
+from tests.nodes.support import Node
 from tests.project.example_files import EXAMPLES, example
 from tests.servers.own_address import own_address
 
 ORDERS = EXAMPLES / "orders_broker"
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
+SAME_AS_ADMIN = QueueNameKind.SAME_AS_ADMIN_QUEUE << 16
 
 
-class OrdersTests(NodesTestCase):
+class OrdersTests(ScriptedTestCase):
     """ALPHA orders at BETA, the broker."""
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
@@ -65,8 +68,13 @@ class OrdersTests(NodesTestCase):
             order = Message(body=body, transactional=True, response_queue=nowhere)
             self.run_to_end(self.alpha.service.send(TO_BETA, [order]))
         self.clock.advance(30)
+        # ResponseQueue is the AdminQueue, whose name a peer writes as it likes.
+        peer = self.dial()
+        peer.send(transactional(b"6", (7, 1, 0), admin="no name of a queue", user_flags=SAME_AS_ADMIN))
+        peer.send(transactional(b"7", (7, 2, 1)))
+        self.clock.advance(30)
         booked = sqlite3.connect(self.book).execute("select boxes from orders").fetchall()
-        self.assertEqual(booked, [(4,), (5,)])
+        self.assertEqual(booked, [(4,), (5,), (6,), (7,)])
 
 
 class ProgramTests(SynchronousTestCase):
