@@ -246,7 +246,8 @@ class Search:
         @param check: called with the queue that it was for.
         """
         position, view = await self._read_dead_letter(position)
-        copy = attrs.evolve(message_of(view), **(edited or {}))
+        # An editor may choose another signature than the message had.
+        copy = attrs.evolve(self._signer.signed_again(view, message_of(view)), **(edited or {}))
         if target is None:
             target = self._destinations.one(_destination_of(view))
             if check is not None:
@@ -257,7 +258,6 @@ class Search:
             # The destination may have no directory, which would say whose queue this is.
             admin_queue = self._performer.model.names.direct_name(copy.admin_queue)
             copy = attrs.evolve(copy, admin_queue=admin_queue)
-        copy = self._signer.signed_again(view, copy)
         self._outbox.check([copy], [target])
         if copy.transactional:
             return await undivided(self._requeue_in_transaction(position, view, target, copy))

@@ -10,6 +10,7 @@ from msmq.decoding.message_json import message_json
 from msmq.interfaces.security.access import Account
 from msmq.interfaces.security.signing import CertificateFacts, Credentials, ISigning, KeptCertificate
 from msmq.manager.administration.local_queues import LocalQueues
+from msmq.manager.securing.authentication import version_of
 from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.restricted_manager import RestrictedQueueManager
 from msmq.manager.securing.security_descriptors import AccessPolicy, SecurityDescriptors
@@ -25,6 +26,7 @@ from msmq.testing.access_control import MemoryAccessControl
 from msmq.testing.contracts.signing import OTHER_SID, SID
 from msmq.wire.sid import format_sid
 from tests.builders import ALPHA
+from tests.nodes.scripted import DEADLETTER
 from tests.nodes.signed import DAY, LEVELS, TO_BETA, WALL, SigningTestCase
 
 
@@ -259,6 +261,33 @@ class SendingTests(SigningTestCase):
         found = [UserMessageView(heard.packet) for heard in self.peers[-1].messages]
         self.assertEqual([view.hash_algorithm for view in found], [HashAlgorithm.SHA_256] * 3)
         self.assertEqual([view.security and view.security.sender_id_type for view in found], kinds)
+
+    def test_edited_signature_of_a_dead_letter(self) -> None:
+        """The signature that an operator chooses in an edited dead letter is that with which it is sent."""
+        self.send(
+            self.alpha,
+            "DIRECT=TCP:127.0.0.4\\private$\\q",
+            b"body",
+            time_to_reach_queue=1,
+            dead_letter=True,
+            authentication_level=AuthenticationLevel.SIG_2_0,
+        )
+        self.clock.advance(5)
+        [letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
+        edited = {
+            "authentication_level": AuthenticationLevel.SIG_3_0,
+            "hash_algorithm": HashAlgorithm.SHA_256,
+        }
+        self.listen(is_prompt=True)
+        messages = self.alpha.service.message_administration
+        [change] = self.run_to_end(messages.requeue(DEADLETTER, [letter.message.lookup_id], edited=edited))
+        self.assertIsNone(change.error)
+        self.clock.advance(60)
+        [heard] = self.peers[-1].messages
+        view = UserMessageView(heard.packet)
+        self.assertEqual(view.hash_algorithm, HashAlgorithm.SHA_256)
+        assert view.security is not None
+        self.assertIs(version_of(self.signing, view.security, view), AuthenticationLevel.SIG_3_0)
 
     def test_certificate_of_a_dead_letter(self) -> None:
         """A dead letter whose certificate has expired is signed with a valid one of the same user. One whose
