@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from msmq.directory.ldap.entries.attribute_mapping import SID
-from msmq.directory.ldap.names import child, is_within
+from msmq.directory.ldap.names import DistinguishedNameError, child, is_within, split
 from msmq.directory.ldap.operations import Operations, ambiguous
 from msmq.directory.ldap.settings import Dialect
 from msmq.directory.ldap.transport.filters import Equal, Present, of_class
@@ -73,14 +73,13 @@ class LdapAccounts:
                 DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {quoted(name)}"
             ) from error
         is_active_directory = (await self._operations.root()).dialect is Dialect.ACTIVE_DIRECTORY
-        below: Sequence[str] = ()
-        if is_active_directory:
-            known, below = await self._domains()
-            if domain:
-                _check_domain(domain, name, known)
+        if is_active_directory and domain:
+            _check_domain(domain, name, await self._domain_names())
         for attribute in (_ACCOUNT_NAME,) if is_active_directory else ("uid", "cn"):
             try:
-                account = await self._only(Equal(attribute, wanted), name, without=below)
+                account = await self._only(
+                    Equal(attribute, wanted), name, is_of_own_domain=is_active_directory
+                )
                 is_builtin = format_sid(account.sid).startswith(_BUILTIN_SIDS)
                 if is_builtin or not is_active_directory or domain.casefold() != _BUILTIN:
                     return account
@@ -89,16 +88,12 @@ class LdapAccounts:
                     raise
         raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {name}")
 
-    async def _domains(self) -> tuple[list[str], list[str]]:
-        """The NetBIOS and the DNS name of the domain, and the naming contexts of those below it.
-
-        [MS-ADTS] 6.1.1.2.1.1.
-        """
+    async def _domain_names(self) -> list[str]:
+        """The NetBIOS and the DNS name of the domain. [MS-ADTS] 6.1.1.2.1.1."""
         root = await self._operations.root()
         wanted = of_class("crossRef", Present(_NETBIOS_NAME))
         partitions = child("Partitions", root.configuration)
         names: list[str] = []
-        below: list[str] = []
         longest = 0
         for entry in await self._operations.find(partitions, Scope.CHILDREN, wanted, _OF_DOMAIN):
             context = (entry.first(_NAMING_CONTEXT) or b"").decode("utf-8", "replace")
@@ -106,16 +101,14 @@ class LdapAccounts:
                 longest = len(context)
                 values = (entry.first(_NETBIOS_NAME), entry.first(_DNS_NAME))
                 names = [value.decode("utf-8", "replace") for value in values if value]
-            elif is_within(context, root.domain) and not is_within(root.domain, context):
-                below.append(context)
-        return names, below
+        return names
 
     async def _only(
-        self, term: Equal, shown: str, sid: bytes | None = None, without: Sequence[str] = ()
+        self, term: Equal, shown: str, sid: bytes | None = None, *, is_of_own_domain: bool = False
     ) -> Account:
         """The account that matches.
 
-        @param without: the naming contexts whose accounts are not meant.
+        @param is_of_own_domain: whether accounts of domains below do not count, on Active Directory.
         """
         root = await self._operations.root()
         found = [
@@ -123,7 +116,7 @@ class LdapAccounts:
             for entry in await self._operations.find(root.domain, Scope.TREE, term, _ATTRIBUTES)
             if _is_sid(entry.first(SID))
             and sid in (None, entry.first(SID))
-            and not any(is_within(entry.name, context) for context in without)
+            and not (is_of_own_domain and _is_of_domain_below(entry.name, root.domain))
         ]
         if not found:
             raise DirectoryError(DirectoryOperationResult.OBJECT_NOT_FOUND, f"there is no account {shown}")
@@ -170,6 +163,16 @@ class LdapAccounts:
             if len(seen) > MOST_GROUPS + 1:
                 raise _unknown_groups(entry, f"it is in more than {MOST_GROUPS}")
         return sids
+
+
+def _is_of_domain_below(name: str, domain: str) -> bool:
+    """Whether an entry belongs to a domain below another one: the name of each domain begins with C{DC}."""
+    try:
+        own, above = split(name), split(domain)
+    except DistinguishedNameError:
+        # It could be of any.
+        return True
+    return any(kind == "dc" for kind, _ in own[: -len(above) or None])
 
 
 def _check_domain(domain: str, name: str, known: Sequence[str]) -> None:
