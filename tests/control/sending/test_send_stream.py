@@ -9,9 +9,11 @@ from uuid import UUID
 import attrs
 
 from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
+from msmq.control.protocol.refusals import read_refusal
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.sending.identifiers import IdentifierRange
 from msmq.structures.identifiers import MessageIdentifier
+from msmq.structures.status import MessageTooLarge, MQError
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 OTHER = ".\\private$\\other"
@@ -160,6 +162,17 @@ class SendTests(ControlTestCase):
         """A body that exceeds 4 MiB together with the headers is refused."""
         answer = self.send_records(record(bytes(0x400000)))
         self.assert_refused(answer, 507, "MQ_ERROR_INSUFFICIENT_RESOURCES")
+        self.assertIs(type(read_refusal(answer.body, "")), MessageTooLarge)
+
+    def test_quota_that_passes(self) -> None:
+        """A message that no quota ever takes is distinguished from one for which there is no space now."""
+        self.run_to_end(self.service.set_queue(ORDERS, {"quota": 1}))
+        self.assertIs(type(read_refusal(self.send_records(record(bytes(1024))).body, "")), MessageTooLarge)
+        self.assertEqual(self.send_records(record(bytes(500))).status, 200)
+        full = self.send_records(record(bytes(500)))
+        self.assert_refused(full, 507, "MQ_ERROR_INSUFFICIENT_RESOURCES")
+        self.assertNotIn("too_large", full.json)
+        self.assertIs(type(read_refusal(full.body, "")), MQError)
 
     def test_another_content_type(self) -> None:
         """Only a stream of records is one."""
