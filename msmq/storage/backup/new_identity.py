@@ -1,8 +1,9 @@
 """The contents of a store for a queue manager with another identifier.
 
-Messages of local queues stay, and the private queues of this queue manager that they name for
-acknowledgements and responses get its new identifier.  Messages that wait for other queue managers are those
-of the original, which sends them: here they become dead letters, which an operator can requeue or discard.
+Messages of local queues stay, and the private queues of this queue manager that they name as their
+destination, for acknowledgements and for responses get its new identifier.  Messages that wait for other
+queue managers are those of the original, which sends them: here they become dead letters, which an operator
+can requeue or discard.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from msmq.persistence.owner_mark import OWNER
 from msmq.persistence.send_key import PAGE_PREFIX, page_of_former
 from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_rewrites import patch_message_class, with_other_queue_manager
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.wire.guid import braced
@@ -163,10 +165,14 @@ class NewIdentity:
     def _renamed(self, packet: bytes, *, is_dead: bool) -> bytes:
         """The packet with the names of this queue manager's private queues.
 
-        A signed dead letter keeps the former ones: it is signed again only if its signature is valid.
+        A signed dead letter keeps those for acknowledgements and responses: it is signed again only if its
+        signature is valid. The name of its own queue never stays: it would be requeued to the original.
         """
         try:
             view = UserMessageView(packet)
+            if view.queue_manager_address == self.former.bytes_le:
+                packet = patch_queue_manager_address(packet, self.identifier.bytes_le)
+                view = UserMessageView(packet)
             if is_dead and view.security is not None and view.security.sender_cert:
                 return packet
             return with_other_queue_manager(view, self.former, self.identifier).packet

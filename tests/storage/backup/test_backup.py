@@ -39,6 +39,7 @@ from msmq.storage.migration.store_locations import store_location_of
 from msmq.storage.readers.log import LogStoreReader
 from msmq.storage.readers.shape import MomentGone, RowPage
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_patches import patch_queue_manager_address
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.testing.clock import ManualClock
 from msmq.wire.guid import NULL_GUID
@@ -55,6 +56,11 @@ def message(number: int, queue: UUID = ORDERS, body: bytes = b"body", **properti
     """A message as a store keeps it."""
     view = arriving(body, recoverable=True, **properties)
     return PutMessage(queue, number, view.packet, 1000.0 + number, None)
+
+
+def at_beta(messages: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """The same messages, for a private queue of BETA."""
+    return [(number, patch_queue_manager_address(packet, BETA.bytes_le)) for number, packet in messages]
 
 
 def contents(owner: UUID = ALPHA) -> list[Change]:
@@ -380,7 +386,7 @@ class DirectoryTests(BackupTestCase):
         self.back_up()
         summary = await self.restored(new_identity=True, make_identifier=lambda: BETA)
         self.assertEqual((load_identity(self.target), summary.moved), (BETA, 2))
-        self.assertEqual(self.messages(self.target, ORDERS), self.messages(self.data, ORDERS))
+        self.assertEqual(self.messages(self.target, ORDERS), at_beta(self.messages(self.data, ORDERS)))
         letters = self.messages(self.target, uuid5(BETA, DEADLETTER))
         self.assertEqual([number for number, _ in letters], [8, 9])
         self.assertEqual(UserMessageView(letters[1][1]).message_class, MessageClass.NACK_DELETED)
@@ -415,7 +421,7 @@ class DirectoryTests(BackupTestCase):
         await self.restored(new_identity=True, make_identifier=lambda: BETA)
         values = self.values()
         self.assertEqual([name for name in values if name.startswith("drain")], [])
-        self.assertEqual(self.messages(self.target, ORDERS), self.messages(self.data, ORDERS))
+        self.assertEqual(self.messages(self.target, ORDERS), at_beta(self.messages(self.data, ORDERS)))
 
     async def test_keys_of_a_new_identity(self) -> None:
         """What the original has sent under a key is not sent again, and keeps the identifier that it has
@@ -474,7 +480,7 @@ class DirectoryTests(BackupTestCase):
         )
         self.assertEqual((load_identity(self.data), summary.moved), (BETA, 2))
         self.assertEqual((summary.left_out.queues, summary.sections), (1, self.digest(self.data)))
-        self.assertEqual(self.messages(self.data, ORDERS), before)
+        self.assertEqual(self.messages(self.data, ORDERS), at_beta(before))
         self.assertEqual((self.data / "msmq.toml").read_text(), "# mine")
         assert summary.former is not None
         self.assertEqual(load_identity(summary.former), ALPHA)

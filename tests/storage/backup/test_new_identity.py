@@ -116,6 +116,21 @@ class NewIdentityTests(SynchronousTestCase):
         received = UserMessageView(self.converted(ORDERS, signed).packet)
         self.assertEqual(received.admin_format_name(), PrivateFormatName(BETA, 7))
 
+    def test_destination(self) -> None:
+        """A message in a private queue is for that of the copy: its dead letter would be requeued to the
+        original, also a signed one.
+        """
+        header = SecurityHeader(sender_id_type=SenderIdType.SID, security_id=bytes(12), sender_cert=b"cert")
+        own, remote = PrivateFormatName(ALPHA, 1), PrivateFormatName(GAMMA, 1)
+        for target, wanted in ((own, PrivateFormatName(BETA, 1)), (remote, remote)):
+            message = Message(delivery=Delivery.RECOVERABLE, admin_queue=ANSWERS, body=b"x")
+            packet = build_packet(message, target, source=ALPHA, message_id=5, sent_time=1000)
+            signed = patch_security_header(UserMessageView(packet), header).packet
+            for queue in (ORDERS, uuid5(ALPHA, "system$;deadletter")):
+                for each in (packet, signed):
+                    view = UserMessageView(self.converted(queue, each).packet)
+                    self.assertEqual((view.destination_format_name(), bytes(view.body)), (wanted, b"x"))
+
     def test_packets_that_stay(self) -> None:
         """What would be too large with another name, or is damaged, is copied as it is."""
         short = UserMessageView(self.packet()).size
