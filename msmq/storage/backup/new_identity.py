@@ -166,7 +166,8 @@ class NewIdentity:
         """The packet with the names of this queue manager's private queues.
 
         A signed dead letter keeps those for acknowledgements and responses: it is signed again only if its
-        signature is valid. The name of its own queue never stays: it would be requeued to the original.
+        signature is valid. No signature covers QueueManagerAddress, by which it would be requeued to the
+        original.
         """
         try:
             view = UserMessageView(packet)

@@ -17,6 +17,7 @@ from msmq.structures.names.format_name import PrivateFormatName, parse_format_na
 from msmq.structures.packet.base_header import BaseHeader
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.security_header import SecurityHeader, SenderIdType
+from msmq.structures.packet.signature_input import SIGNATURE_INPUTS
 from msmq.structures.packet.user_message_rewrites import patch_message_class, patch_security_header
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.builders import ALPHA, BETA, GAMMA
@@ -130,6 +131,9 @@ class NewIdentityTests(SynchronousTestCase):
                 for each in (packet, signed):
                     view = UserMessageView(self.converted(queue, each).packet)
                     self.assertEqual((view.destination_format_name(), bytes(view.body)), (wanted, b"x"))
+            letter = UserMessageView(self.converted(uuid5(ALPHA, "system$;deadletter"), signed).packet)
+            for covered in SIGNATURE_INPUTS.values():
+                self.assertEqual(covered(letter), covered(UserMessageView(signed)))
 
     def test_packets_that_stay(self) -> None:
         """What would be too large with another name, or is damaged, is copied as it is."""
