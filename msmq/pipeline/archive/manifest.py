@@ -235,22 +235,32 @@ class Archive:
     def streams(self) -> list[StreamManifest]:
         """The manifests of all streams.
 
-        @raise ArchiveError: one is damaged.
+        @raise ArchiveError: one is damaged, or cannot be read.
         """
-        paths = sorted((self.directory / MANIFESTS).glob("*.json"))
-        return [found for path in paths if (found := self.load(path.stem)) is not None]
+        folder = self.directory / MANIFESTS
+        try:
+            # Not by a pattern, which takes a directory that cannot be listed for an empty one: tidy would
+            # remove all files.
+            names = sorted(path.stem for path in folder.iterdir() if path.suffix == ".json")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ArchiveError(f"{folder}: cannot be read: {error.strerror or error}") from error
+        return [found for name in names if (found := self.load(name)) is not None]
 
     def load(self, name: str) -> StreamManifest | None:
         """The manifest of a stream; C{None} before its first rows.
 
-        @raise ArchiveError: it is damaged.
+        @raise ArchiveError: it is damaged, or cannot be read.
         """
         path = self.directory / MANIFESTS / f"{name}.json"
         try:
             return _manifest(json.loads(path.read_bytes()))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except OSError as error:
+            raise ArchiveError(f"{path}: cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError) as error:
             raise ArchiveError(f"{path}: not a manifest: {error}") from error
 
     def store(self, manifest: StreamManifest) -> None:

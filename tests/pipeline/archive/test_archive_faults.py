@@ -14,7 +14,7 @@ from msmq.persistence.changes import PutQueue, PutState, TrimLog
 from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.following import follow
-from msmq.pipeline.archive.manifest import FRESH, MANIFESTS, ROOT
+from msmq.pipeline.archive.manifest import FRESH, MANIFESTS, ROOT, Archive
 from msmq.pipeline.archive.upkeep import problems, rows, summaries
 from msmq.pipeline.files.errors import FileUnwritable
 from msmq.pipeline.files.exporter import store_at
@@ -238,3 +238,20 @@ class FaultTests(ArchiveTestCase):
         for content in ("", "[]", "{}"):
             next((self.directory / "_streams").glob("*.json")).write_text(content)
             self.assertIn("not a manifest", str(self.assertRaises(ArchiveError, self.update)))
+
+    def test_manifests_that_cannot_be_read(self) -> None:
+        """An archive without readable manifests is not one without rows."""
+        self.update()
+        [path, *_] = manifests = sorted((self.directory / MANIFESTS).iterdir())
+        for each in manifests:
+            each.unlink()
+        path.mkdir()
+        error = str(self.assertRaises(ArchiveError, summaries, self.archive))
+        self.assertEqual(f"{path}: cannot be read: Is a directory", error)
+        path.rmdir()
+        path.parent.rmdir()
+        path.parent.touch()
+        for action in (summaries, lambda archive: list(problems(archive)), Archive.tidy):
+            error = str(self.assertRaises(ArchiveError, action, self.archive))
+            self.assertEqual(f"{path.parent}: cannot be read: Not a directory", error)
+        self.assertNotEqual([], list((self.directory / FRESH).iterdir()))
