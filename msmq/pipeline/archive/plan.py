@@ -49,8 +49,14 @@ _TRIES: Final = 5
 
 
 def is_archive(location: str) -> bool:
-    """Whether a path is that of an archive."""
-    return "://" not in location and (Path(location) / ROOT).is_file()
+    """Whether a path is that of an archive.
+
+    @raise ReadingError: the path cannot be followed.
+    """
+    try:
+        return "://" not in location and (Path(location) / ROOT).is_file()
+    except OSError as error:
+        raise ReadingError(f"{location}: cannot be read: {error.strerror or error}") from None
 
 
 def store_of(archive: Archive, options: ReadOptions) -> str | None:

@@ -76,4 +76,7 @@ class SparkTests(ReadingTestCase):
         self.assertIn("the options store and archivePlan are for an archive", reason(error))
         wrong = self.assertRaises(ReadingError, read_archive, self.spark, str(self.data))
         self.assertIn("is not an archive", str(wrong))
+        unreadable = f"{self.path}/{'long' * 99}"
+        wrong = self.assertRaises(ReadingError, read_archive, self.spark, unreadable)
+        self.assertEqual(f"{unreadable}: cannot be read: File name too long", str(wrong))
         self.assertRaises(ReadingError, read_archive, self.spark, self.path, stream="queue")
