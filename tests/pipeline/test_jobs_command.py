@@ -20,8 +20,8 @@ from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
-from msmq.pipeline.spark.command import main
-from msmq.pipeline.spark.inputs import LITTLE_DATA, are_small, parse_input, read_rows
+from msmq.pipeline.spark.command import main, parser
+from msmq.pipeline.spark.inputs import LITTLE_DATA, are_small, parse_input, read_rows, unread_rows
 from msmq.pipeline.spark.lineage import LineageRun
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
@@ -334,6 +334,14 @@ class CommandTests(SynchronousTestCase):
             ReadingError, read_rows, shared_session(), [parse_input(str(archive))], "queue", ("topic",)
         )
         self.assertIn(f"the archive {archive} has the streams log, journal", str(error))
+        stores.write_log(data, [stores.event(6), stores.event(7), stores.log(40)])
+        with store_at(str(data)) as store:
+            Archiver(store, Archive(archive), clock=lambda: SENT + 99.0).run()
+        given = ("--input", str(archive), "--output", "out", "--control", "there", "--into", "orders")
+        options = parser().parse_args(["replay", *given])
+        wanted = options.job.wanted(options)
+        # What the verdict of the replay says.
+        self.assertEqual(1, unread_rows([parse_input(str(archive))], wanted.archived))
 
     def test_fresh_files_of_an_archive(self) -> None:
         """The verdict says how many rows were not looked at, unless the job reads packets, and so all."""

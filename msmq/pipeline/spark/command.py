@@ -227,7 +227,7 @@ def _run(job: Job, options: Namespace) -> JobOutcome:
     wanted = None if job.wanted is None else job.wanted(options)
     # Packets are read from the fresh files of an archive too. Counted now: an archiver may finish them.
     reads_packets = wanted is not None and (wanted.headers or wanted.decode != "none")
-    unread = 0 if reads_packets else unread_rows(inputs)
+    unread = 0 if reads_packets else unread_rows(inputs, "" if wanted is None else wanted.archived)
     try:
         with planned_once(spark, is_quick=is_quick):
             if wanted is None:

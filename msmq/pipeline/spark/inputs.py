@@ -114,12 +114,14 @@ class JobInput:
     @ivar columns: the columns that it reads in addition to L{ALWAYS}.
     @ivar headers: whether it reads the headers in extensions.
     @ivar decode: the body decoder.
+    @ivar archived: the stream of an archive that it reads; empty for all.
     """
 
     streams: Sequence[str]
     columns: Sequence[str] = ()
     headers: bool = False
     decode: str = "none"
+    archived: str = ""
 
 
 def parse_input(text: str) -> Input:
@@ -268,17 +270,19 @@ def missing_entries(inputs: Sequence[Input]) -> int:
     )
 
 
-def unread_rows(inputs: Sequence[Input]) -> int:
+def unread_rows(inputs: Sequence[Input], stream: str = "") -> int:
     """The number of rows of archives that are not in finished files yet.
 
+    @param stream: the stream that is read; empty for all.
     @raise ArchiveError: a manifest is damaged.
     """
     return sum(
         file.rows
         for one in inputs
         if one.is_archive
-        for stream in Archive(Path(one.location)).streams()
-        for file in stream.files
+        for manifest in Archive(Path(one.location)).streams()
+        if stream in ("", manifest.stream)
+        for file in manifest.files
         if file.is_fresh
     )
 

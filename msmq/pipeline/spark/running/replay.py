@@ -127,6 +127,6 @@ JOB = Job(
     "replay",
     "sends messages again, each once",
     _run,
-    lambda _: JobInput(()),
+    lambda options: JobInput((), archived=options.stream),
     _add_options,
 )
