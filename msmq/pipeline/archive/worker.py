@@ -157,9 +157,13 @@ class ArchiveWorker:
             self._rest(pause)
 
     def _complete(self, progress: ArchiveProgress) -> None:
-        self._send_erasures()
+        condition, reason = "running", ""
+        try:
+            self._send_erasures()
+        except FileUnwritable as error:
+            condition, reason = "waiting", str(error)
         age = time.monotonic() - progress.complete
-        self._report("running", behind=progress.behind, age=age, gaps=_first(progress.gaps))
+        self._report(condition, reason, behind=progress.behind, age=age, gaps=_first(progress.gaps))
 
     def _step(self, rows: int) -> None:
         """Between two steps: answer requests, and report progress."""

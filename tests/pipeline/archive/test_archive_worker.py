@@ -19,7 +19,7 @@ from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import PutQueue, TrimLog
 from msmq.pipeline.archive.archiver import Archiver
-from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.manifest import ERASURES, Archive
 from msmq.pipeline.archive.selection import EVERYTHING
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
@@ -156,6 +156,22 @@ class WorkerTests(SynchronousTestCase):
         self.assertEqual(
             [("the connection was lost", [gap])], [(one["reason"], one["gaps"]) for one in found]
         )
+
+    def test_gaps_while_erasures_cannot_be_read(self) -> None:
+        """They are reported with the reason: no later pass finds them again."""
+        archive = Archive(self.directory)
+        with store_at(str(self.data)) as store:
+            Archiver(store, archive).run()
+        stores.write_log(self.data, [stores.log(40), stores.log(41)])
+        stores.write_log(
+            self.data, [TrimLog(stores.ORDERS.identifier, before=stores.ARRIVED + 40.5, keep_bytes=None)]
+        )
+        record = self.directory / ERASURES
+        record.mkdir()
+        state = self.until(self.begin(), lambda line: "behind" in line["state"] or line["state"]["reason"])
+        self.assertEqual(f"{record}: cannot be read: Is a directory", state["state"]["reason"])
+        gap = ".\\private$\\orders: the entries 21 to 21 were trimmed before they were archived"
+        self.assertEqual([gap], state["state"]["gaps"])
 
     def test_gaps_of_a_pass_that_the_server_ends(self) -> None:
         """They are reported before the end: no later process finds them again."""
