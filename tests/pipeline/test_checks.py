@@ -217,19 +217,25 @@ class ChecksTests(ArchiveTestCase):
         )
 
     def test_fates_where_an_archive_lacks_entries(self) -> None:
-        """The verdict says that a lost message may be one of those that were trimmed before."""
+        """The verdict says that a lost message, or a gap, may be one of those that were trimmed before."""
         shared_session()
         self.update()
         self.write(entry(40, ARRIVED + 40), entry(41, ARRIVED + 41), entry(42, ARRIVED + 42))
         self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 41.5, keep_bytes=None))
         self.update()
         self.compact()
-        for job, more in (("loss", ()), ("sla", ("--limit", "lost=0"))):
+        fate, gap = "a lost, missing or unknown message", "a gap"
+        for job, what, more in (
+            ("loss", fate, ()),
+            ("sla", fate, ("--limit", "lost=0")),
+            ("sequences", gap, ()),
+            ("checks", gap, ()),
+        ):
             output = str(self.directory.parent / job)
             _, out, err = self.run_job(job, f"--input={self.directory}", "--output", output, *more)
             self.assertEqual("", err)
             self.assertIn(
-                "; archives lack up to 2 entries of message logs (msmq archive check): a lost,", out
+                f"; archives lack up to 2 entries of message logs (msmq archive check): {what} may be", out
             )
 
     def offset(self, number: int) -> int:

@@ -270,6 +270,15 @@ def missing_entries(inputs: Sequence[Input]) -> int:
     )
 
 
+def missing_note(inputs: Sequence[Input]) -> str:
+    """The part of a verdict about L{missing_entries}; empty without any.
+
+    @raise ArchiveError: a manifest is damaged.
+    """
+    missing = missing_entries(inputs)
+    return f"archives lack up to {missing:,} entries of message logs (msmq archive check)" if missing else ""
+
+
 def unread_rows(inputs: Sequence[Input], stream: str = "") -> int:
     """The number of rows of archives that are not in finished files yet.
 

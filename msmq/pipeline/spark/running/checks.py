@@ -17,7 +17,7 @@ from msmq.pipeline.checks import CHECKS, DIALECTS, SPARK, Check, statements_of, 
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table
 from msmq.pipeline.reports.model import Cell
-from msmq.pipeline.spark.inputs import JobInput
+from msmq.pipeline.spark.inputs import JobInput, missing_note
 from msmq.pipeline.spark.running.job import EXCEEDED, Job, JobContext, JobOutcome
 
 _KEEPS_PLANS: Final = "spark.sql.legacy.storeAnalyzedPlanForView"
@@ -63,6 +63,8 @@ def _run(setting: JobContext) -> JobOutcome:
         verdict += "; the archive has no finished file of messages (msmq archive update --compact)"
     erased, erasures = _erased(Archive(archive))
     verdict += erased
+    if missing := missing_note(setting.inputs):
+        verdict += f"; {missing}: a gap may be one of these"
     report = JobReport(
         "Checks of an archive",
         verdict,

@@ -30,7 +30,7 @@ from msmq.pipeline.spark.inputs import (
     Input,
     JobInput,
     erasures_of,
-    missing_entries,
+    missing_note,
     read_erased_identifiers,
 )
 from msmq.pipeline.spark.jobs.loss import fates, losses
@@ -85,7 +85,7 @@ def headline(count: Mapping[str, int]) -> str:
 
 def archive_note(inputs: Sequence[Input]) -> str:
     """What a report on losses cannot know, since archives lack it, and do not say what it was; or empty."""
-    unknown, missing = erasures_of(inputs).unidentified, missing_entries(inputs)
+    unknown, missing = erasures_of(inputs).unidentified, missing_note(inputs)
     notes = []
     if unknown:
         notes.append(
@@ -93,7 +93,7 @@ def archive_note(inputs: Sequence[Input]) -> str:
             " messages"
         )
     if missing:
-        notes.append(f"archives lack up to {missing:,} entries of message logs (msmq archive check)")
+        notes.append(missing)
     if not notes:
         return ""
     return f"; {'; '.join(notes)}: a lost, missing or unknown message may be one of these"

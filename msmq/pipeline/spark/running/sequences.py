@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from msmq.pipeline.reports import JobReport, Plot, Section, Series
-from msmq.pipeline.spark.inputs import JobInput, read_erased
+from msmq.pipeline.spark.inputs import JobInput, missing_note, read_erased
 from msmq.pipeline.spark.jobs.sequences import KINDS, audit, erased_messages, findings, numbered
 from msmq.pipeline.spark.running.job import Job, JobContext, JobOutcome, QueueManagerNames, shown
 
@@ -45,6 +45,8 @@ def _run(setting: JobContext) -> JobOutcome:
     )
     if gone:
         verdict += f"; {gone:,} erased messages are counted as arrived"
+    if missing := missing_note(setting.inputs):
+        verdict += f"; {missing}: a gap may be one of these"
     series = [
         Series(
             "transactional" if is_transactional else "not transactional",
