@@ -100,6 +100,24 @@ class AckSessions:
             return addressee
         return self._sources.get(view.message_id)
 
+    def is_unknown(self, position: MessagePosition) -> bool:
+        """Whether an acknowledgement has to be read for L{source} to know its addressee."""
+        return self.source(position) is None and position.view is None
+
+    def next_unknown(self, queue: OutgoingQueue, count: int) -> list[MessagePosition]:
+        """The next acknowledgements whose addressees were never known, wherever they are in a queue.
+
+        A restart leaves them behind any number of those for an absent peer.
+
+        @param count: how many are looked at together.
+        """
+        addressed = self._addressed.setdefault(queue, _Addressed())
+        while page := queue.available.page(addressed.last_known, count):
+            if unknown := list(filter(self.is_unknown, page)):
+                return unknown
+            addressed.last_known = page[-1].lookup_id
+        return []
+
     def note(self, queue: OutgoingQueue) -> list[MessagePosition]:
         """Record the addressees of the acknowledgements of a queue, and the peers that can carry them.
 
@@ -181,11 +199,13 @@ class _Addressed:
     """The acknowledgements of a queue by addressee, as far as they were recorded.
 
     @ivar last: the greatest LookupIdentifier that was looked at.
+    @ivar last_known: the addressees of those up to this LookupIdentifier are recorded.
     @ivar latest: the last recorded one for each addressee, until L{AckSessions.dispatched} is called.
     """
 
     def __init__(self) -> None:
         self.last = -1
+        self.last_known = -1
         self.latest: dict[UUID, MessagePosition] = {}
         self._by_addressee: dict[UUID, dict[int, None]] = {}
         self._count = 0

@@ -42,13 +42,18 @@ class WaitingAcknowledgements:
         ]
         if requested:
             return requested[:READ_AT_ONCE]
+        divided = [queue for queue in queues if self._hops.is_divided(queue)]
         unknown = [
             position
-            for queue in queues
-            if self._hops.is_divided(queue)
+            for queue in divided
             for position in queue.peek(READ_AT_ONCE)
-            if self._acks.source(position) is None and position.view is None
+            if self._acks.is_unknown(position)
         ]
+        if not unknown:
+            # Those for an absent peer do not hide the ones that follow.
+            unknown = [
+                position for queue in divided for position in self._acks.next_unknown(queue, READ_AT_ONCE)
+            ]
         return unknown[:READ_AT_ONCE]
 
     def report_requested(self, hop: NextHop, now: float) -> None:

@@ -8,6 +8,7 @@ from uuid import UUID
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
 from msmq.interfaces.manager.summaries import SessionSummary
+from msmq.manager.routes import waiting_acknowledgements
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.names.format_name import PrivateFormatName
@@ -246,6 +247,28 @@ class AcknowledgementTests(ReceiverTestCase):
         self.assertEqual(other.final_acks, [])
         self.successResultOf(self.beta.service.resume_all_outgoing())
         self.clock.advance(1)
+        self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
+
+    def test_many_wait_for_another_after_a_restart(self) -> None:
+        """The addressees of stored acknowledgements are read as far as one for a present peer may follow."""
+        self.patch(waiting_acknowledgements, "READ_AT_ONCE", 64)
+        for first in range(1, 133, 33):
+            self.say(*chain(first, first + 32, transaction_flags=2), seconds=1)
+        self.peer.acknowledge()
+        self.clock.advance(1)
+        self.peer.hang_up()
+        self.clock.advance(1)
+        other = self.dial(identifier=STRANGER)
+        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
+        self.clock.advance(1)
+        other.acknowledge()
+        other.hang_up()
+        self.clock.advance(1)
+        self.assertEqual(len(self.take(self.beta, self.path)), 135)
+        self.clock.advance(1)
+        self.beta = self.restart(self.beta)
+        other = self.dial(identifier=STRANGER)
+        self.clock.advance(30)
         self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
 
     def test_another_at_the_same_address_is_not_used(self) -> None:
