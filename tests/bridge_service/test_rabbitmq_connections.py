@@ -125,6 +125,25 @@ class HangingBrokerTests(SynchronousTestCase):
         self.successResultOf(closing)
         self.assertEqual(delivered, [1, 2, 3, 4])
 
+    def test_closed_while_another_is_opened(self) -> None:
+        """The connection for dead letters is not opened any more, and a dead letter has failed."""
+        opening: Deferred[PikaProtocol] = Deferred()
+
+        async def open_another() -> PikaProtocol:
+            return await opening
+
+        connection = RabbitConnection(self.protocol, open_another, ANSWER_TIME, self.clock)
+        letters = connection.dead_letters("dead")
+        letter = AmqpMessage("", "dead", AmqpProperties(), b"")
+        stored = Deferred.fromCoroutine(letters.store(letter))
+        self.assertNoResult(stored)
+        closing = Deferred.fromCoroutine(connection.close())
+        self.assertIn("closed", str(self.failureResultOf(stored, BrokerError).value))
+        self.failureResultOf(Deferred.fromCoroutine(letters.store(letter)), BrokerError)
+        self.protocol.connectionLost(Failure(ConnectionAborted()))
+        self.successResultOf(closing)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
     def consumer_tag(self) -> str:
         """The tag that pika has chosen for its consumer."""
         [channel] = self.protocol.connection._channels.values()
