@@ -1,13 +1,14 @@
 """Plan of a read of an archive and the rest of its store, each row once.
 
-Of logs the manifests are read first, and then the store, which may have trimmed what was archived in between:
-then both are read again. Of queues the store is read first, since messages leave them at any time.
+Of logs the manifests are read first, and then the store, which may have trimmed what was archived in between,
+or deleted its queue: then both are read again. Of queues the store is read first, since messages leave them
+at any time.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -149,6 +150,7 @@ class _Planner:
             if self.stream != EVENTS:
                 there = topics_of(self.stream, store.queues())
             topics.update({(topic.name, topic.queue.hex): topic for topic in there})
+        present = {topic.queue.hex for topic in there}
         options = attrs.evolve(self.options, pattern="") if self.stream == EVENTS else self.options
         where, every = str(self.archive.directory), list(topics.values())
         chosen = {topic.name for topic in subscribed(options, self.stream, every, where)}
@@ -167,10 +169,24 @@ class _Planner:
         by_name = {each.name: each for each in manifests}
         if store is None:
             return slices
+        self._check_absent(present, manifests)
         for topic in there:
             name = stream_name(self.stream, topic.name, topic.queue.hex)
             slices += self._logged_tail(store, topic, name, by_name.get(name), *limits[topic.name])
         return slices
+
+    def _check_absent(self, present: Set[str], manifests: Sequence[StreamManifest]) -> None:
+        """Check that a log which has left the store is archived no further than the manifests say.
+
+        @param present: the queues that the store has, without dashes.
+        @raise _Moved: it is; those entries are in no part of the plan.
+        """
+        for each in manifests:
+            # What the archive has noted as deleted does not grow any more.
+            if each.queue not in present and not each.missing.deleted:
+                now = self.archive.load(each.name)
+                if now is not None and now.next > each.next:
+                    raise _Moved
 
     def _queued(
         self, store: StoreReader, there: Sequence[Topic], limits: Mapping[str, tuple[int, int]]

@@ -214,6 +214,22 @@ class MeanwhileTests(ReadingTestCase):
         self.patch(Archive, "streams", leaving)
         self.assertEqual([35, 50, 51], self.offsets(self.read("dead_letter")))
 
+    def test_a_queue_that_is_deleted_while_a_read_is_planned(self) -> None:
+        """Its log is archived and leaves the store between the manifests and the queues, and is read."""
+        self.grow()
+        # Before the plan, they are read to skip the archived entries of the store.
+        streams, moments = Archive.streams, iter([False, True])
+
+        def leaving(archive: Archive) -> list[StreamManifest]:
+            found = streams(archive)
+            if next(moments, False):
+                self.update()
+                self.write(RemoveQueue(ORDERS.identifier))
+            return found
+
+        self.patch(Archive, "streams", leaving)
+        self.assertEqual([*range(1, 29)], self.offsets(self.read()))
+
     def test_an_erasure_keeps_row_groups(self) -> None:
         """So parts of one file that are read before and after it fit together."""
         from msmq.pipeline.files import format as archive_format
