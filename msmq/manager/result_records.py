@@ -114,7 +114,7 @@ class ResultRecords:
     def _queue(self, path: str, identifier: UUID, now: Moment) -> Queue | None:
         """The outgoing queue of a format name, or else the local queue with this identifier."""
         if path:
-            return self._model.outgoing(parse_format_name(path), now)
+            return self._model.outgoing(parse_format_name(path, lenient=True), now)
         return self._model.collection.of_identifier(identifier)
 
 

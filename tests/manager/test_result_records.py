@@ -70,6 +70,17 @@ class ResultRecordsTests(ManagerTestCase):
         self.assertEqual([str(each.queue.definition.path) for each in found], [NAME])
         self.assertEqual(stale, [RemoveState(f"{PREFIX}1"), RemoveState(f"{PREFIX}3")])
 
+    def test_a_name_of_a_peer(self) -> None:
+        """A queue may have any name that packets of peers may state."""
+        queue = self.alpha.model.outgoing(
+            parse_format_name("DIRECT=OS:a b\\private$\\c&d", lenient=True), self.clock.now()
+        )
+        records = ResultRecords(self.alpha.model)
+        self.state.clear()
+        self.record(records, queue)
+        found, _ = ResultRecords(self.alpha.model).load(self.state, self.clock.now())
+        self.assertEqual([each.queue for each in found], [queue])
+
     def test_damaged(self) -> None:
         """The start is refused with the name of a value that is damaged anywhere but in a body."""
         value = self.state[f"{PREFIX}2"]
