@@ -161,7 +161,8 @@ class Performer:
         essential, names = without_records(changes)
         if not (names and essential):
             raise full
-        await self.store.commit(essential)
+        # Other batches may have been stored since, with later bounds of numbers.
+        await self.store.commit(self.model.renewed(essential))
         self._left_out |= names
 
     def is_left_out(self, name: str) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from msmq.errors import LocalProtocolError
-from msmq.persistence.changes import Change, MoveMessage, PutState
+from msmq.interfaces.storage import StorageFull
+from msmq.manager.performer import Performer, PerformerListener
+from msmq.manager.result_records import PREFIX
+from msmq.persistence.changes import Change, MoveMessage, PutState, RemoveState
 from msmq.queues import counters
 from msmq.queues.arriving.message import Delivery, Message
 from msmq.storage.memory import MemoryMessageStore
@@ -57,6 +61,40 @@ class RetriedBoundTests(ManagerTestCase):
         self.put(self.orders, *bodies[3 * BLOCK :])
         self.restart()
         self.assertEqual([message.view.body for message in self.messages(self.orders)], bodies)
+
+    def test_without_records(self) -> None:
+        """The same for a batch that is stored without the records of its results, for which there is no
+        space.
+        """
+        bounds: list[int] = []
+
+        def is_hit(changes: Sequence[Change]) -> bool:
+            values = {change.name: change.value for change in changes if isinstance(change, PutState)}
+            is_full = f"{PREFIX}9" in values
+            if not is_full and "sequential_id" in values:
+                bounds.append(int.from_bytes(values["sequential_id"], "little"))
+            return is_full
+
+        self.store.error, self.store.is_hit = StorageFull("no space"), is_hit
+        model, reactor = self.alpha.model, self.clock.reactor
+        performer = Performer(model, self.store, reactor, self.clock, cast(PerformerListener, None))
+        performer.start()
+        self.put(self.orders, *[b"x"] * BLOCK)
+        earlier = PutState("sequential_id", bounds[-1].to_bytes(8, "little"))
+        self.store.is_slow = True
+        changes: list[Change] = [RemoveState("x"), PutState(f"{PREFIX}9", b"x"), earlier]
+        removing = self.deferred(performer.commit(changes))
+        sending = [
+            self.deferred(self.service.send(self.orders, [Message(body=b"x", delivery=Delivery.RECOVERABLE)]))
+            for _ in range(2 * BLOCK)
+        ]
+        self.store.finish()
+        self.store.catch_up()
+        self.successResultOf(removing)
+        for each in sending:
+            self.successResultOf(each)
+        self.assertEqual(bounds[-1], max(bounds))
+        self.assertTrue(performer.is_left_out(f"{PREFIX}9"))
 
 
 class WithdrawnNumbersTests(ManagerTestCase):
