@@ -162,6 +162,7 @@ class AcknowledgementBatch:
     def withdraw(self) -> None:
         """The changes were not stored: discard the acknowledgements."""
         self._later.clear()
+        self._waiting.withdraw(self._has_no_space)
         self._has_no_space.clear()
         admission = self._admission
         if admission is not None:

@@ -21,7 +21,7 @@ from msmq.persistence.changes import Change
 from msmq.structures.status import MQError, Status
 
 MOST_WAITING: Final = 10_000
-"""Limit on results that wait; further ones are dropped."""
+"""Limit on results that wait; further ones are dropped. Records have the same limit of their own."""
 
 MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
 """The same for the bytes of their packets."""
@@ -57,6 +57,9 @@ class WaitingResults:
         self._stale: Sequence[Change] = ()
         self._results: list[MessageResult] = []
         self._bytes = 0
+        # The sizes of the packets in all records, also in those that are being stored, by number.
+        self._recorded: dict[int, int] = {}
+        self._recorded_bytes = 0
         # How many of the first ones are being stored.
         self._storing = 0
         self._is_waiting = False
@@ -68,6 +71,8 @@ class WaitingResults:
         """
         self._results, self._stale = self._records.load(state, self._performer.clock.now())
         self._bytes = sum(result.view.size for result in self._results)
+        self._recorded = {result.record: result.view.size for result in self._results}
+        self._recorded_bytes = self._bytes
 
     def start(self) -> None:
         """Send these."""
@@ -79,23 +84,31 @@ class WaitingResults:
     def recorded(self, results: Sequence[MessageResult]) -> tuple[list[MessageResult], list[Change]]:
         """The results of messages that are about to leave, and what to store with that, so that a crash does
         not lose them: the records of those that senders wait for, within the limits.
+
+        Either L{add} or L{withdraw} has to follow.
         """
         found: list[MessageResult] = []
         changes: list[Change] = []
-        number, size = len(self._results), self._bytes
+        limit = min(MOST_RECORDED_BYTES, MOST_WAITING_BYTES)
         for result in results:
-            number += 1
-            size += result.view.size
+            size = result.view.size
             if (
                 result.is_awaited
-                and result.view.size <= LARGEST_RECORDED
-                and number <= MOST_WAITING
-                and size <= min(MOST_RECORDED_BYTES, MOST_WAITING_BYTES)
+                and size <= LARGEST_RECORDED
+                and len(self._recorded) < MOST_WAITING
+                and self._recorded_bytes + size <= limit
             ):
                 result, change = self._records.recorded(result)
+                self._recorded[result.record] = size
+                self._recorded_bytes += size
                 changes.append(change)
             found.append(result)
         return found, changes
+
+    def withdraw(self, results: Iterable[MessageResult]) -> None:
+        """The records of these results were not stored, or are removed."""
+        for result in results:
+            self._recorded_bytes -= self._recorded.pop(result.record, 0)
 
     def add(self, results: Iterable[MessageResult]) -> Sequence[MessageResult]:
         """Keep these results.
@@ -117,6 +130,7 @@ class WaitingResults:
     def _truly_recorded(self, result: MessageResult) -> MessageResult:
         """A result whose record had no space has none."""
         if result.record and self._performer.is_left_out(record_name(result)):
+            self.withdraw((result,))
             return attrs.evolve(result, record=0)
         return result
 
@@ -184,6 +198,7 @@ class WaitingResults:
             self._storing = 0
         del self._results[: len(results)]
         self._bytes -= sum(result.view.size for result in results)
+        self.withdraw(results)
 
 
 def _portions(results: Sequence[MessageResult]) -> Iterator[Sequence[MessageResult]]:

@@ -11,6 +11,7 @@ from twisted.logger import capturedLogs, formatEvent
 
 from msmq.interfaces.storage import StorageFull
 from msmq.manager import waiting_results
+from msmq.manager.result_records import PREFIX
 from msmq.persistence.changes import (
     Change,
     PutMessage,
@@ -245,6 +246,40 @@ class HeldLimitTests(FullStoreTestCase):
         self.patch(waiting_results, "MOST_WAITING_BYTES", 6000)
         self.patch(waiting_results, "MOST_WAITING", 2)
         self.test_further_ones_are_dropped()
+
+    def test_records_that_are_stored_at_once(self) -> None:
+        """Those whose removals are under way count as well; those that were not stored do not."""
+        self.patch(waiting_results, "MOST_WAITING_BYTES", 6000)
+        self.patch(waiting_results, "MOST_WAITING", 2)
+        reservations = [self.run_to_end(self.beta.service.reserve(self.path)) for _ in range(3)]
+        self.disk.is_hit = lambda changes: True
+        for reservation in reservations[:2]:
+            self.failureResultOf(self.deferred(reservation.confirm()), MQError)
+        self.disk.is_hit = _stores
+        reservations[:2] = [self.run_to_end(self.beta.service.reserve(self.path)) for _ in range(2)]
+        self.disk.is_slow = True
+        confirming = [self.deferred(reservation.confirm()) for reservation in reservations]
+        self.disk.catch_up()
+        for each in confirming:
+            self.successResultOf(each)
+        self.assertEqual(sum(name.startswith(PREFIX) for name in self.disk.names()), 2)
+        self.disk.recover()
+        self.clock.advance(6)
+        self.assertEqual([name for name in self.disk.names() if name.startswith(PREFIX)], [])
+
+    def test_express_messages_do_not_count(self) -> None:
+        """Results that wait without a record leave the space of records to others."""
+        self.patch(waiting_results, "MOST_WAITING_BYTES", 6000)
+        self.patch(waiting_results, "MOST_WAITING", 3)
+        self.disk.recover()
+        self.clock.advance(6)
+        self.queue(self.beta, "admin")
+        message = Message(body=b"x", acknowledge=Acknowledge.POSITIVE_RECEIVE, admin_queue=ADMIN)
+        self.successResultOf(self.deferred(self.beta.service.send(PLAIN, [message])))
+        self.fill()
+        self.take(self.beta, PLAIN)
+        self.take(self.beta, self.path)
+        self.assertEqual(sum(name.startswith(PREFIX) for name in self.disk.names()), 3)
 
     def test_further_ones_are_dropped(self) -> None:
         """Memory is used within the limit."""
