@@ -164,6 +164,50 @@ class HeldTests(FullStoreTestCase):
         self.clock.advance(6)
         self.assertEqual(self.beta.service.inspection.queue(admin).messages, 1)
 
+    def test_no_space_for_records(self) -> None:
+        """They are received all the same, and their results wait in memory; a stop says how many are lost."""
+        self.disk.is_hit = lambda changes: any(
+            isinstance(change, PutMessage | PutMessages | PutState) for change in changes
+        )
+        self.assertEqual(self.bodies(self.beta, self.path), [b"m"] * 3)
+        self.assertEqual([name for name in self.disk.names() if name.startswith(PREFIX)], [])
+        self.disk.recover()
+        self.clock.advance(6)
+        self.assertEqual(self.peer.final_acks, [(ACK_RECEIVE, number) for number in (1, 2, 3)])
+
+    def test_stopped_without_records(self) -> None:
+        """What has no record is lost by a stop that has no space for it, which the log says."""
+        self.disk.is_hit = lambda changes: any(
+            isinstance(change, PutMessage | PutMessages | PutState) for change in changes
+        )
+        self.take(self.beta, self.path)
+        self.beta.deaf()
+        with capturedLogs() as logs:
+            self.successResultOf(self.beta.service.stopService())
+        lines = [formatEvent(event) for event in logs]
+        self.assertIn("the results of 3 message(s) were not sent: the store had failed until the stop", lines)
+
+    def test_a_queue_that_is_deleted_meanwhile(self) -> None:
+        """The record of a result for it is removed, with a line of the log."""
+        self.disk.recover()
+        self.clock.advance(6)
+        admin = self.queue(self.beta, "admin")
+        acknowledge = Acknowledge.POSITIVE_RECEIVE
+        local = self.queue(self.beta, "local", transactional=True)
+        message = Message(body=b"x", transactional=True, acknowledge=acknowledge, admin_queue=ADMIN)
+        self.run_to_end(self.beta.service.send(local, [message]))
+        self.fill()
+        self.assertEqual(self.bodies(self.beta, local), [b"x"])
+        self.run_to_end(self.beta.service.delete_queue(admin))
+        self.assertIn(f"{PREFIX}1", self.disk.names())
+        self.disk.recover()
+        with capturedLogs() as logs:
+            self.clock.advance(6)
+        lines = [formatEvent(event) or "" for event in logs]
+        self.assertTrue([line for line in lines if "not sent" in line], lines)
+        self.assertFalse([line for line in lines if "retrying" in line], lines)
+        self.assertNotIn(f"{PREFIX}1", self.disk.names())
+
     def test_not_received_if_that_is_not_stored(self) -> None:
         """What was not received because the disk failed has no result, also after the next start."""
         self.disk.error, self.disk.is_hit = BROKEN, lambda changes: True
