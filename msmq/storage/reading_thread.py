@@ -11,7 +11,7 @@ from uuid import UUID
 import attrs
 from twisted.internet.defer import Deferred
 
-from msmq.interfaces.storage import LogEntry, LogExtent, StoredEvent, storage_error
+from msmq.interfaces.storage import LogEntry, LogExtent, StorageError, StoredEvent, storage_error
 from msmq.storage.damage import VerifiedRows
 from msmq.storage.scrub_step import ScrubPosition, ScrubStep
 
@@ -75,6 +75,12 @@ class ReadingThread:
         self._deliver = deliver
         self._asked: SimpleQueue[Read | None] = SimpleQueue()
         self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to serve reads.
+
+        @raise RuntimeError: the system starts no further thread.
+        """
         self._thread.start()
 
     def put(self, read: Read) -> None:
@@ -94,3 +100,13 @@ class ReadingThread:
                 outcome = storage_error(error)
             self._deliver([(read.done, outcome)])
         self._reader.close()
+
+
+def no_thread(location: str, doing: str, error: RuntimeError) -> StorageError:
+    """The error of a store whose threads cannot be started.
+
+    @param doing: what needs them, such as C{"open"}.
+    """
+    return StorageError(
+        f"{location}: cannot {doing}: {error}; raise the limit on the threads of the server's user"
+    )

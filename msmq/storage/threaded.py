@@ -26,7 +26,7 @@ from msmq.interfaces.storage import (
 from msmq.persistence.changes import Change
 from msmq.persistence.snapshot import Snapshot
 from msmq.storage.damage import DamagedRow, DamagePolicy, PacketDamaged, RowKind, VerifiedRows
-from msmq.storage.reading_thread import Deliver, Outcome, Read, ReaderThread, ReadingThread
+from msmq.storage.reading_thread import Deliver, Outcome, Read, ReaderThread, ReadingThread, no_thread
 from msmq.storage.row_scrubber import RowScrubber
 from msmq.storage.scrub_step import ScrubStep
 from msmq.storage.writing_thread import Listener, Stop, WritingThread
@@ -87,7 +87,12 @@ class ThreadedMessageStore(ABC):
             ended=partial(call, self._ended),
         )
         self._writing, self._reading = self._threads(listener, partial(call, _fire))
-        self._writing.start()
+        try:
+            self._writing.start()
+        except RuntimeError as error:
+            self._writing = None
+            self._phase = _Phase.CLOSED
+            return fail(no_thread(self.location, "open", error))
         return done
 
     def read(self, queue: UUID, lookup_ids: Sequence[int]) -> Deferred[Sequence[bytes]]:

@@ -79,8 +79,20 @@ class WritingThread(ABC, Generic[Database, Asked]):
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to open."""
-        self._thread.start()
+        """Begin to open, with the reading threads started.
+
+        @raise RuntimeError: the system starts no further thread; those that were started have ended.
+        """
+        started: list[ReadingThread] = []
+        try:
+            for reading in self._reading:
+                reading.start()
+                started.append(reading)
+            self._thread.start()
+        except RuntimeError:
+            for reading in started:
+                reading.stop()
+            raise
 
     def put(self, asked: Asked | Stop) -> None:
         """Submit a request, after all earlier ones."""

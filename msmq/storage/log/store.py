@@ -42,7 +42,7 @@ from msmq.storage.log.running_log import RunningLog
 from msmq.storage.log.system import LOCAL, LogSystem, LogWorker
 from msmq.storage.log.workers import Call
 from msmq.storage.loss_check import LossCheck
-from msmq.storage.reading_thread import Outcome
+from msmq.storage.reading_thread import Outcome, no_thread
 
 FIRED_TOGETHER: Final = 128
 """Deferreds fired per iteration of the reactor: one or two milliseconds, with their callbacks."""
@@ -122,7 +122,7 @@ class LogMessageStore:
         try:
             self._upkeep = self._system.worker("msmq log upkeep", self._call)
         except RuntimeError as error:
-            return fail(self._no_thread(error))
+            return fail(no_thread(str(self.directory), "open", error))
         self._phase = _Phase.OPENING
         done: Deferred[Snapshot] = Deferred()
         self._upkeep.do(self._open, partial(self._opened, done))
@@ -253,7 +253,7 @@ class LogMessageStore:
         except RuntimeError as error:
             self._upkeep.stop()
             self._unlock()
-            self._not_opened(done, self._no_thread(error))
+            self._not_opened(done, no_thread(str(self.directory), "open", error))
             return
         self._phase = _Phase.OPEN
         if events := loss.events():
@@ -266,11 +266,6 @@ class LogMessageStore:
         self._phase = _Phase.CLOSED
         self._fire_closing()
         done.errback(error)
-
-    def _no_thread(self, error: RuntimeError) -> StorageError:
-        return StorageError(
-            f"{self.directory}: cannot open: {error}; raise the limit on the threads of the server's user"
-        )
 
     def _event_not_stored(self, failed: Failure) -> None:
         self.log.error("an accepted loss has no event: {error}", error=failed.value)

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import attrs
 import psycopg
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -22,6 +22,7 @@ from msmq.storage.postgresql.address import Address
 from msmq.storage.postgresql.connection import PostgresqlConnection, connect
 from msmq.storage.postgresql.failures import DatabaseUnreachable, away, failure, is_lost, is_passing
 from msmq.storage.postgresql.schema_ownership import LockHolder, fence, holder_of, schema_key, stored_owner
+from msmq.storage.reading_thread import no_thread
 
 POLL_SECONDS: Final = 0.5
 """Seconds between two looks at the locks."""
@@ -91,8 +92,12 @@ class SchemaElection:
 
     def elected(self) -> Deferred[Elected]:
         """See L{IElection.elected}."""
-        self._thread = Thread(target=self._run, name="msmq postgresql election", daemon=True)
-        self._thread.start()
+        thread = Thread(target=self._run, name="msmq postgresql election", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            return fail(no_thread(self.address.text, _WAITING, error))
+        self._thread = thread
         return self._done
 
     def settled(self) -> None:

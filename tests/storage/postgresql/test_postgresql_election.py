@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Thread
 from typing import cast
 
 import psycopg
@@ -131,6 +132,18 @@ class ElectionTests(ElectionTestCase):
         self.assertIn("no connection", reports[0].problem)
         server.start()
         await self.until(lambda: results)
+
+    async def test_no_thread(self) -> None:
+        """A standby that the system gives no thread has the reason, and can be stopped."""
+
+        def start(thread: Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        self.patch(Thread, "start", start)
+        election, results, _ = self.election()
+        self.assertIsInstance(results[0], StorageError)
+        self.assertIn("wait for the schema: can't start new thread; raise the limit on", str(results[0]))
+        await election.close()
 
     async def test_locked_tables(self) -> None:
         """A standby goes on waiting while another client has a lock on the tables, and says so."""
