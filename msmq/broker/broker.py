@@ -42,7 +42,7 @@ from msmq.service.configuration import Overrides, load
 from msmq.service.data_directory.identity import load_identity
 from msmq.service.process.server_run import ServerRun
 from msmq.service.settings import Configuration
-from msmq.service.twistd_service import ExitStatus
+from msmq.service.twistd_service import ExitStatus, stop_once
 from msmq.session.effects import CloseReason
 from msmq.storage.memory import MemoryMessageStore
 
@@ -311,7 +311,7 @@ class Broker(Service):
             if self._twistd_exit is None or not self._twistd_exit.failed:
                 self._report_refusal(error)
             if self._twistd_exit is not None and (core := cast(Any, reactor)).running:
-                core.stop()
+                stop_once(core)
             raise
 
     def _report_refusal(self, error: BaseException) -> None:
@@ -330,7 +330,7 @@ class Broker(Service):
         if self._twistd_exit is not None:
             line = f"{broker} ends, since another server is active: {reason}"
             self._twistd_exit.fail(line, sys.__stderr__ or sys.stderr)
-            cast(Any, reactor).stop()
+            stop_once(cast(Any, reactor))
             return
         lost = self.lost
         self.stopService().addCallbacks(lambda _: lost.callback(error), lost.errback)

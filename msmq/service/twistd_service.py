@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Protocol, TextIO
 
 import attrs
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ReactorNotRunning
 from twisted.logger import ILogObserver, Logger
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
@@ -44,11 +46,21 @@ class ExitStatus:
             os._exit(1)
 
 
-class ReloadingReactor(Protocol):
-    """The part of the reactor that L{TwistdService} uses."""
+class StoppableReactor(Protocol):
+    """The part of the reactor that L{stop_once} uses."""
 
     def stop(self) -> None:
         """See L{twisted.internet.interfaces.IReactorCore}."""
+
+
+def stop_once(reactor: StoppableReactor) -> None:
+    """Stop the reactor, unless a signal, or another failure, is stopping it."""
+    with suppress(ReactorNotRunning):
+        reactor.stop()
+
+
+class ReloadingReactor(StoppableReactor, Protocol):
+    """The part of the reactor that L{TwistdService} uses."""
 
     def callFromThread(self, function: Callable[[], object]) -> None:
         """See L{twisted.internet.interfaces.IReactorFromThreads}."""
@@ -154,7 +166,7 @@ class TwistdService(Service):
         line = f"{self._program} ends, since another server is active: {error}"
         self.log.critical("{line}", line=line)
         self._status.fail(line, self._stderr)
-        self._reactor.stop()
+        stop_once(self._reactor)
 
     def _started(self, _: object) -> None:
         collector.settle()
@@ -195,4 +207,4 @@ class TwistdService(Service):
         self.log.critical("{line}", line=line)
         self._status.fail(line, self._stderr)
         if not self._is_called_by_twistd:
-            self._reactor.stop()
+            stop_once(self._reactor)

@@ -13,12 +13,15 @@ from pathlib import Path
 
 from twisted.application.service import IService, IServiceMaker
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ReactorNotRunning
 from twisted.internet.testing import MemoryReactorClock
 from twisted.plugin import IPlugin, getPlugins
+from twisted.python.failure import Failure
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
+from msmq.interfaces.storage import StorageError
 from msmq.service.configuration import Overrides, load
 from msmq.service.process.service_manager import ServiceManager
 from msmq.service.server import Server
@@ -108,7 +111,12 @@ class LateServer(Server):
 
 
 class Reactor(MemoryReactorClock):
-    """A reactor that also takes calls from signal handlers."""
+    """A reactor that also takes calls from signal handlers, and refuses a second stop."""
+
+    def stop(self) -> None:
+        if self.hasStopped:
+            raise ReactorNotRunning("Can't stop reactor that isn't running.")
+        super().stop()
 
     def callFromThread(self, function: Callable[[], object]) -> None:
         self.callLater(0, function)
@@ -163,6 +171,23 @@ class TwistdServiceTests(SynchronousTestCase):
         server.started.errback(StartError("the store is on fire"))
         self.assertEqual(self.stderr.getvalue(), "msmq cannot start: the store is on fire\n")
         self.assertTrue(self.status.failed)
+        self.assertTrue(self.reactor.hasStopped)
+
+    def test_another_server_takes_over_at_the_end(self) -> None:
+        """A store that was taken over, which is noticed when the reactor stops already, is reported alone."""
+        _, server = self.late()
+        server.started.errback(StartError("the store is away"))
+        unhandled: list[Failure] = []
+        server.lost.addErrback(unhandled.append)
+        server.lost.callback(StorageError("another queue manager has taken it over"))
+        self.assertEqual(unhandled, [])
+        self.assertEqual(
+            self.stderr.getvalue().splitlines(),
+            [
+                "msmq cannot start: the store is away",
+                "msmq ends, since another server is active: another queue manager has taken it over",
+            ],
+        )
         self.assertTrue(self.reactor.hasStopped)
 
     def test_a_surprise_is_logged_in_full(self) -> None:
