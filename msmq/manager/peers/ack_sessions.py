@@ -159,7 +159,14 @@ class AckSessions:
         Those for others, which may be absent for days, do not hold them up.
         """
         addressed = self._addressed.get(queue)
-        return [] if addressed is None or addressee is None else addressed.pending(queue, addressee, count)
+        if addressed is None or addressee is None:
+            return []
+        found = addressed.pending(queue, addressee, count)
+        for position in found:
+            if position.view is None:
+                # Those of many that were read since may have replaced it.
+                _remember(self._read, position.lookup_id, addressee)
+        return found
 
     def queues(self, carrier: UUID | None) -> list[OutgoingQueue]:
         """The queues with pending acknowledgements that this queue manager may carry."""

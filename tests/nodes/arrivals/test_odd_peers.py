@@ -8,6 +8,7 @@ from uuid import UUID
 from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
 
 from msmq.interfaces.manager.summaries import SessionSummary
+from msmq.manager.peers import ack_sessions
 from msmq.manager.routes import waiting_acknowledgements
 from msmq.settings import SessionSettings
 from msmq.structures.identifiers import MessageIdentifier
@@ -249,26 +250,44 @@ class AcknowledgementTests(ReceiverTestCase):
         self.clock.advance(1)
         self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
 
+    def receive_for_both(self, count: int) -> None:
+        """FinalAcks wait at the same address: 66 for one absent peer, 3 for another, and more for the first;
+        the queue manager is restarted.
+
+        @param count: of all for the first.
+        """
+        other = self.dial(identifier=STRANGER)
+        self.say(*chain(1, 33, transaction_flags=2), seconds=1)
+        self.say(*chain(34, 66, transaction_flags=2), seconds=1)
+        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
+        self.clock.advance(1)
+        for first in range(67, count, 33):
+            self.say(*chain(first, first + 32, transaction_flags=2), seconds=1)
+        for peer in (self.peer, other):
+            peer.acknowledge()
+            self.clock.advance(1)
+            peer.hang_up()
+            self.clock.advance(1)
+        self.assertEqual(len(self.take(self.beta, self.path)), count + 3)
+        self.clock.advance(1)
+        self.beta = self.restart(self.beta)
+
     def test_many_wait_for_another_after_a_restart(self) -> None:
         """The addressees of stored acknowledgements are read as far as one for a present peer may follow."""
         self.patch(waiting_acknowledgements, "READ_AT_ONCE", 64)
-        for first in range(1, 133, 33):
-            self.say(*chain(first, first + 32, transaction_flags=2), seconds=1)
-        self.peer.acknowledge()
-        self.clock.advance(1)
-        self.peer.hang_up()
-        self.clock.advance(1)
-        other = self.dial(identifier=STRANGER)
-        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
-        self.clock.advance(1)
-        other.acknowledge()
-        other.hang_up()
-        self.clock.advance(1)
-        self.assertEqual(len(self.take(self.beta, self.path)), 135)
-        self.clock.advance(1)
-        self.beta = self.restart(self.beta)
+        self.receive_for_both(66)
         other = self.dial(identifier=STRANGER)
         self.clock.advance(30)
+        self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
+
+    def test_more_wait_than_addressees_are_remembered(self) -> None:
+        """Nor do those that follow in greater number than the addressees that are kept in memory."""
+        self.patch(waiting_acknowledgements, "READ_AT_ONCE", 16)
+        self.patch(ack_sessions, "MOST_SOURCES", 160)
+        self.receive_for_both(330)
+        self.clock.advance(5000)
+        other = self.dial(identifier=STRANGER, is_prompt=True)
+        self.clock.advance(1)
         self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
 
     def test_another_at_the_same_address_is_not_used(self) -> None:
