@@ -422,11 +422,13 @@ class ScriptedTestCase(NodesTestCase):
         kwargs.setdefault("store", MemoryMessageStore(durable=True))
         return super().node(name, identifier, **kwargs)
 
-    def listen(self, host: MemoryHost | None = None, **kwargs: Any) -> Callable[[], object]:
+    def listen(
+        self, host: MemoryHost | None = None, *, identifier: UUID = GAMMA, **kwargs: Any
+    ) -> Callable[[], object]:
         """Let the peer accept sessions; gives what ends that. Its sessions are C{peers}."""
 
         def make() -> Peer:
-            self.peers.append(Peer(GAMMA, is_initiator=False, **kwargs))
+            self.peers.append(Peer(identifier, is_initiator=False, **kwargs))
             return self.peers[-1]
 
         listening = (host or self.gamma).server_endpoint(1801).listen(Factory.forProtocol(make))

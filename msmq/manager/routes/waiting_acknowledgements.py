@@ -30,14 +30,17 @@ class WaitingAcknowledgements:
         self._trusts = trusts
 
     def unread(self, hop: NextHop) -> list[MessagePosition]:
-        """Acknowledgements for an address that does not answer whose senders are not known."""
-        if not _is_unanswered(hop):
+        """Acknowledgements for an address whose senders are not known.
+
+        Of administration acknowledgements only those for one that does not answer.
+        """
+        if not isinstance(hop.key, str):
             return []
         queues = self._hops.busy(hop)
         requested = [
             position
             for queue in queues
-            if not self._hops.is_divided(queue)
+            if _is_unanswered(hop) and not self._hops.is_divided(queue)
             for position in self._acks.unread(queue)
         ]
         if requested:

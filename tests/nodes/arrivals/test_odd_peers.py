@@ -280,6 +280,16 @@ class AcknowledgementTests(ReceiverTestCase):
         self.clock.advance(30)
         self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
 
+    def test_third_peer_answers_after_a_restart(self) -> None:
+        """Also if a third one answers there, which acknowledges nothing."""
+        self.receive_for_both(66)
+        self.listen(identifier=UUID(int=7))
+        other = self.dial(identifier=STRANGER)
+        for _ in range(100):
+            self.clock.advance(10)
+            other.acknowledge()
+        self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
+
     def test_more_wait_than_addressees_are_remembered(self) -> None:
         """Nor do those that follow in greater number than the addressees that are kept in memory."""
         self.patch(waiting_acknowledgements, "READ_AT_ONCE", 16)
