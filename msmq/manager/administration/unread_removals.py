@@ -37,6 +37,7 @@ NAMED = 5
 """Messages that one log line names; the event log has all of them."""
 
 _PURGED = (MessageClass.NACK_Q_PURGED, MessageClass.NACK_DELETED)
+_BY_HAND = (*_PURGED, MessageClass.NACK_Q_DELETED)
 _TIMEOUTS = (MessageClass.NACK_RECEIVE_TIMEOUT, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
 
 
@@ -61,11 +62,8 @@ class UnreadRemovals:
 
     def begin(self, departure: Departure) -> None:
         """Begin to remove these messages, which are locked meanwhile."""
-        # In an outgoing queue it would hold up the transactional messages after it.
-        if departure.is_kept and not isinstance(departure.queue, OutgoingQueue):
-            self._kept.append(departure)
-            if not self._is_removing_kept:
-                Deferred.fromCoroutine(self._remove_kept())
+        if departure.is_kept and _may_wait(departure):
+            self._set_aside(departure)
             return
         if any(position.is_stored for position in departure.positions):
             Deferred.fromCoroutine(self._persist(departure))
@@ -83,17 +81,25 @@ class UnreadRemovals:
         self._gone(settlement)
         answers.send()
 
-    async def finish(self, departure: Departure, *, is_patient: bool = False) -> None:
+    def _set_aside(self, departure: Departure) -> None:
+        self._kept.append(departure)
+        if not self._is_removing_kept:
+            Deferred.fromCoroutine(self._remove_kept())
+
+    async def finish(self, departure: Departure) -> None:
         """Remove these messages durably, with their events and acknowledgements.
 
-        @param is_patient: retry until their packets can be read, which acknowledgements and dead letters
-        need.
         @raise MQError: the store could not remove them; the removal is pending.
         """
-        performer = self._performer
+        await self._read(departure)
+        await self._remove(departure)
+
+    def _is_in_bulk(self, departure: Departure) -> bool:
         # The log lines about other removals name messages by the identifiers in their packets.
-        in_bulk = performer.takes_runs and departure.message_class in _PURGED
-        await self._read(departure, is_patient, in_bulk)
+        return self._performer.takes_runs and departure.message_class in _PURGED
+
+    async def _remove(self, departure: Departure) -> None:
+        performer, in_bulk = self._performer, self._is_in_bulk(departure)
         settlement = performer.model.settle(departure, performer.clock.now(), in_bulk=in_bulk)
         answers = self._answers(departure)
         try:
@@ -117,14 +123,21 @@ class UnreadRemovals:
             answers.add(views, departure.message_class)
         return answers
 
-    async def _read(self, departure: Departure, is_patient: bool, in_bulk: bool) -> None:
+    async def _read(
+        self, departure: Departure, *, is_patient: bool = False, may_wait: bool = False
+    ) -> list[MessagePosition]:
+        """Read the packets of these messages, which acknowledgements and dead letters need.
+
+        @return: with C{may_wait}, damaged ones that the store keeps.
+        @raise MQError: C{is_patient}, and a packet cannot be read now.
+        """
         performer = self._performer
-        positions = departure.positions
-        if in_bulk:
+        positions, kept = departure.positions, list[MessagePosition]()
+        if self._is_in_bulk(departure):
             positions = not_removed_in_bulk(positions)
         try:
             await performer.load(positions)
-            return
+            return kept
         except MQError:
             # A message that cannot be read does not affect the others.
             pass
@@ -134,11 +147,15 @@ class UnreadRemovals:
             except MQError as error:
                 if is_patient and not isinstance(error.__cause__, MessageNotStored):
                     raise
+                if may_wait and isinstance(error.__cause__, DamagedMessageKept):
+                    kept.append(position)
+                    continue
                 self.log.warn(
                     "no negative acknowledgement for a message to {queue}: {error}",
                     queue=shown(departure.queue.definition.path),
                     error=error,
                 )
+        return kept
 
     async def _remove_kept(self) -> None:
         """Remove damaged messages once what is left of them is in quarantine; each read tries that.
@@ -211,9 +228,21 @@ class UnreadRemovals:
 
     async def _persist(self, departure: Departure) -> None:
         """Store the removal of these messages, with retries."""
+
+        async def attempt(number: int) -> None:
+            nonlocal departure
+            may_wait = _may_wait(departure)
+            kept = await self._read(departure, is_patient=number < PATIENCE, may_wait=may_wait)
+            for position in kept:
+                self._set_aside(attrs.evolve(departure, positions=(position,), is_kept=True))
+            if kept:
+                others = [position for position in departure.positions if position not in kept]
+                departure = attrs.evolve(departure, positions=others)
+            if departure.positions:
+                await self._remove(departure)
+
         await self._performer.retry(
-            lambda attempt: self.finish(departure, is_patient=attempt < PATIENCE),
-            f"the removal of messages from {shown(departure.queue.definition.path)}",
+            attempt, f"the removal of messages from {shown(departure.queue.definition.path)}"
         )
 
     def _gone(self, settlement: DepartureCommit) -> None:
@@ -239,6 +268,19 @@ class UnreadRemovals:
         self._sequences.left(departure.queue, positions)
         performer.perform(effects)
         performer.remove_empty_subqueues(positions)
+
+
+def _may_wait(departure: Departure) -> bool:
+    """Whether damaged messages stay in the store until what is left of them is in quarantine.
+
+    In an outgoing queue they would hold up the transactional messages after them, and those of the next
+    sequence for as long as the store has them; what an operator purges, or deletes with its queue, is gone.
+    """
+    return (
+        not isinstance(departure.queue, OutgoingQueue)
+        and not departure.queue.is_deleted
+        and departure.message_class not in _BY_HAND
+    )
 
 
 def _name(position: MessagePosition) -> str:

@@ -12,7 +12,7 @@ from msmq.manager.administration.unread_removals import KEPT_RETRY
 from msmq.persistence.changes import RemoveMessages
 from msmq.queues.reading.descriptor import QueueAccessType
 from tests.builders import BETA
-from tests.manager.support import FaultyStore, ManagerTestCase
+from tests.manager.support import DEADLETTER, FaultyStore, ManagerTestCase
 
 
 class LostMessageTests(ManagerTestCase):
@@ -120,6 +120,32 @@ class KeptMessageTests(ManagerTestCase):
         self.store.kept.clear()
         self.clock.advance(KEPT_RETRY)
         self.assertEqual([bytes(view.body) for view in self.take(self.alpha, self.orders)], [b"1", b"2"])
+
+    def test_expired(self) -> None:
+        """One that is found when it expires stays too; those that expire with it leave."""
+        self.put(self.orders, b"1", b"2", time_to_be_received=10, dead_letter=True)
+        first = self.messages(self.orders)[0].lookup_id
+        self.restart()
+        self.store.kept = {first}
+        self.clock.advance(10 * KEPT_RETRY)
+        self.assertEqual((self.count(self.orders), self.seen(self.orders)), (1, []))
+        self.assertEqual(self.seen(DEADLETTER), [b"2"])
+        self.removed_from_store()
+        self.clock.advance(KEPT_RETRY)
+        self.assertEqual(self.count(self.orders), 0)
+
+    def test_expired_and_readable_again(self) -> None:
+        """It becomes a dead letter if the disk can read it again."""
+        self.put(self.orders, b"1", time_to_be_received=10, dead_letter=True)
+        first = self.messages(self.orders)[0].lookup_id
+        self.restart()
+        self.store.kept = {first}
+        self.clock.advance(2 * KEPT_RETRY)
+        self.assertEqual(self.seen(DEADLETTER), [])
+        self.store.kept.clear()
+        self.clock.advance(KEPT_RETRY)
+        self.clock.advance(1)
+        self.assertEqual((self.count(self.orders), self.seen(DEADLETTER)), (0, [b"1"]))
 
     def test_several(self) -> None:
         """Each is tried, also if another one stays."""
