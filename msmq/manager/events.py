@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from twisted.internet.defer import Deferred
 
@@ -71,6 +71,14 @@ class EventLog:
             elif isinstance(change, RemoveUnread):
                 self.counts[change.event.event] += len(change.lookup_ids)
         return self._bounded(changes)
+
+    def not_stored(self, changes: Iterable[Change]) -> None:
+        """The changes of L{trim} are not stored: it is called again for the next attempt, if there is one."""
+        for change in changes:
+            if isinstance(change, AppendEvent):
+                self.counts[change.event] -= 1
+            elif isinstance(change, RemoveUnread):
+                self.counts[change.event.event] -= len(change.lookup_ids)
 
     def _bounded(self, changes: Sequence[Change]) -> list[Change]:
         for change in changes:

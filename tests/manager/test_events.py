@@ -50,6 +50,20 @@ class EventTests(EventTestCase):
         self.assertEqual(event.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
         self.assertTrue(10 <= event.time - sent < 11, event.time - sent)
 
+    def test_count_while_the_store_fails(self) -> None:
+        """The metric counts an event once, however often its removal is tried."""
+        self.put(self.orders, b"1", b"2", time_to_be_received=10)
+        self.put(self.orders, b"3")
+        self.store.break_down()
+        for _ in range(10):
+            self.clock.advance(10)
+        self.refused(self.service.purge_queue(self.orders), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
+        self.store.recover()
+        self.clock.advance(100)
+        self.assertEqual(self.run_to_end(self.service.purge_queue(self.orders)), 1)
+        counts = self.service.inspection.measurements.events()
+        self.assertEqual((counts["expired"], counts["purged"]), (2, 1))
+
     def test_stop(self) -> None:
         """Events that wait for the commit of others when the queue manager stops are stored."""
         self.store.is_slow = True

@@ -106,6 +106,7 @@ class UnreadRemovals:
             await performer.commit([*self._events.trim(settlement.changes), *answers.prepare()])
         except Exception:
             answers.withdraw()
+            self._events.not_stored(settlement.changes)
             performer.model.unsettle(settlement)
             raise
         self._gone(settlement)

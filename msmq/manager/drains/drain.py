@@ -320,11 +320,14 @@ class QueueDrain:
         arrivals = [(outgoing, packet) for packet in packets]
         # They replace those that leave: a queue manager that is full can be drained.
         admission = model.admit(arrivals, performer.clock.now(), spare=_size(packets))
+        noted: Sequence[Change] = ()
         try:
             refuse(admission.refusals, len(packets), model.storage)
+            noted = self._noted(views, packets)
             changes = [*admission.changes, *admission.overflow, *removal.changes, *counted]
-            await performer.commit([*changes, *self._noted(views, packets), *model.reservations()])
+            await performer.commit([*changes, *noted, *model.reservations()])
         except Exception:
+            self._events.not_stored(noted)
             model.withdraw(admission)
             forget_queues(admission.overflow, admission.groups)
             performer.perform(model.release(positions, performer.clock.now()))
@@ -351,14 +354,17 @@ class QueueDrain:
             MessageClass.ACK_RECEIVE,
         )
         core = self._transactions.begin(self._new_identifier()).core
+        noted: Sequence[Change] = ()
         try:
             outgoing = self.outgoing
             arrivals = [(outgoing, packet) for packet in packets]
             refused = model.transacting.send(core, arrivals, performer.clock.now(), spare=_size(packets))
             refuse(refused, len(packets), model.storage)
-            changes = [*removal.changes, *counted, *self._noted(views, packets)]
+            noted = self._noted(views, packets)
+            changes = [*removal.changes, *counted, *noted]
             await self._transactions.commit(core, [*changes, *answers.prepare()])
         except Exception:
+            self._events.not_stored(noted)
             answers.withdraw()
             if core.may_end:
                 await self._transactions.abort(core)

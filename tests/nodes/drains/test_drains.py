@@ -12,7 +12,7 @@ from zope.interface import implementer
 
 from msmq.interfaces.drains import DrainSummary
 from msmq.manager.manager_settings import CloneCheck
-from msmq.persistence.changes import RemoveState
+from msmq.persistence.changes import AppendEvent, RemoveState
 from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
@@ -21,6 +21,7 @@ from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_rewrites import patch_message_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
+from tests.manager.support import BROKEN
 from tests.nodes.drains.support import AT_ALPHA, AT_BETA, ORDERS, DrainTestCase
 
 RECOVERABLE = Delivery.RECOVERABLE
@@ -326,6 +327,28 @@ class DrainTests(DrainTestCase):
             self.clock.advance(10)
         self.assertEqual(self.beta.service.inspection.queue(ORDERS).messages, 5000)
         self.assertEqual(self.alpha.service.drains.summary(ORDERS).in_transit, 0)
+
+    def test_failing_store(self) -> None:
+        """The metric of events counts a message that is moved once, however often that is tried."""
+        store = self.stores["ALPHA"]
+        for is_transactional in (False, True):
+            name = f".\\private$\\failing{is_transactional}"
+            there = AT_BETA.replace("orders", f"failing{is_transactional}")
+            for node in (self.alpha, self.beta):
+                self.run_to_end(node.service.create_queue(name, transactional=is_transactional))
+            self.run_to_end(self.alpha.service.drains.begin(name, there))
+            store.error, store.is_hit = (
+                BROKEN,
+                lambda changes: any(isinstance(change, AppendEvent) for change in changes),
+            )
+            message = Message(body=b"1", delivery=RECOVERABLE, transactional=is_transactional)
+            self.run_to_end(self.alpha.service.send(name, [message]))
+            self.clock.advance(30)
+            self.assertEqual(self.alpha.service.drains.summary(name).moved, 0)
+            store.recover()
+            self.clock.advance(30)
+            self.assertEqual(self.alpha.service.drains.summary(name).moved, 1)
+        self.assertEqual(self.alpha.service.inspection.measurements.events()["drained"], 2)
 
     def test_full_queue_manager(self) -> None:
         """A queue manager whose quota is used up, or was lowered since, can be drained: a message replaces
