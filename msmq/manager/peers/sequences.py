@@ -455,8 +455,12 @@ class Sequences:
             if copy is not None:
                 copies.append(copy)
             model.holdings.reserve(changes)
-        now, view = performer.clock.now(), position.view
-        event = None if view is None else settlement_event(view, message_class, disposal, now)
+        # One that is not copied is not read, and reported only if it is in memory.
+        event = None
+        if position.view is not None or disposal is not Disposal.FORGET:
+            event = settlement_event(
+                position.view, message_class, disposal, performer.clock.now(), is_kept=bool(copies)
+            )
         if event is not None:
             changes += self._events.trim([event])
         changes += removals([position])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from msmq.queues.machine_quota import QuotaKind
 from msmq.settings import SessionSettings
-from msmq.structures.identifiers import SequenceInfo
+from msmq.structures.identifiers import MessageIdentifier, SequenceInfo
 from msmq.structures.names.format_name import parse_format_name
 from msmq.transfer.early_final_acks import PREFIX as EARLY
 from msmq.transfer.transfer_info import OutgoingTransferInfo
-from tests.builders import BETA, session_ack, session_header
+from tests.builders import ALPHA, BETA, session_ack, session_header
 from tests.nodes.outgoing.senders import TO_GAMMA, SenderTestCase
 from tests.nodes.scripted import (
     DEADXACT,
@@ -267,6 +268,23 @@ class AcknowledgementTests(SenderTestCase):
         [letter] = self.take(self.alpha, DEADXACT)
         self.assertEqual((bytes(letter.body), letter.message_class), (b"d-no", 0x8009))
         self.assertEqual(self.alpha.service.inspection.status().messages, 0)
+
+    def test_final_acknowledgements_and_a_full_dead_letter_queue(self) -> None:
+        """The event log says which dead letters are not kept."""
+        for quota, kept in ((2, [bytes(600)]), (0, [])):
+            self.put(bytes(600), dead_letter=True)
+            message = self.peer.messages[-1]
+            self.peer.acknowledge()
+            self.tell(order_ack(self.sequence(), message.place[1]))
+            self.run_to_end(self.alpha.service.set_quotas({QuotaKind.JOURNALS: quota}))
+            self.tell(final_ack(message, 0x8009))
+            self.clock.advance(1)
+            self.assertEqual([bytes(letter.body) for letter in self.take(self.alpha, DEADXACT)], kept)
+            identifier = MessageIdentifier(ALPHA, message.message_id)
+            explained = self.run_to_end(self.alpha.service.inspection.explain(identifier))
+            [reason] = [event.reason for event in explained.events if event.event == "failed"]
+            expected = "kept as a dead letter" if kept else "the dead letter was not kept, for lack of space"
+            self.assertEqual(reason.partition("; ")[2], expected)
 
     def test_before_the_session_is_open(self) -> None:
         """An OrderAck or a FinalAck in the middle of the handshake ends it.

@@ -9,6 +9,7 @@ from msmq.interfaces.storage import MessageNotStored, StorageError
 from msmq.queues.arriving.message import Message
 from tests.nodes.outgoing.senders import TO_GAMMA, SlowStoreTestCase
 from tests.nodes.scripted import (
+    ACK_RECEIVE,
     JOURNAL,
     Heard,
     final_ack,
@@ -105,9 +106,11 @@ class UnreadablePacketTests(SlowStoreTestCase):
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         return super().node(name, identifier, packet_memory=0, **kwargs)
 
-    def waits_unreadable(self, error: StorageError) -> None:
-        """A message for the journal waits for its FinalAck, which comes when its packet cannot be read."""
-        messages = [Message(body=b"1", transactional=True, journal=True)]
+    def waits_unreadable(self, error: StorageError, message_class: int = ACK_RECEIVE) -> None:
+        """A message of which a copy is wanted waits for its FinalAck, which comes when its packet cannot be
+        read.
+        """
+        messages = [Message(body=b"1", transactional=True, journal=True, dead_letter=True)]
         sending = self.deferred(self.alpha.service.send(TO_GAMMA, messages))
         self.clock.advance(20)
         self.successResultOf(sending)
@@ -115,7 +118,7 @@ class UnreadablePacketTests(SlowStoreTestCase):
         self.clock.advance(20)
         assert isinstance(self.alpha.store, SlowStore)
         self.alpha.store.unreadable = error
-        self.tell(final_ack(Heard(self.peer.messages[0].packet)))
+        self.tell(final_ack(Heard(self.peer.messages[0].packet), message_class))
         self.clock.advance(20)
 
     def test_a_final_acknowledgement_that_comes_while_packets_cannot_be_read(self) -> None:
@@ -127,6 +130,16 @@ class UnreadablePacketTests(SlowStoreTestCase):
         self.clock.advance(20)
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
         self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 1)
+        self.flushLoggedErrors()
+
+    def test_a_negative_final_acknowledgement_of_a_message_that_is_damaged(self) -> None:
+        """The event log says that there is no dead letter."""
+        self.waits_unreadable(MessageNotStored(self.alpha.model.identifier, 1), 0x8009)
+        reading = self.alpha.store.read_events(0, 10)
+        self.clock.advance(20)
+        [entry] = self.successResultOf(reading)
+        self.assertEqual(entry.event.event, "failed")
+        self.assertIn("the dead letter was not kept, since the store no longer has the", entry.event.reason)
         self.flushLoggedErrors()
 
     def test_a_final_acknowledgement_of_a_message_that_is_damaged(self) -> None:

@@ -150,21 +150,45 @@ class SettlementTests(SynchronousTestCase):
 
     def test_each_outcome(self) -> None:
         """A line for each class and disposal; a journal copy is its own evidence."""
-        for message_class, disposal, expected in (
-            (RECEIVED, Disposal.FORGET, ("received", "final acknowledgement MQMSG_CLASS_ACK_RECEIVE")),
-            (RECEIVED, Disposal.JOURNAL, None),
-            (EXPIRED, Disposal.FORGET, ("failed", "final acknowledgement MQMSG_CLASS_NACK_RECEIVE_TIMEOUT")),
+        received, expired = (f"MQMSG_CLASS_{name}" for name in ("ACK_RECEIVE", "NACK_RECEIVE_TIMEOUT"))
+        for view, message_class, disposal, is_kept, expected in (
+            (NAMED, RECEIVED, Disposal.FORGET, False, ("received", received)),
+            (NAMED, RECEIVED, Disposal.JOURNAL, True, None),
             (
+                NAMED,
+                RECEIVED,
+                Disposal.JOURNAL,
+                False,
+                ("received", f"{received}; the journal copy was not kept, for lack of space"),
+            ),
+            (NAMED, EXPIRED, Disposal.FORGET, False, ("failed", expired)),
+            (NAMED, EXPIRED, Disposal.DEAD_LETTER, True, ("failed", f"{expired}; kept as a dead letter")),
+            (
+                NAMED,
                 EXPIRED,
                 Disposal.DEAD_LETTER,
-                ("failed", "final acknowledgement MQMSG_CLASS_NACK_RECEIVE_TIMEOUT; kept as a dead letter"),
+                False,
+                ("failed", f"{expired}; the dead letter was not kept, for lack of space"),
             ),
-            (0, Disposal.FORGET, None),
+            (
+                None,
+                EXPIRED,
+                Disposal.DEAD_LETTER,
+                False,
+                (
+                    "failed",
+                    f"{expired}; the dead letter was not kept, since the store no longer has the message",
+                ),
+            ),
+            (NAMED, 0, Disposal.FORGET, False, None),
         ):
-            event = settlement_event(NAMED, message_class, disposal, Moment(0.0, 5.0))
+            event = settlement_event(view, message_class, disposal, Moment(0.0, 5.0), is_kept=is_kept)
             with self.subTest(message_class=message_class, disposal=disposal):
-                self.assertEqual(None if event is None else (event.event, event.reason), expected)
-        event = settlement_event(NAMED, RECEIVED, Disposal.FORGET, Moment(0.0, 5.0))
+                found = None
+                if event is not None:
+                    found = event.event, event.reason.removeprefix("final acknowledgement ")
+                self.assertEqual(found, expected)
+        event = settlement_event(NAMED, RECEIVED, Disposal.FORGET, Moment(0.0, 5.0), is_kept=False)
         assert event is not None
         self.assertEqual((event.time, event.identity, event.message_class), (5.0, NAMED.identity, RECEIVED))
         self.assertEqual(event.queue, str(PrivateFormatName(BETA, 7)))
