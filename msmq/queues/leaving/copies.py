@@ -254,10 +254,17 @@ class MessageCopies:
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
     ) -> MessagePosition | None:
         """A copy in a system queue, still invisible; C{None} if the queue is full."""
-        if view.size > min(room_in(queue), self.holdings.storage.dead_letter_room):
+        if view.size > min(room_in(queue), self._room_for_copy_of(source)):
             self.dropped += 1
             return None
         return self._put(queue, view, source, changes)
+
+    def _room_for_copy_of(self, source: MessagePosition) -> int:
+        room = self.holdings.storage.dead_letter_room
+        if source.queue.is_system and source.lookup_id in source.queue.positions:
+            # It counts against the same limit while it is pending.
+            room += source.size
+        return room
 
     def _put(
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
@@ -286,10 +293,7 @@ class MessageCopies:
 
         @return: C{None} if the journal is full, so that the message is removed without a copy.
         """
-        room = self.holdings.storage.dead_letter_room
-        if position.queue.is_system:
-            # It counts against the same limit while it is pending.
-            room += position.size
+        room = self._room_for_copy_of(position)
         copy = self._turn_into(self.machine_journal, position, room, changes)
         if copy is None:
             changes += removals((position,))

@@ -270,8 +270,10 @@ class AcknowledgementTests(SenderTestCase):
         self.assertEqual(self.alpha.service.inspection.status().messages, 0)
 
     def test_final_acknowledgements_and_a_full_dead_letter_queue(self) -> None:
-        """The event log says which dead letters are not kept."""
-        for quota, kept in ((2, [bytes(600)]), (0, [])):
+        """A dead letter replaces the message that waits for its FinalAck, and counts against the same quota;
+        the event log says which ones are not kept.
+        """
+        for quota, kept in ((1, [bytes(600)]), (0, [])):
             self.put(bytes(600), dead_letter=True)
             message = self.peer.messages[-1]
             self.peer.acknowledge()
