@@ -55,7 +55,7 @@ class Redirects:
         self._hosts: dict[FormatName, str] = {}
         # With the key of each in the store, since names that differ in case are equal.
         self._keys: dict[FormatName, str] = {}
-        self._folded: dict[FormatName, str] = {}
+        self._folded: dict[FormatName, tuple[str, str]] = {}
         self.invalid: list[str] = []
 
     @property
@@ -64,8 +64,8 @@ class Redirects:
         return tuple(self._hosts)
 
     @property
-    def folded(self) -> Iterable[str]:
-        """The texts of these names, casefolded."""
+    def folded(self) -> Iterable[tuple[str, str]]:
+        """The texts of these names, casefolded, each with the address to which it is redirected."""
         return self._folded.values()
 
     def load(self, state: Mapping[str, bytes]) -> None:
@@ -103,7 +103,7 @@ class Redirects:
         else:
             self._hosts[name] = host
             self._keys[name] = self._key(name)
-            self._folded[name] = str(name).casefold()
+            self._folded[name] = str(name).casefold(), host
 
     def _key(self, name: FormatName) -> str:
         return self._keys.get(name, f"{REDIRECT}{name}")

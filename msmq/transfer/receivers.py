@@ -51,8 +51,10 @@ class RedirectedNames(Protocol):
     """The direct names that an operator has redirected to another address."""
 
     @property
-    def folded(self) -> Iterable[str]:
-        """The texts of these names, casefolded."""
+    def folded(self) -> Iterable[tuple[str, str]]:
+        """The texts of these names, casefolded, each with the IP address or computer name to which it is
+        redirected.
+        """
 
 
 def _normalized(address: str) -> str:
@@ -240,8 +242,13 @@ class Receivers:
         former = [receiver for receiver in receivers if receiver.identifier == peer.identifier]
         if not former:
             return False
-        redirected = (self._by_destination.get(name, {}) for name in self._redirects.folded)
-        return any(peer in known and any(each in known for each in former) for known in redirected)
+        for name, host in self._redirects.folded:
+            known = self._by_destination.get(name, {})
+            # It may acknowledge what it got before, though no message is pending that would go there.
+            is_there = peer in known or peer == Receiver(peer.identifier, host)
+            if is_there and any(each in known for each in former):
+                return True
+        return False
 
 
 def direct_destination(name: FormatName) -> str | None:

@@ -69,7 +69,9 @@ class RedirectsTests(SynchronousTestCase):
         for name in (ORDERS, ORDERS_IN_CAPITALS):
             self.assertEqual(self.redirects.host(name), "192.0.2.7")
             self.assertEqual(self.redirects.dialled(check_redirected(name)), "192.0.2.7")
-        self.assertEqual(list(self.redirects.folded), ["direct=tcp:127.0.0.3\\private$\\orders"])
+        self.assertEqual(
+            list(self.redirects.folded), [("direct=tcp:127.0.0.3\\private$\\orders", "192.0.2.7")]
+        )
         self.redirects.set(ORDERS_IN_CAPITALS, "192.0.2.8")
         self.assertEqual((self.redirects.names, self.redirects.host(ORDERS)), ((ORDERS,), "192.0.2.8"))
         self.assertIsNone(self.redirects.host(BILLS))

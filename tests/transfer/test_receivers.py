@@ -33,7 +33,7 @@ ORDERS = "direct=tcp:10.0.0.1\\private$\\orders"
 class Redirects:
     """Names that an operator has redirected."""
 
-    folded: Iterable[str] = ()
+    folded: Iterable[tuple[str, str]] = ()
 
 
 class ReceiversTests(SynchronousTestCase):
@@ -208,12 +208,14 @@ class ReceiversTests(SynchronousTestCase):
 
     def test_redirected_receivers(self) -> None:
         """After a redirect the receiver of a name may acknowledge at the new address, and no other may."""
-        receivers = Receivers(Redirects([ORDERS]), trusts=False)
+        receivers = Receivers(Redirects([(ORDERS, "10.0.0.7")]), trusts=False)
         self.stored(receivers, (ORDERS, Receiver(BETA, "10.0.0.1")), (ORDERS, Receiver(BETA, "10.0.0.9")))
         receivers.sent(7, Receiver(BETA, "10.0.0.1"))
         for peer, expected in (
             (Receiver(BETA, "10.0.0.9"), True),
             (Receiver(GAMMA, "10.0.0.9"), False),
+            (Receiver(BETA, "::ffff:10.0.0.7"), True),
+            (Receiver(GAMMA, "10.0.0.7"), False),
             (Receiver(BETA, "10.0.0.8"), False),
         ):
             self.assertIs(receivers.may_acknowledge(7, None, peer), expected)

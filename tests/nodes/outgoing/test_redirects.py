@@ -93,6 +93,16 @@ class RedirectTests(MovingTestCase):
         self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 4)
         self.assertEqual(self.alpha.service.inspection.status().refused, {})
 
+    def test_nothing_pending(self) -> None:
+        """What had arrived before is confirmed from the new address, though nothing is sent there first."""
+        self.pay(b"1", b"2")
+        self.restart_alpha()
+        self.redirect()
+        self.move_beta()
+        self.assertEqual(self.arrived(), [b"1", b"2"])
+        self.assertEqual(self.alpha.service.inspection.queue(JOURNAL).messages, 2)
+        self.assertEqual(self.alpha.service.inspection.status().refused, {})
+
     def test_over_a_restart(self) -> None:
         """It is kept, listed before anything is sent, and counted; a name may be redirected in advance."""
         self.move_beta()
