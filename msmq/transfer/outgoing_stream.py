@@ -458,6 +458,7 @@ class OutgoingStream(Generic[M]):
             # Restored messages may have been sent in another order than that of their numbers.
             again.sort(key=_number)
             self._again = deque(again)
+            self._transfer.attempts += 1
         return [transfer.message for transfer in flying]
 
     # Housekeeping
@@ -496,6 +497,7 @@ class OutgoingStream(Generic[M]):
         if not self._by_message:
             self._is_barred = bool(self._is_barred and self._leaving)
             self._transfer.rest()
+            self._transfer.attempts = 0
             self._shared.deadlines.clear(self)
 
     def _drop_removed(self) -> None:

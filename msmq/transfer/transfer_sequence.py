@@ -34,6 +34,8 @@ class OutgoingTransferSequence:
     @ivar last_ack_count: OrderAcks on the present connection.
     @ivar resend_interval_index: from 0.
     @ivar resend_time: seconds since 1970-01-01 UTC; 0 without a wait.
+    @ivar attempts: how often messages have become due again since an OrderAck covered more, or none was
+        pending; a lost connection does not reset it.
     """
 
     resend_timer_table: tuple[float, ...]
@@ -42,6 +44,7 @@ class OutgoingTransferSequence:
     last_ack_count: int = 0
     resend_interval_index: int = 0
     resend_time: int = 0
+    attempts: int = 0
 
     @property
     def resend_interval(self) -> float:
@@ -50,11 +53,11 @@ class OutgoingTransferSequence:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether all short waits have ended without an OrderAck that covers more.
+        """Whether messages were sent again three times without an OrderAck that covers more.
 
         A receiver that was restored from an older backup, or replaced, is behind what it has acknowledged.
         """
-        return self.resend_interval_index >= SHORT_WAITS
+        return self.attempts >= SHORT_WAITS
 
     def connected(self, now: Moment) -> None:
         """Reset the state. [MS-MQQB] 3.1.3.2."""
@@ -72,6 +75,7 @@ class OutgoingTransferSequence:
         """It covers more than the last; the waits begin with the shortest again (reading 55)."""
         self.last_ack = sequence_info(sequence, number, number - 1)
         self.resend_interval_index = 0
+        self.attempts = 0
 
     def wait(self, now: Moment) -> float:
         """Start the Transactional Ack Wait Timer; returns its monotonic deadline. [MS-MQQB] 3.1.2.6."""

@@ -59,6 +59,17 @@ class ResendTests(SenderTestCase):
         self.clock.advance(30)
         self.assertEqual(self.numbers()[-3:], [(4, 3), (3, 2), (4, 3)])
 
+    def test_a_restored_receiver_over_a_bad_connection(self) -> None:
+        """Each connection is lost before the waits have ended: that does not begin them again without end."""
+        self.put(b"1", b"2", b"3")
+        self.tell(order_ack(self.sequence(), 1))
+        heard = []
+        for _ in range(4):
+            self.peer.hang_up()
+            self.clock.advance(25)
+            heard.append(self.numbers())
+        self.assertEqual(heard, [*[[(2, 1), (3, 2)]] * 2, *[[(2, 0), (3, 2)]] * 2])
+
     def test_a_receiver_without_its_state(self) -> None:
         """BETA loses its store, and with it the streams: what it had not acknowledged arrives, in order."""
         path = self.queue(self.beta, transactional=True)
