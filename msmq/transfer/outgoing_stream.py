@@ -355,6 +355,9 @@ class OutgoingStream(Generic[M]):
         self.is_moved = False
         self._flying.clear()
         by_sequence[sequence] = self
+        self._shared.former.discard(self)
+        if not self._shared.identifiers.is_ours(sequence):
+            self._shared.former.add(self)
 
     # Acknowledgements
 
@@ -374,6 +377,10 @@ class OutgoingStream(Generic[M]):
             self._claimed = max(self._claimed, number)
             number = self._kept_through(number)
         return self._acknowledge(number, now)
+
+    def later_acknowledged(self) -> bool:
+        """The receiver has acknowledged a later sequence; true once it has often done so."""
+        return bool(self._by_message) and self._transfer.later_acknowledged()
 
     def kept(self, messages: Iterable[M], now: Moment) -> AckOutcome[M]:
         """The receiver has stored these messages; returns the released ones. [MS-MQQB] 3.1.5.5.2."""
@@ -468,6 +475,7 @@ class OutgoingStream(Generic[M]):
         shared = self._shared
         shared.deadlines.clear(self)
         shared.forget_restoring(self)
+        shared.former.discard(self)
         if self._active is not None and shared.by_sequence.get(self._active) is self:
             del shared.by_sequence[self._active]
 

@@ -75,6 +75,11 @@ class OutgoingStreams(Generic[M]):
         """Whether this sequence is active, or was and began since the start."""
         return sequence in self._shared.by_sequence or self._shared.identifiers.was_given(sequence)
 
+    def former(self, sequence: int) -> list[tuple[Hashable, OutgoingStream[M]]]:
+        """The queues whose active sequences were begun before the start, and before this one."""
+        found = (stream for stream in self._shared.former if (stream.sequence or 0) < sequence)
+        return [(self._keys[stream], stream) for stream in found]
+
     def remove(self, key: Hashable) -> None:
         """An outgoing queue is deleted, with all its messages."""
         stream = self._streams.pop(key, None)

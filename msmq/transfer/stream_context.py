@@ -26,6 +26,7 @@ class StreamContext(Generic[S]):
     @ivar source: the bytes of its identifier.
     @ivar resend_timer_table: ResendTimerTable, in seconds.
     @ivar by_sequence: the streams by their active sequences.
+    @ivar former: the streams whose active sequences were begun before the start.
     @ivar restoring: the streams that have not read all of their stored messages.
     @ivar early: FinalAcks that came before those had.
     @ivar ignored: acknowledgements without effect, by reason.
@@ -37,6 +38,7 @@ class StreamContext(Generic[S]):
     resend_timer_table: tuple[float, ...]
     deadlines: Deadlines[S] = attrs.field(factory=Deadlines)
     by_sequence: dict[int, S] = attrs.field(factory=dict)
+    former: set[S] = attrs.field(factory=set)
     restoring: set[S] = attrs.field(factory=set)
     early: EarlyFinalAcks = attrs.field(factory=lambda: EarlyFinalAcks(EARLY_FINAL_ACKS))
     ignored: Counter[str] = attrs.field(factory=Counter)

@@ -36,6 +36,9 @@ class OutgoingTransferSequence:
     @ivar resend_time: seconds since 1970-01-01 UTC; 0 without a wait.
     @ivar attempts: how often messages have become due again since an OrderAck covered more, or none was
         pending; a lost connection does not reset it.
+    @ivar passed: the attempts, since the last OrderAck, that the receiver has answered with one of a later
+        sequence.
+    @ivar last_passed: the last of these attempts.
     """
 
     resend_timer_table: tuple[float, ...]
@@ -45,6 +48,8 @@ class OutgoingTransferSequence:
     resend_interval_index: int = 0
     resend_time: int = 0
     attempts: int = 0
+    passed: int = 0
+    last_passed: int = -1
 
     @property
     def resend_interval(self) -> float:
@@ -70,6 +75,18 @@ class OutgoingTransferSequence:
         """An OrderAck came."""
         self.time_of_last_ack = now.unix_seconds
         self.last_ack_count += 1
+        self.passed, self.last_passed = 0, -1
+
+    def later_acknowledged(self) -> bool:
+        """An OrderAck of a later sequence came; true once, with the third attempt that it has answered.
+
+        A single one may have been on its way for long.
+        """
+        if self.attempts == self.last_passed:
+            return False
+        self.last_passed = self.attempts
+        self.passed += 1
+        return self.passed == SHORT_WAITS
 
     def progress(self, sequence: int, number: int) -> None:
         """It covers more than the last; the waits begin with the shortest again (reading 55)."""

@@ -36,11 +36,11 @@ from msmq.structures.packet.outgoing_message import OutgoingMessage
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
 from msmq.transfer.awaiting_final_acks import AwaitingFinalAcks
-from msmq.transfer.decisions.acknowledgement_decision import SequenceFacts
+from msmq.transfer.decisions.acknowledgement_decision import SequenceFacts, passed_event
 from msmq.transfer.decisions.final_ack_decision import settlement_event
 from msmq.transfer.outgoing_stream import OutgoingStream
 from msmq.transfer.outgoing_streams import OutgoingStreams
-from msmq.transfer.receivers import Receivers, direct_destination, receivers_of
+from msmq.transfer.receivers import Receiver, Receivers, direct_destination, receivers_of
 from msmq.transfer.stream_changes import (
     AckOutcome,
     Assignment,
@@ -305,6 +305,8 @@ class Sequences:
                     address,
                     now,
                 )
+            else:
+                self._report_passed(ack, address, now)
         else:
             settlements = self._awaiting.final_acknowledged(ack)
             if settlements is not None:
@@ -328,6 +330,22 @@ class Sequences:
                 self._listener.outgoing_ready(key)
             if done is not None:
                 await done
+
+    def _report_passed(self, ack: OrderAck, address: str, now: Moment) -> None:
+        """Report messages that their receiver refuses for ever, since it has a later sequence of this queue
+        manager, whose store was restored from a backup.
+        """
+        peer = Receiver(ack.envelope.source_queue_manager, address)
+        for key, stream in self._streams.former(ack.tx_sequence_id.value):
+            if not isinstance(key, OutgoingQueue) or stream.sequence is None:
+                continue
+            is_receiver = peer.identifier in self._receivers.named(
+                stream.sequence
+            ) or self._receivers.may_acknowledge(stream.sequence, direct_destination(key.destination), peer)
+            if is_receiver and stream.later_acknowledged():
+                event = passed_event(key.destination, stream.unacknowledged, now)
+                self.log.warn("{reason}", reason=event.reason)
+                self._events.record(event)
 
     def kept(self, messages: Iterable[OutgoingMessage]) -> None:
         """The next hop has stored these messages. [MS-MQQB] 3.1.5.5.2."""

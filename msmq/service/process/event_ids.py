@@ -276,7 +276,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
 WHOLE_LINES: Final[Mapping[str, str]] = {
     "bridge_program|{line}": "start of a bridge: queue managers, addresses",
     "control|{line}": "audit: the caller, and the change or the refusal",
-    "manager|{reason}": "the directory is unreachable, or acknowledgements wait for a sender; the reason",
+    "manager|{reason}": "the directory is unreachable, acknowledgements wait, or messages are refused; the reason",
     "service|{line}": "start and stop: identity, addresses, store, a mistake that ends the start",
     "storage|{error}": "the store failed or found damage; what and where",
 }
@@ -293,6 +293,7 @@ EVENT_WORDS: Final[Mapping[str, str]] = {
     "cloned": "the identifier of a peer was seen at several addresses",
     "copied": "an operator sent a copy of a message",
     "drained": "a drain sent a message to its destination, with a new identifier",
+    "sequence_passed": "a receiver refuses what a restored store sends, since it has later messages",
     "shadow_incomplete": "messages were trimmed from the message log before a shadow copied them",
     "shadow_skipped": "a shadow could not copy a message",
     "damaged": "the store found a damaged message, which is in quarantine",

@@ -17,6 +17,8 @@ from uuid import UUID
 
 import attrs
 
+from msmq.moment import Moment
+from msmq.persistence.changes import AppendEvent
 from msmq.quoting import quoted
 from msmq.structures.internal.final_ack import FinalAck
 from msmq.structures.internal.order_ack import OrderAck
@@ -200,6 +202,24 @@ def _named_refusal(peer: AcknowledgingPeer) -> AcknowledgementRefusal | None:
         "ACKNOWLEDGEMENT_FROM_ELSEWHERE",
         "is from none of [security] acknowledgements_from, which would believe it with"
         f" {quoted(peer.address)}",
+    )
+
+
+def passed_event(name: FormatName, count: int, now: Moment) -> AppendEvent:
+    """The event of messages that their receiver refuses as duplicates, since it has a later sequence.
+
+    @param name: of their outgoing queue.
+    @param count: how many were sent.
+    """
+    return AppendEvent(
+        now.wall,
+        b"",
+        "sequence_passed",
+        f"the receiver of {name} has messages that were sent after the {count} that are sent to it now, and "
+        "refuses these as duplicates: the store was restored from a backup, and they were delivered or "
+        "removed after it. They hold up all later messages of the queue until they are removed: pause it, "
+        f"close its session, remove its first {count} messages, and resume it",
+        queue=str(name),
     )
 
 
