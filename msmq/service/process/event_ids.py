@@ -276,7 +276,7 @@ EVENT_IDS: Final[Mapping[str, int]] = {
 WHOLE_LINES: Final[Mapping[str, str]] = {
     "bridge_program|{line}": "start of a bridge: queue managers, addresses",
     "control|{line}": "audit: the caller, and the change or the refusal",
-    "manager|{reason}": "the directory is unreachable, acknowledgements wait, or messages are refused; the reason",
+    "manager|{reason}": "the directory is unreachable, acknowledgements wait or are missing; the reason",
     "service|{line}": "start and stop: identity, addresses, store, a mistake that ends the start",
     "storage|{error}": "the store failed or found damage; what and where",
 }
