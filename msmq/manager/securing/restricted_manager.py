@@ -254,8 +254,6 @@ class RestrictedQueueManager:
     def _signed(self, message: Message) -> Message:
         """The message, without a sender other than the principal."""
         securing = self._parts.securing
-        if self.sid == securing.signer.sender:
-            return message
         if message.authentication_level:
             certificates = securing.certificates
             if certificates is None:
@@ -273,6 +271,11 @@ class RestrictedQueueManager:
                 sender_certificate=certificates.facts(kept).fingerprint,
                 sender_identifier_type=SenderIdType.SID if kind is SenderIdType.QUEUE_MANAGER else kind,
             )
+        if (
+            self.sid == securing.signer.sender
+            and message.sender_identifier_type is not SenderIdType.QUEUE_MANAGER
+        ):
+            return message
         if message.sender_identifier_type is not None or securing.signer.sends_sender:
             return attrs.evolve(message, sender_identifier_type=SenderIdType.NONE)
         return message

@@ -352,6 +352,7 @@ class SendingTests(SigningTestCase):
         service._parts.securing.signer.sends_sender = True
         access = MemoryAccessControl()
         access.add(Account(OTHER_SID, "bob"))
+        access.add(Account(SID, "alice"))
         descriptors = SecurityDescriptors(AccessPolicy(access, OTHER_SID), None)
         parts = service._parts
         local = LocalQueues(parts.performer, parts.outbox, parts.events, self.beta.host)
@@ -372,6 +373,20 @@ class SendingTests(SigningTestCase):
         self.assertEqual([view.sender_id for view in self.take(self.beta, self.plain)], [None, None])
         self.run_to_end(service.send(self.plain, [Message()]))
         self.assertEqual([view.sender_id for view in self.take(self.beta, self.plain)], [format_sid(SID)])
+        # The user of the server's own messages is no exception.
+        self.run_to_end(permissions.change(self.strict, format_sid(SID), ["send"], is_denial=False))
+        self.run_to_end(permissions.change(self.plain, format_sid(SID), ["send"], is_denial=False))
+        alice = RestrictedQueueManager(service, parts, permissions, SID)
+        sending = self.deferred(alice.send(self.strict, [own]))
+        self.assertEqual(self.failureResultOf(sending, MQError).value.status, Status.MQ_ERROR_ACCESS_DENIED)
+        self.run_to_end(alice.send(self.strict, [signed, stolen]))
+        senders = [message_json(view)["sender_id"] for view in self.take(self.beta, self.strict)]
+        self.assertEqual(senders, [format_sid(SID)] * 2)
+        queue_manager = Message(sender_identifier_type=SenderIdType.QUEUE_MANAGER)
+        self.run_to_end(alice.send(self.plain, [Message(), queue_manager]))
+        self.assertEqual(
+            [view.sender_id for view in self.take(self.beta, self.plain)], [format_sid(SID), None]
+        )
 
     def test_a_third_party(self) -> None:
         """A message from another peer with ALPHA's public certificate is refused."""
