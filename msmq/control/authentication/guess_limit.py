@@ -7,7 +7,7 @@ from typing import Final
 import attrs
 
 FREE: Final = 5
-"""Wrong tokens of a host before the next one has to wait."""
+"""Different wrong tokens of a host before the next one has to wait."""
 
 LONGEST: Final = 60.0
 """The longest wait, in seconds; the first is one second, and each is twice the one before."""
@@ -19,6 +19,7 @@ HOSTS: Final = 1024
 """Hosts that are remembered; beyond it the one that failed least recently is forgotten."""
 
 _KNOWN: Final = 8
+_WRONG: Final = 8
 
 
 @attrs.define
@@ -30,6 +31,8 @@ class _Guesses:
     until: float = 0.0
     # Digests of tokens that were valid from this host, so that a guesser does not lock out its neighbours.
     known: list[bytes] = attrs.field(factory=list)
+    # Digests of the latest wrong tokens: a repetition of one is not another guess.
+    wrong: list[bytes] = attrs.field(factory=list)
 
 
 class TokenGuessLimit:
@@ -57,12 +60,14 @@ class TokenGuessLimit:
     def failed(self, host: str, digest: bytes, now: float) -> None:
         """A host has sent a wrong token.
 
-        One that was valid from it before is not a guess: a program that goes on with a removed token must not
-        keep the new token of its neighbour from being read.
+        One that was valid from it before, or was just wrong, is not a guess: a program that goes on with a
+        removed token, also after a restart of the server, must not keep the new token of its neighbour from
+        being read.
         """
         found = self._use(host)
-        if digest in found.known:
+        if digest in found.known or digest in found.wrong:
             return
+        found.wrong = [*found.wrong[1 - _WRONG :], digest]
         if now - found.latest > FORGOTTEN:
             found.failures = 0
         found.failures += 1

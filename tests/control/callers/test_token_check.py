@@ -5,6 +5,7 @@ callers are kept.
 from __future__ import annotations
 
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +158,11 @@ class GuessTests(SynchronousTestCase):
         self.clock = Clock()
         self.file = token_file(self, TOKEN, OTHER)
         self.tokens = authentication(self.file, self.clock)
+        self.guesses = count()
 
-    def wait(self, host: str, token: str = WRONG) -> int:
-        """The seconds that a guess has to wait; 0 if it was read."""
+    def wait(self, host: str, token: str = "") -> int:
+        """The seconds that a token, or else another guess, has to wait; 0 if it was read."""
+        token = token or f"{WRONG}{next(self.guesses)}"
         try:
             self.tokens.holder(token.encode(), host)
         except TooManyGuesses as error:
@@ -205,12 +208,20 @@ class GuessTests(SynchronousTestCase):
             self.assertEqual(self.wait("192.0.2.1", TOKEN), 0)
         self.assertEqual(self.tokens.holder(OTHER.encode(), "192.0.2.1").name, "unnamed token 1")
 
+    def test_token_removed_before_a_restart(self) -> None:
+        """A program that repeats its wrong token guesses once; the new token of its host is read."""
+        for _ in range(2 * FREE):
+            self.assertEqual(self.wait("192.0.2.1", WRONG), 0)
+        self.assertEqual(self.tokens.holder(OTHER.encode(), "192.0.2.1").name, "unnamed token 2")
+        waits = [self.wait("192.0.2.1") for _ in range(FREE + 1)]
+        self.assertEqual(waits, [0] * FREE + [1])
+
     def test_hosts(self) -> None:
         """A limited number of hosts is remembered, those that failed latest."""
         limit = TokenGuessLimit()
         for number in range(HOSTS + 1):
-            for _ in range(FREE + 1):
-                limit.failed(str(number), b"", 0)
+            for guess in range(FREE + 1):
+                limit.failed(str(number), bytes((guess,)), 0)
         self.assertEqual([limit.wait(str(number), b"", 0) for number in (0, 1, HOSTS)], [0, 1, 1])
 
 
@@ -274,8 +285,8 @@ class GuardTests(ControlTestCase):
 
     def test_too_many_guesses(self) -> None:
         """A host that goes on guessing is told when to try again, in another status."""
-        for _ in range(FREE + 1):
-            self.assertEqual(self.asking(f"Bearer {WRONG}").answer.status, 401)
+        for number in range(FREE + 1):
+            self.assertEqual(self.asking(f"Bearer {WRONG}{number}").answer.status, 401)
         answer = self.asking(f"Bearer {TOKEN}").answer
         self.assert_refused(answer, 429, "MQ_ERROR_ACCESS_DENIED", "try again in 1 s")
         self.assertEqual(answer.headers["retry-after"], "1")

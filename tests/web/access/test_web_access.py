@@ -135,8 +135,9 @@ class TokenCallerTests(WebTestCase):
 
     def test_guesses(self) -> None:
         """A host that goes on guessing is refused unread for a while, at the login too."""
-        for _ in range(6):
-            self.assertEqual(self.get("/v1/status", headers={"Authorization": f"Bearer {WRONG}"}).status, 401)
+        for number in range(6):
+            wrong = {"Authorization": f"Bearer {WRONG}{number}"}
+            self.assertEqual(self.get("/v1/status", headers=wrong).status, 401)
         answer = self.ask(Role.ADMIN, "/v1/status")
         self.assertEqual((answer.status, answer.headers["Retry-After"]), (429, "1"))
         form = {"Content-Type": "application/x-www-form-urlencoded"}
