@@ -46,6 +46,9 @@ FIRST_SITE = "Default-First-Site-Name"
 
 WORKSTATION = b"4096"
 
+LOCAL_GROUP = b"-2147483644"
+"""The type of a group that can have members of other domains."""
+
 EVERYBODY = bytes.fromhex(
     # Self-relative, with nothing but a DACL, in which S-1-1-0 may do all that a queue knows.
     "010004800000000000000000000000001400000002001c000100000000001400ff000f00010100000000000100000000"
@@ -271,6 +274,17 @@ class ActiveDirectoryTests(LdapDirectoryContract, TestCase):
         self.assertEqual((group.name, group.is_user), ("clerks", False))
         for asked in (accounts.account(parse_sid("S-1-5-21-9-9-9-1")), accounts.account_named("bob")):
             self.assertIs(await self.result_of(asked), DirectoryOperationResult.OBJECT_NOT_FOUND)
+
+    async def test_account_of_a_trusted_domain(self) -> None:
+        """The domain has its SID, as a member of a group, and does not return its groups: it has no token."""
+        accounts = IAccounts(await self.opened())
+        member = {"sAMAccountName": [b"contractors"], "member": [b"<SID=S-1-5-21-8-8-8-1>"]}
+        await self.operations.add(
+            child("contractors", child("msmq tests", DOMAIN)), "group", {**member, "groupType": [LOCAL_GROUP]}
+        )
+        with self.assertRaises(DirectoryError) as raised:
+            await accounts.account(parse_sid("S-1-5-21-8-8-8-1"))
+        self.assertIn("the directory does not return its tokenGroups", str(raised.exception))
 
     async def test_domain_decides(self) -> None:
         """The domain gives an object its Identifier and a computer its SID, and a queue manager needs one."""
