@@ -289,7 +289,13 @@ def compose(
             None if directory is None else IControlBook(directory, None),
         ),
         configuration=server,
-        limits=ControlLimits(receives=limits.control_receives, connections=shares.control),
+        limits=ControlLimits(
+            receives=limits.control_receives,
+            # Remote control has as many for itself.
+            connections=shares.control
+            if configuration.listen.remote_control is None
+            else max(1, shares.control // 2),
+        ),
         clock=reactor,
         bridges=bridge,
         shadows=shadows,

@@ -19,8 +19,9 @@ class DescriptorShares:
 
     @ivar limit: all of them.
     @ivar reserved: for the store, the log, the directory, the listening sockets, and connections of web and
-        remote control that have limits of their own.
-    @ivar control: for connections to the control socket.
+        those of remote control without a token, which have limits of their own.
+    @ivar control: for connections to the control socket, and half of them for remote control where it is
+        configured.
     @ivar outgoing: for connections to other queue managers that we dial.
     @ivar incoming: for connections that other queue managers dial, during the handshake and afterwards.
     """

@@ -17,13 +17,20 @@ from twisted.web.http import HTTPChannel
 from twisted.web.http import Request as HTTPRequest
 from twisted.web.server import Site
 
-from msmq.control.authentication.token_authentication import TokenAuthentication, TooManyGuesses
+from msmq.control.authentication.token_authentication import (
+    TokenAuthentication,
+    TokenRequired,
+    TooManyGuesses,
+)
+from msmq.control.authentication.token_connections import TokenConnections
 from msmq.control.authentication.token_file import TokenHolder
-from msmq.control.protocol.refusals import ControlError, refusal
+from msmq.control.protocol.refusals import ControlError, refusal, too_many
 from msmq.control.server.http.channel import ControlChannel
 from msmq.control.server.http.request_memory import RequestMemory
 from msmq.control.server.http.requests import ControlRequest
 from msmq.control.server.http.responses import to_json
+from msmq.line_limit import LineLimit
+from msmq.moment import Moment
 from msmq.wire.addresses import counted_host
 
 if TYPE_CHECKING:
@@ -43,7 +50,12 @@ _QUIET: Final = 60.0
 
 
 class TokenCheck:
-    """Checks the token of callers, and limits those without one."""
+    """Checks the token of callers, and limits their connections and those of callers without one.
+
+    @param connections: the most connections of callers with tokens.
+    @param unauthenticated: the most of those without.
+    @param patience: seconds within which a connection has to authenticate.
+    """
 
     _log: ClassVar[Logger] = Logger()
 
@@ -52,9 +64,12 @@ class TokenCheck:
         tokens: TokenAuthentication,
         clock: IReactorTime,
         *,
+        connections: int,
         unauthenticated: int = UNAUTHENTICATED,
         patience: float = PATIENCE,
     ) -> None:
+        self.connections: TokenConnections[TokenChannel] = TokenConnections(connections)
+        self._full = LineLimit.a_minute(1)
         self._tokens = tokens
         self._clock = clock
         self._limit = unauthenticated
@@ -99,6 +114,29 @@ class TokenCheck:
         shown = request.requestHeaders.getRawHeaders(b"authorization", [])
         request.requestHeaders.removeHeader(b"authorization")
         return self._tokens.bearer(list(shown), host)
+
+    def admit(self, channel: TokenChannel, holder: TokenHolder) -> None:
+        """Register the connection of a caller with a token, for which another one may be closed.
+
+        @raise ControlError: all connections are in use, and no other token has more of them.
+        """
+        is_admitted, displaced = self.connections.admit(channel, holder.digest)
+        if is_admitted:
+            self.leave(channel)
+            if displaced is not None:
+                displaced.cut()
+            return
+        now = Moment(monotonic=self._clock.seconds(), wall=self._clock.seconds())
+        if (others := self._full.take(now)) is not None:
+            self._log.warn(
+                "remote control: a connection with {token} from {peer} is refused: {limit} are in use, none"
+                " of them by a token with more{others}",
+                token=holder.name,
+                peer=channel.host,
+                limit=self.connections.limit,
+                others=others,
+            )
+        raise too_many("connections of remote control", self.connections.limit)
 
     def is_current(self, holder: TokenHolder) -> bool:
         """Whether a token is still valid, with the same role."""
@@ -180,22 +218,27 @@ class TokenChannel(ControlChannel):
         try:
             holder = guard.shown_by(request, self.host)
         except ControlError as error:
+            guard.refused(self.host)
+            self._refuse(error)
+            return
+        try:
+            guard.admit(self, holder)
+        except ControlError as error:
             self._refuse(error)
             return
         request.holder = holder
         request.token_name, request.role = holder.name, holder.role
-        guard.leave(self)
         HTTPChannel.allHeadersReceived(self)
 
     def _refuse(self, error: ControlError) -> None:
-        """Answer a caller without a valid token, and process nothing more of it."""
+        """Answer a caller that is not admitted, and process nothing more of it."""
         guard = self._guard
         self._is_over = True
         self.requests.pop()
         # Closing while the caller still sends would lose the response; so the server discards input until the
         # caller closes or times out.
+        guard.connections.leave(self)
         guard.enter(self)
-        guard.refused(self.host)
         cast(Any, self.transport).write(_answer(error))
 
     def allContentReceived(self) -> None:
@@ -230,10 +273,10 @@ class TokenSite(Site):
     ) -> None:
         """Require tokens for a site.
 
-        @param bounds: those of L{TokenCheck}.
+        @param bounds: those of L{TokenCheck}; connections are limited as those of the site.
         """
         Site.__init__(self, site.resource, reactor=clock)
-        self.guard = TokenCheck(tokens, clock, **bounds)
+        self.guard = TokenCheck(tokens, clock, connections=site.limits.connections, **bounds)
         self._site = site
 
     @property
@@ -252,13 +295,15 @@ class TokenSite(Site):
         return self._site.request_memory
 
     def connected(self, channel: ControlChannel) -> None:
-        """Do nothing: L{TokenCheck} limits unauthenticated callers; authenticated ones have no limit here."""
+        """Do nothing: L{TokenCheck} has the connection already."""
 
     def answered(self, channel: ControlChannel) -> None:
-        """Nothing, as L{connected}."""
+        """Register that a connection is idle."""
+        self.guard.connections.answered(cast(TokenChannel, channel))
 
     def disconnected(self, channel: ControlChannel) -> None:
-        """Nothing, as L{connected}."""
+        """Unregister a connection."""
+        self.guard.connections.leave(cast(TokenChannel, channel))
 
     def send_body(self, source: PausableSource) -> SendBody | None:
         """See L{ApiSite.send_body}."""
@@ -275,11 +320,13 @@ class TokenSite(Site):
 def _answer(error: ControlError) -> bytes:
     body = to_json(refusal(error)) + b"\n"
     status = error.http_status
-    advice = 'WWW-Authenticate: Bearer realm="msmq"'
-    if isinstance(error, TooManyGuesses):
-        advice = f"Retry-After: {error.seconds}"
+    advice = ""
+    if isinstance(error, TokenRequired):
+        advice = 'WWW-Authenticate: Bearer realm="msmq"\r\n'
+    elif isinstance(error, TooManyGuesses):
+        advice = f"Retry-After: {error.seconds}\r\n"
     head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\n{advice}\r\n"
+        f"HTTP/1.1 {status.value} {status.phrase}\r\n{advice}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode("ascii") + body

@@ -130,8 +130,8 @@ class LdapAccounts:
         if dialect is Dialect.ACTIVE_DIRECTORY:
             groups = await self._computed_groups(entry)
             if not groups and b"group" not in classes:
-                # Each account of the domain has a primary group, which is in this attribute too; so reading it
-                # was denied. The groups of an account of another domain are not computed.
+                # Each account of the domain has a primary group, which is in this attribute too;
+                # reading it was denied. Those of an account of another domain are not computed.
                 raise _unknown_groups(entry, f"the directory does not return its {_GROUP_SIDS}")
         else:
             groups = await self._searched_groups(entry)

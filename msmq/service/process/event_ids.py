@@ -22,6 +22,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
     "The messages of a stream could not be sent": 1010,
     "A stream of messages could not be committed": 1011,
     "{caller}: a request is refused: {reason}{others}": 1012,
+    (
+        "remote control: a connection with {token} from {peer} is refused: {limit} are in use, none"
+        " of them by a token with more{others}"
+    ): 1013,
     "{path} was reloaded": 1201,
     (
         "{path} does not have the public keys of {name}, so other queue managers cannot send it "

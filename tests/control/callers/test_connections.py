@@ -1,10 +1,12 @@
-"""The connections of the control socket have a limit, which idle ones do not hold."""
+"""Connections of the control socket and of remote control have limits, which idle ones do not hold."""
 
 from __future__ import annotations
 
-from twisted.internet.address import UNIXAddress
+from twisted.internet.address import IPv4Address, UNIXAddress
 
+from msmq.control.authentication.token_check import TokenSite
 from msmq.control.server.http.limits import ControlLimits
+from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
 from tests.control.support import ORDERS, Caller, ControlTestCase
 
 
@@ -37,6 +39,57 @@ class ConnectionLimitTests(ControlTestCase):
         self.assertFalse(any(caller.transport.disconnected for caller in callers))
         callers[0].hang_up()
         self.caller().ask("GET", "/v1/status")
+
+
+class TokenConnectionTests(ControlTestCase):
+    """Four connections of remote control are allowed, with tokens of two programs."""
+
+    limits = ControlLimits(connections=4)
+
+    def setUp(self) -> None:
+        super().setUp()
+        file = token_file(self, f"prometheus monitor {TOKEN}", f"root admin {OTHER}")
+        clock = self.clock.reactor
+        self.guarded = TokenSite(self.site, authentication(file, clock), clock)
+
+    def ask(self, token: str, path: str = "/v1/status", caller: Caller | None = None) -> Caller:
+        """A request with a token, on a connection of its own unless there is one."""
+        caller = caller or Caller(self.guarded, self.clock, IPv4Address("TCP", "192.0.2.1", 50000))
+        caller.ask("GET", path, headers={"Authorization": f"Bearer {token}"})
+        return caller
+
+    def lost(self, callers: list[Caller]) -> list[bool]:
+        return [caller.transport.disconnected for caller in callers]
+
+    def test_the_idlest_of_its_own(self) -> None:
+        """A program closes its own connection that is idle longest, and none of another one."""
+        root = self.ask(OTHER)
+        callers = [self.ask(TOKEN) for _ in range(3)]
+        self.ask(TOKEN, caller=callers[0])
+        self.assertEqual(self.ask(TOKEN).answer.status, 200)
+        self.assertEqual(self.lost(callers), [False, True, False])
+        self.assertFalse(root.transport.disconnected)
+
+    def test_streams(self) -> None:
+        """A program that holds all of them with requests is refused more, and makes way for another one."""
+        streams = [self.ask(TOKEN, "/v1/stream?topics=overview") for _ in range(4)]
+        answer = self.ask(TOKEN).answer
+        self.assertEqual(
+            (answer.status, answer.json["error"]), (503, "MQ_ERROR_INSUFFICIENT_RESOURCES"), answer.json
+        )
+        self.assertNotIn("www-authenticate", answer.headers)
+        self.assertEqual(self.lost(streams), [False] * 4)
+        self.assertEqual([self.ask(OTHER).answer.status for _ in range(2)], [200, 200])
+        self.assertEqual(self.lost(streams), [False, False, True, True])
+        self.assertEqual(self.ask(TOKEN).answer.status, 503)
+
+    def test_ended(self) -> None:
+        """A connection that has ended makes room, and so does one whose caller shows no valid token."""
+        streams = [self.ask(TOKEN, "/v1/stream?topics=overview") for _ in range(3)]
+        self.ask("0" * 40, caller=self.ask(TOKEN))
+        self.assertEqual(self.ask(TOKEN).answer.status, 200)
+        streams[0].hang_up()
+        self.assertEqual([self.ask(TOKEN).answer.status for _ in range(2)], [200, 200])
 
 
 class PipeliningTests(ControlTestCase):

@@ -16,7 +16,7 @@ class ControlLimits:
 
     connections: int = 128
     """Connections to the control socket; beyond it the one that is idle longest is closed, or the new one
-    refused.
+    refused. As many to the endpoint of remote control, with tokens.
     """
 
     records: RecordLimits = attrs.field(factory=RecordLimits)
