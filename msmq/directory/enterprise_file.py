@@ -19,6 +19,7 @@ import attrs
 
 from msmq.directory.accounts import DeclaredAccount, gather
 from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES, read_public_keys
+from msmq.directory.file_stamp import FileStamp
 from msmq.errors import MsmqError
 from msmq.interfaces.security.access import Account
 from msmq.interfaces.topology import add_objects
@@ -98,6 +99,7 @@ class EnterpriseFile:
     @ivar advice: probable mistakes.
     @ivar content: the bytes of the file.
     @ivar certificates: the bytes of the certificate files that it names, by their names there.
+    @ivar certificate_stamps: the stamps of these files before they were read; empty if they were given.
     """
 
     path: Path
@@ -109,6 +111,7 @@ class EnterpriseFile:
     controls: Mapping[UUID, str] = attrs.field(factory=dict)
     content: bytes = attrs.field(default=b"", repr=False)
     certificates: Mapping[str, bytes] = attrs.field(factory=dict, repr=False)
+    certificate_stamps: Mapping[str, FileStamp | None] = attrs.field(factory=dict, repr=False)
 
 
 def load_enterprise(path: Path) -> EnterpriseFile:
@@ -154,6 +157,7 @@ def parse_enterprise(
         controls=reading.controls,
         content=content,
         certificates=reading.certificates,
+        certificate_stamps=reading.certificate_stamps,
     )
 
 
@@ -198,6 +202,7 @@ class _Reading:
     topology: Topology = attrs.field(factory=Topology)
     accounts: tuple[Account, ...] = ()
     certificates: dict[str, bytes] = attrs.field(factory=dict)
+    certificate_stamps: dict[str, FileStamp | None] = attrs.field(factory=dict)
     _kept: Mapping[str, bytes] | None = None
     _lines: Mapping[KeyPath, int] = attrs.field(factory=dict)
     _sites: dict[str, UUID] = attrs.field(factory=dict)
@@ -399,7 +404,7 @@ class _Reading:
         sid = parse_sid(row.values["sid"])
         for index, name in enumerate(row.values.get("certificates", ())):
             try:
-                content = (self.path.parent / name).read_bytes() if self._kept is None else self._kept[name]
+                content = self._certificate_file(name)
                 data = _der(content)
             except (OSError, ValueError, KeyError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
@@ -414,6 +419,14 @@ class _Reading:
             certificates=MqUserSignCerts(tuple(certificates)),
             full_path=self._where(row.path),
         )
+
+    def _certificate_file(self, name: str) -> bytes:
+        """The bytes of a certificate file."""
+        if self._kept is not None:
+            return self._kept[name]
+        path = self.path.parent / name
+        self.certificate_stamps[name] = FileStamp.of(path)
+        return path.read_bytes()
 
     # References
 

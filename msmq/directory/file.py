@@ -21,6 +21,7 @@ from msmq.directory.enterprise_file import (
     parse_enterprise,
     read_enterprise,
 )
+from msmq.directory.file_stamp import FileStamp
 from msmq.directory.file_writes import WrittenAttributes, kept_attributes, stated_attributes
 from msmq.directory.memory import MemoryDirectory
 from msmq.interfaces.clock import IClock
@@ -55,23 +56,6 @@ RETRY_EVERY: Final = 60.0
 """Seconds after which an unchanged file with faults is read again, since files that it names may change."""
 
 
-@attrs.frozen
-class _Stamp:
-    """The metadata by which a change of the file is detected."""
-
-    inode: int
-    size: int
-    modified: int
-
-    @classmethod
-    def of(cls, path: Path) -> _Stamp | None:
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
-
-
 @implementer(
     IDirectory,
     IAccounts,
@@ -88,6 +72,7 @@ class FileDirectory:
     created, and nothing is written back.
     What a queue manager writes to its own object, or to one of its queues, is kept in the memory of its
     process and visible to no other.
+    A certificate file that it names is a part of it.
     A changed file with faults has no effect; the faults are logged, and the directory stays as it was.
     If the file is missing or has faults when the directory is opened, the copy of the last good one is used;
     without a copy every request is refused with C{DIRECTORY_NOT_CONNECTED}. In both cases the file is checked
@@ -124,7 +109,8 @@ class FileDirectory:
         self._written = WrittenAttributes()
         self._watchers: list[Callable[[], None]] = []
         self._observers: list[Callable[[DirectoryCondition], None]] = []
-        self._stamp: _Stamp | None = None
+        self._stamp: FileStamp | None = None
+        self._certificates: Mapping[str, FileStamp | None] = {}
         self._retry = 0.0
         self._timer: IDelayedCall | None = None
         self._is_open = False
@@ -357,11 +343,13 @@ class FileDirectory:
         """
         # A file that cannot be read is read again at the next check, whatever its times are.
         self._stamp = None
-        stamp = _Stamp.of(self.path)
+        stamp = FileStamp.of(self.path)
         content: bytes = await self._in_thread(read_enterprise, self.path)
         self._stamp = stamp
+        self._certificates = await self._in_thread(self._certificate_stamps)
         contents: _Contents = await self._in_thread(_Contents.of, self.path, content, self._clock)
         assert contents.file is not None
+        self._certificates = contents.file.certificate_stamps
         contents.memory.continue_reads(self._contents.memory)
         self._contents = contents
         for written, attributes in self._written.for_content(set(contents.names.values())):
@@ -383,16 +371,25 @@ class FileDirectory:
         if self._is_open:
             self._timer = self._reactor.callLater(CHECK_INTERVAL, self._check_file)
 
+    def _certificate_stamps(self) -> Mapping[str, FileStamp | None]:
+        """The present stamps of the certificate files; called in a worker thread."""
+        return {name: FileStamp.of(self.path.parent / name) for name in self._certificates}
+
     def _check_file(self) -> None:
         self._timer = None
-        stamp = _Stamp.of(self.path)
-        is_due = not self.condition.is_reached and self._clock.now().monotonic >= self._retry
-        if stamp is not None and stamp == self._stamp and not is_due:
-            self._wait()
-            return
-        Deferred.fromCoroutine(self._reload()).addErrback(
+        Deferred.fromCoroutine(self._reload_changed()).addErrback(
             lambda failure: self.log.failure("the directory could not be reloaded", failure)
         ).addBoth(lambda _: self._wait())
+
+    async def _reload_changed(self) -> None:
+        stamp = FileStamp.of(self.path)
+        is_due = not self.condition.is_reached and self._clock.now().monotonic >= self._retry
+        is_changed = stamp is None or stamp != self._stamp
+        if not (is_changed or is_due) and self._certificates:
+            known = self._certificates
+            is_changed = await self._in_thread(self._certificate_stamps) != known
+        if is_changed or is_due:
+            await self._reload()
 
     async def _reload(self) -> None:
         try:

@@ -247,6 +247,32 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.clock.advance(RETRY_EVERY + CHECK_INTERVAL)
         self.assertTrue(self.directory.condition.is_reached)
 
+    def test_certificate_that_is_replaced(self) -> None:
+        """A certificate file that changes alone is read again, and one with faults changes nothing."""
+
+        def certificates() -> list[bytes]:
+            user = self.found(UserObject, "security_identifier", parse_sid(SID))
+            return [each.certificate for each in user["certificates"].certificates]
+
+        self.opened()
+        before = certificates()
+        conditions: list[DirectoryCondition] = []
+        self.directory.observe(conditions.append)
+        path = self.path.with_name("two.der")
+        renewed = b"\x30\x07renewed"
+        path.write_bytes(renewed)
+        self.clock.advance(CHECK_INTERVAL)
+        self.assertEqual(certificates(), [before[0], renewed])
+        path.unlink()
+        for _ in range(3):
+            self.clock.advance(CHECK_INTERVAL)
+        self.assertEqual(certificates(), [before[0], renewed])
+        [problem] = [each.problem for each in conditions]
+        self.assertIn("'two.der' cannot be read: No such file", problem)
+        path.write_bytes(renewed)
+        self.clock.advance(CHECK_INTERVAL)
+        self.assertTrue(self.directory.condition.is_reached)
+
     def test_copy_of_another_file(self) -> None:
         """A copy holds for the file that it was made of, and a damaged one for none."""
         self.opened()
