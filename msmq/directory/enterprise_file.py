@@ -9,7 +9,6 @@ All faults are reported together, each with its line.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -20,6 +19,7 @@ import attrs
 from msmq.directory.accounts import DeclaredAccount, gather
 from msmq.directory.enterprise_tables import GUID, REQUIRED, TABLES, read_public_keys
 from msmq.directory.file_stamp import FileStamp
+from msmq.directory.user_certificates import certificate_of
 from msmq.errors import MsmqError
 from msmq.interfaces.security.access import Account
 from msmq.interfaces.topology import add_objects
@@ -405,7 +405,7 @@ class _Reading:
         for index, name in enumerate(row.values.get("certificates", ())):
             try:
                 content = self._certificate_file(name)
-                data = _der(content)
+                data = certificate_of(content)
             except (OSError, ValueError, KeyError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 self.refuse((*row.path, "certificates", index), f"{quoted(name)} cannot be read: {reason}")
@@ -475,17 +475,6 @@ class _Reading:
         while path and path not in self._lines:
             path = path[:-1]
         return self._lines.get(path)
-
-
-def _der(data: bytes) -> bytes:
-    """A certificate as DER, from DER or PEM."""
-    if data.lstrip().startswith(b"-----BEGIN"):
-        text = data.decode("ascii", "replace")
-        begin = text.index("-----BEGIN")
-        return ssl.PEM_cert_to_DER_cert(text[begin:].strip())
-    if not data.startswith(b"\x30"):
-        raise ValueError("is neither PEM nor DER")
-    return data
 
 
 def _shown(path: KeyPath) -> str:

@@ -411,6 +411,27 @@ out_routing_servers = ["BETA"]
             "'estate.toml' cannot be read: is neither PEM nor DER",
         )
 
+    def test_certificate_files(self) -> None:
+        """Of a chain the first certificate is used, with text and a key around it; a key alone is refused."""
+        path = self.written(WHOLE)
+        der = b"\x30\x06\x30\x04leaf"
+        chain = "".join(ssl.DER_cert_to_PEM_cert(each) for each in (der, b"\x30\x03two"))
+        key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
+        for text in (chain, key + chain, f"Certificate:\n{chain}{key}"):
+            path.with_name("one.pem").write_text(text)
+            user = load_enterprise(path).objects[-1]
+            assert isinstance(user, UserObject)
+            self.assertEqual(user.certificates.certificates[0].certificate, der, text)
+        refused = b"\x30\x82\x00\x03\x02\x01\x00", "is a private key or a PKCS #12 file, and not"
+        for name, (content, problem) in (
+            ("one.pem", (key.encode(), "has no certificate")),
+            ("two.der", refused),
+        ):
+            path = self.written(WHOLE)
+            path.with_name(name).write_bytes(content)
+            [found] = check_enterprise(path)
+            self.assertIn(problem, found.problem)
+
     def test_accounts(self) -> None:
         """Unknown groups, and values shared by two accounts, are reported."""
         for old, new, place, problem in (
