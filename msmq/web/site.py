@@ -101,6 +101,11 @@ class WebSite(Site):
         """The memory of request bodies, shared with the other callers of the API."""
         return self._control.request_memory
 
+    @property
+    def reader_memory(self) -> RequestMemory:
+        """The same for callers that may only read."""
+        return self._control.reader_memory
+
     def send_body(self, source: PausableSource) -> SendBody | None:
         """See L{ApiSite.send_body}."""
         return self._control.send_body(source)

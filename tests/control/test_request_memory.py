@@ -5,8 +5,10 @@ from __future__ import annotations
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
+from msmq.control.authentication.token_check import TokenSite
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.request_memory import RequestMemory
+from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
 from tests.control.support import Caller, ControlTestCase
 
 
@@ -83,13 +85,15 @@ class RequestMemoryTests(SynchronousTestCase):
 class BodyTests(ControlTestCase):
     """Clients that send bodies of 800 bytes, and a limit of 1,000 for all together."""
 
-    limits = ControlLimits(request_memory=1000, request_body=2000)
+    limits = ControlLimits(request_memory=1000, reader_memory=1000, request_body=2000)
 
-    def begin(self, size: int = 600, whole: int = 800) -> Caller:
+    def begin(
+        self, size: int = 600, whole: int = 800, caller: Caller | None = None, header: str = ""
+    ) -> Caller:
         """A client that has sent a part of its body."""
-        caller = self.caller()
+        caller = caller or self.caller()
         target = "/v1/messages?destination=.%5Cprivate%24%5Corders"
-        head = f"POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {whole}\r\n\r\n"
+        head = f"POST {target} HTTP/1.1\r\nHost: localhost\r\n{header}Content-Length: {whole}\r\n\r\n"
         caller.feed(head.encode("ascii") + b"x" * size)
         return caller
 
@@ -107,6 +111,25 @@ class BodyTests(ControlTestCase):
         self.assertEqual(second.answer.status, 201)
         self.assertEqual(len(self.take()), 2)
         self.assertEqual(self.site.request_memory.used, 0)
+
+    def test_callers_that_only_read(self) -> None:
+        """Bodies of callers that may not send hold up no body of one that may."""
+        file = token_file(self, f"prometheus monitor {TOKEN}", f"night operator {OTHER}")
+        guarded = TokenSite(self.site, authentication(file, self.clock.reactor), self.clock.reactor)
+
+        def begin(token: str) -> Caller:
+            header = f"Authorization: Bearer {token}\r\n"
+            return self.begin(caller=Caller(guarded, self.clock), header=header)
+
+        monitors = [begin(TOKEN) for _ in range(2)]
+        self.assertEqual([self.is_paused(each) for each in monitors], [False, True])
+        for caller in (self.begin(), begin(OTHER)):
+            self.assertFalse(self.is_paused(caller))
+            caller.feed(b"x" * 200)
+            self.assertEqual(caller.answer.status, 201)
+        monitors[0].feed(b"x" * 200)
+        self.assertEqual(monitors[0].answer.status, 403)
+        self.assertFalse(self.is_paused(monitors[1]))
 
     def test_lost_connection(self) -> None:
         """A client that goes away in the middle of its body releases the memory."""

@@ -294,6 +294,11 @@ class TokenSite(Site):
         """The memory of request bodies, shared with the other callers of the API."""
         return self._site.request_memory
 
+    @property
+    def reader_memory(self) -> RequestMemory:
+        """The same for callers that may only read."""
+        return self._site.reader_memory
+
     def connected(self, channel: ControlChannel) -> None:
         """Do nothing: L{TokenCheck} has the connection already."""
 

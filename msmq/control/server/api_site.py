@@ -37,6 +37,7 @@ class ApiSite(Site):
         self.role_without_token: Role | None = Role.ADMIN
         self.limits = limits
         self.request_memory = RequestMemory(limits.request_memory)
+        self.reader_memory = RequestMemory(limits.reader_memory)
         # Ordered by idle time, the longest first.
         self._channels: dict[ControlChannel, None] = {}
         self._refused = LineLimit.a_minute(1)

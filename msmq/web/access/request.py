@@ -62,6 +62,11 @@ class WebRequest(ControlRequest):
         return method.decode("ascii", "replace")
 
     @property
+    def role_of_body(self) -> Role | None:
+        """See L{ControlRequest.role_of_body}; a form has its CSRF token in its body."""
+        return None if self.identity is None else self.identity.role
+
+    @property
     def address(self) -> str:
         """The network address of the caller."""
         return getattr(cast(Any, self).getClientAddress(), "host", "") or "unknown"

@@ -28,6 +28,9 @@ class ControlLimits:
     request_memory: int = 0x4000000
     """The bodies of all unanswered requests together, after which only the oldest of them is read."""
 
+    reader_memory: int = 0x1000000
+    """The same for callers that may only read, apart from all others."""
+
     document: int = 0x10000
     """A request body in JSON."""
 

@@ -70,6 +70,7 @@ class RequestSite(Protocol):
 
     @ivar limits: limits on request bodies.
     @ivar request_memory: memory of all incomplete bodies together.
+    @ivar reader_memory: the same for callers that may only read.
     @ivar role_without_token: the rights of a caller whose connection authenticates it, as a unix socket does.
     """
 
@@ -79,6 +80,7 @@ class RequestSite(Protocol):
 
     limits: ControlLimits
     request_memory: RequestMemory
+    reader_memory: RequestMemory
 
     def send_body(self, source: PausableSource) -> SendBody | None:
         """Create the consumer of a stream of records in a request body; C{None} if there is none."""
@@ -111,6 +113,18 @@ class ControlRequest(Request):
         site: RequestSite = vars(self.channel)["site"]
         return site
 
+    @property
+    def role_of_body(self) -> Role | None:
+        """The rights of the caller whose body this is."""
+        return self.role
+
+    @property
+    def _memory(self) -> RequestMemory:
+        """The memory of its body. A caller that may only read can hold up others of its kind alone."""
+        role = self.role_of_body
+        is_reader = role is None or role < Role.OPERATOR
+        return self._site.reader_memory if is_reader else self._site.request_memory
+
     def gotLength(self, length: int | None) -> None:
         """Choose the consumer of the body when the headers are complete."""
         site = self._site
@@ -134,12 +148,12 @@ class ControlRequest(Request):
         """The response is complete: the body is no longer needed."""
         # A request that has lost its connection has no channel, and has released it then.
         if self.channel is not None:
-            self._site.request_memory.release(self)
+            self._memory.release(self)
         super().finish()  # type: ignore[no-untyped-call]
 
     def connectionLost(self, reason: Failure) -> None:
         """The connection is lost before the response is complete."""
-        self._site.request_memory.release(self)
+        self._memory.release(self)
         super().connectionLost(reason)  # type: ignore[no-untyped-call]
 
     def _is_for_stream(self) -> bool:
@@ -181,7 +195,7 @@ class ControlRequest(Request):
         if isinstance(self.content, SendBody) and not self.is_current():
             self.content.refuse(no_longer_admitted())
         self.content.write(data)
-        memory = self._site.request_memory
+        memory = self._memory
         if isinstance(self.content, BoundedContent):
             self._has_body = True
             if self.content.is_over:
