@@ -12,6 +12,13 @@ from msmq.persistence.changes import Change, PutState
 
 SEQUENTIAL_BLOCK: Final = 1 << 20
 MESSAGE_BLOCK: Final = 1 << 16
+FIRST_MESSAGE_BLOCK: Final = 1 << 10
+"""MessageIDs of the first block after a start: not more than the clock gives in a second, so that restarts do
+not bring the stored bound ahead of it."""
+_GROWTH: Final = 8
+"""How many times larger each block is than the one before, up to the largest."""
+_AHEAD: Final = 1 << 28
+"""By how much a stored bound may be ahead of the clock: three days of it."""
 
 
 @attrs.define
@@ -24,6 +31,9 @@ class ReservedCounter:
 
     @ivar name: the name of the bound in the store (L{PutState}).
     @ivar width: bits of the number; it wraps around to 1.
+    @ivar block: the largest number of numbers in a block.
+    @ivar next_block: the number of numbers in the next block, which is requested as soon as less than
+        C{early} numbers of the present one are left.
     @ivar last: the last number that was returned.
     @ivar requested: the bound that is being stored.
     @ivar secured: the bound that is stored.
@@ -35,10 +45,23 @@ class ReservedCounter:
     last: int = 0
     requested: int = 0
     secured: int = 0
+    next_block: int = attrs.Factory(lambda self: self.block, takes_self=True)
+    early: int = attrs.Factory(lambda self: self.next_block // 2, takes_self=True)
 
     def resume(self, value: bytes) -> None:
         """Continue from the stored state."""
         self.last = self.requested = self.secured = int.from_bytes(value, "little")
+
+    def resume_by_clock(self, value: bytes, now: int) -> None:
+        """Continue from the stored state, or from what the clock says, whichever is ahead.
+
+        The former may be that of an older store, whose queue manager has used the numbers after it.
+
+        @param now: what the clock says, a number of any size.
+        """
+        self.resume(value)
+        if (self.last - now) % (1 << self.width) > _AHEAD:
+            self.start(now)
 
     def start(self, last: int) -> None:
         """Begin after C{last}, with an empty store."""
@@ -57,8 +80,10 @@ class ReservedCounter:
 
         The next block is requested early, so that senders seldom wait for it.
         """
-        if self.last + self.block // 2 > self.requested:
-            self.requested = min(self.last + self.block, (1 << self.width) - 1)
+        if self.last + self.early > self.requested:
+            self.requested = min(self.last + self.next_block, (1 << self.width) - 1)
+            self.early = self.next_block // 2
+            self.next_block = min(self.next_block * _GROWTH, self.block)
         elif self.last <= self.secured:
             return None
         return PutState(self.name, self.requested.to_bytes(8, "little"))
@@ -74,6 +99,11 @@ class ReservedCounter:
         bound = int.from_bytes(change.value, "little")
         if bound <= self.requested:
             self.secured = max(self.secured, bound)
+
+
+def _message_id_of(now: Moment) -> int:
+    """The MessageID at which the clock is."""
+    return now.unix_seconds << 10
 
 
 @attrs.define(eq=False)
@@ -96,17 +126,24 @@ class MessageNumbers:
         """
         numbers = cls(
             ReservedCounter("sequential_id", 56, SEQUENTIAL_BLOCK),
-            ReservedCounter("message_id", 32, MESSAGE_BLOCK),
+            ReservedCounter("message_id", 32, MESSAGE_BLOCK, next_block=FIRST_MESSAGE_BLOCK),
         )
         numbers.sequential.start(int(now.wall * 1_000_000))
-        numbers.message_ids.start(now.unix_seconds << 10)
+        numbers.message_ids.start(_message_id_of(now))
         return numbers
 
-    def resume(self, state: Mapping[str, bytes]) -> None:
-        """Continue from the stored state."""
-        for counter in (self.sequential, self.message_ids):
-            if (value := state.get(counter.name)) is not None:
-                counter.resume(value)
+    def resume(self, state: Mapping[str, bytes], now: Moment) -> None:
+        """Continue from the stored state.
+
+        That may be older than what this queue manager has sent, if its store was restored from a backup:
+        receivers would take new messages with MessageIDs of the last half hour for duplicates, and
+        acknowledge them. So these continue at the number of the clock if that is ahead. None is repeated as
+        long as the clock advances, by a second for each restart and for each 1,024 messages.
+        """
+        if (value := state.get(self.sequential.name)) is not None:
+            self.sequential.resume(value)
+        if (value := state.get(self.message_ids.name)) is not None:
+            self.message_ids.resume_by_clock(value, _message_id_of(now))
 
     def take_message_ids(self, count: int) -> int:
         """The MessageIDs of C{count} new messages: consecutive, the first is returned. [MS-MQQB] 3.1.7.1.1.

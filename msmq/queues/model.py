@@ -217,7 +217,7 @@ class QueueManagerModel:
         Messages that have expired, or that readers had locked when their queue was purged, are removed by the
         first L{expire}.
         """
-        self._numbers.resume(snapshot.state)
+        self._numbers.resume(snapshot.state, now)
         self.quotas.load(snapshot.state)
         for queue, columns in self.collection.restore(snapshot):
             self.holdings.restore(queue, len(columns), sum(columns.sizes))

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
+from msmq.moment import Moment
 from msmq.persistence.changes import Change, PutQueue, PutState
+from msmq.persistence.snapshot import Snapshot
 from msmq.queues.counters import ReservedCounter
 from msmq.queues.model import QueueManagerModel
 from msmq.storage.memory import MemoryMessageStore
@@ -23,17 +25,20 @@ from tests.queues.simulation import Alpha
 PATH = parse_path_name(".\\private$\\orders")
 
 
-class RestartTests(SynchronousTestCase):
+class RestartTestCase(SynchronousTestCase):
     """A model, a store that outlives it, and the next model."""
 
     def setUp(self) -> None:
         self.store = MemoryMessageStore(durable=True)
         self.model = self.started()
 
-    def started(self) -> QueueManagerModel:
+    def snapshot(self) -> Snapshot:
         self.successResultOf(self.store.close())
+        return self.successResultOf(self.store.open())
+
+    def started(self, now: Moment = NOW) -> QueueManagerModel:
         alpha = model()
-        alpha.restore(self.successResultOf(self.store.open()), NOW)
+        alpha.restore(self.snapshot(), now)
         return alpha
 
     def stored(self, changes: Sequence[Change]) -> None:
@@ -55,6 +60,10 @@ class RestartTests(SynchronousTestCase):
         admission = admit(self.model, queue, *views)
         self.stored(admission.changes)
         self.model.commit(admission, NOW)
+
+
+class RestartTests(RestartTestCase):
+    """What is there again."""
 
     def test_queues_come_back(self) -> None:
         """A queue is there again with all its properties, under all its names."""
@@ -228,6 +237,53 @@ class RestartTests(SynchronousTestCase):
         alpha.later(60)
         self.assertEqual([event for event, _ in alpha.events], [*["purged"] * 3, "expired"])
         self.assertEqual(alpha.bodies(queue), [b"4"])
+
+
+class RestoredTests(RestartTestCase):
+    """A store that is restored from a backup, whose queue manager went on."""
+
+    def used_after_restarts(self, restarts: int) -> range:
+        """The MessageIDs of messages that were sent after a backup, with a restart before each of them."""
+        first = 0
+        for number in range(restarts):
+            self.model = self.started(NOW.later(100 + 2 * number))
+            first = self.model.take_message_ids(10)
+            self.put(b"x")
+        return range(first, first + 10)
+
+    def test_numbers_that_were_used_after_the_backup(self) -> None:
+        """Receivers would take new messages with the MessageIDs of others for duplicates of these, and
+        acknowledge them.
+        """
+        self.create()
+        self.model.take_message_ids(1)
+        self.put(b"x")
+        for restarts in (1, 2, 20):
+            backup = self.snapshot()
+            used = self.used_after_restarts(restarts)
+            restored = model()
+            restored.restore(backup, NOW.later(100 + 2 * restarts))
+            self.assertNotIn(restored.take_message_ids(1), used)
+            self.assertGreater(restored.take_message_ids(1), used[-1])
+
+    def test_a_bound_ahead_of_the_clock(self) -> None:
+        """The clock was set back, or many messages were sent: no number is repeated without a backup either."""
+        self.create()
+        last = self.model.take_message_ids(3_000_000) + 2_999_999
+        self.put(b"x")
+        for seconds in (1.0, 60.0, -86_400.0):
+            self.model = self.started(NOW.later(seconds))
+            self.assertGreater(self.model.take_message_ids(1), last)
+
+    def test_numbers_begin_again(self) -> None:
+        """The clock has passed the largest MessageID since: it is ahead, with a smaller number."""
+        begun = Moment(0.0, (3 << 22) - 10)
+        counter = ReservedCounter("n", 32, 64)
+        for seconds, expected in ((0, 0xFFFFD801), (9, 0xFFFFFC01), (10, 1), (12, 0x801), (-5, 0xFFFFD801)):
+            counter.resume_by_clock(
+                (0xFFFFD800).to_bytes(8, "little"), begun.later(seconds).unix_seconds << 10
+            )
+            self.assertEqual(counter.take(1), expected, seconds)
 
 
 class LostStateTests(SynchronousTestCase):
