@@ -46,6 +46,9 @@ _REMOVING: Final = (
 )
 
 
+_OF_MANY: Final = (PutMessages, RemoveMessages)
+"""Changes of several messages."""
+
 Work: TypeAlias = Callable[[GroupPlan], None]
 """Internal work that joins a group, such as copies of live packets."""
 
@@ -76,7 +79,7 @@ class WriteBatch:
         if size > PIECE:
             return True
         for change in self.changes:
-            size += _weight(change)
+            size += _weight(change) if isinstance(change, _OF_MANY) else 1
             if size > PIECE:
                 return True
         return False

@@ -47,6 +47,7 @@ class Engine:
     @param supply: supply of segment files.
     @param deliver: schedules Deferreds to fire, in order; C{fire} fires them now.
     @param rest: called when a group is done; the state then equals what is on disk.
+    @ivar active: the segment that is written to.
     @ivar is_busy: whether a group is being written, so that the state has changes that may be rolled back.
     @ivar express_rows: by number of a file for express packets, the rows that name packets in it.
     @ivar doomed: removed queues whose packets are still counted as live.
@@ -67,6 +68,7 @@ class Engine:
         self.state = opened.state
         self.segments = opened.segments
         self.position = opened.position
+        self.active = opened.segments.used[opened.position.generation]
         self.store = opened.checkpoint.store
         self.directory = opened.directory
         self.counters = Counters()
@@ -105,11 +107,6 @@ class Engine:
         """Whether it accepts no more batches."""
         return self._is_stopped
 
-    @property
-    def active(self) -> Segment:
-        """The segment that is written to."""
-        return self.segments.used[self.position.generation]
-
     def put(self, batch: WriteBatch) -> None:
         """Submit a batch, after all earlier ones."""
         if self._is_stopped:
@@ -126,7 +123,8 @@ class Engine:
             self._deliver([(batch.done, StoreNotOpen(f"the store {self.directory} is not open"))])
 
     def _schedule(self) -> None:
-        if self._waiting and not self.is_busy and not self._is_scheduled:
+        """Begin a group in the next iteration of the reactor, with what is submitted until then."""
+        if not self.is_busy and not self._is_scheduled:
             self._is_scheduled = True
             self._soon(self._scheduled)
 
@@ -286,7 +284,7 @@ class Engine:
                 self.supply.keep(begun)
                 self._refuse(batch, failure(self.active.path, "write", outcome))
                 return
-            self.segments.used[header.generation] = Segment(path, header)
+            self.active = self.segments.used[header.generation] = Segment(path, header)
             self.position = Position(header.generation, FIRST, outcome.next.sequence, outcome.next.chain)
             self.counters.segments += 1
             self._waiting.appendleft(batch)
@@ -315,22 +313,25 @@ class Engine:
             self._end()
             return
         group = self._planned()
-        self._is_inline = self._policy.is_inline(group.size, self._accepted) and not self._is_alone
+        size = group.size
+        self._is_inline = self._policy.is_inline(size, self._accepted) and not self._is_alone
         if self._is_inline:
             try:
                 outcome: WrittenGroup | Exception = self._writer.write(group)
             except Exception as error:
                 outcome = error
             self.counters.inline += 1
-            self._written(group, outcome)
+            self._written(group, size, outcome)
         else:
-            self._writing.do(lambda: self._writer.write(group), lambda outcome: self._written(group, outcome))
+            self._writing.do(
+                lambda: self._writer.write(group), lambda outcome: self._written(group, size, outcome)
+            )
 
-    def _written(self, group: PlannedGroup, outcome: WrittenGroup | Exception) -> None:
+    def _written(self, group: PlannedGroup, size: int, outcome: WrittenGroup | Exception) -> None:
         if isinstance(outcome, Exception):
             self._take_back(failure(group.path, "write", outcome))
             return
-        plan, counters, size = self._plan, self.counters, group.size
+        plan, counters = self._plan, self.counters
         self._policy.measured(outcome.seconds, size, is_inline=self._is_inline)
         counters.groups += 1
         counters.batches += self._accepted
@@ -340,8 +341,10 @@ class Engine:
         self.position = outcome.next
         self._express_offset += plan.express_size
         self.express_rows[self.express_number] += plan.added_express
-        self.lost(plan.dead)
-        plan.settle()
+        if plan.dead:
+            self.lost(plan.dead)
+        if plan.settled:
+            plan.settle()
         self.doomed.extend(plan.removed)
         self._end()
 
@@ -369,10 +372,11 @@ class Engine:
         self._rest()
         self._deliver([(batch.done, problem) for batch, problem in group])
         # With many pending, the disk stays busy while the Deferreds of this group fire.
-        if not self._policy.is_inline(0, len(self._waiting)):
+        if self._waiting and not self._policy.is_inline(0, len(self._waiting)):
             self._pump()
         self._fire()
-        self._schedule()
+        if self._waiting:
+            self._schedule()
 
     def lost(self, packets: Sequence[tuple[int, int]]) -> None:
         """Count packets that lost their reference."""

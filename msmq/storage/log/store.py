@@ -247,7 +247,7 @@ class LogMessageStore:
                 self._upkeep,
                 self._clock,
                 IReactorTime(self._reactor or _running_reactor()),
-                self._deliver,
+                self._outcomes.extend,
                 self._fire,
             )
         except RuntimeError as error:
@@ -270,19 +270,19 @@ class LogMessageStore:
     def _event_not_stored(self, failed: Failure) -> None:
         self.log.error("an accepted loss has no event: {error}", error=failed.value)
 
-    def _deliver(self, outcomes: Sequence[Outcome]) -> None:
-        self._outcomes.extend(outcomes)
-
     def _fire(self) -> None:
         """Fire some Deferreds, and the others in later iterations, to serve sockets in between."""
         if not self._is_firing:
             self._fire_some()
 
     def _fire_some(self) -> None:
-        some = [self._outcomes.popleft() for _ in range(min(len(self._outcomes), FIRED_TOGETHER))]
-        self._is_firing = bool(self._outcomes)
+        self._is_firing = len(self._outcomes) > FIRED_TOGETHER
         if self._is_firing:
+            some = [self._outcomes.popleft() for _ in range(FIRED_TOGETHER)]
             self._soon(self._fire_some)
+        else:
+            some = list(self._outcomes)
+            self._outcomes.clear()
         for done, outcome in some:
             if isinstance(outcome, Exception):
                 done.errback(outcome)

@@ -68,7 +68,7 @@ class Upkeep:
         """Do a step; called when the state has nothing that may be rolled back."""
         if self.is_stopped:
             return
-        is_more = self._forget_queue()
+        is_more = (self._places is not None or bool(self._engine.doomed)) and self._forget_queue()
         is_more = self._checkpointing.step() or is_more
         is_more = self._compaction.step() or is_more
         self._reclaim()
@@ -106,8 +106,6 @@ class Upkeep:
     def _forget_queue(self) -> bool:
         """Count the packets of removed queues as garbage; returns whether there are more."""
         if self._places is None:
-            if not self._engine.doomed:
-                return False
             self._places = _places(self._engine.doomed.popleft())
         some = list(islice(self._places, STEP_ROWS))
         if not some:
@@ -122,6 +120,9 @@ class Upkeep:
         for path in engine.segments.reclaim(engine.position.generation):
             self._delete(path)
         engine.counters.reclaimed += before - len(engine.segments.used)
+        if len(engine.express_rows) == 1:
+            # The one in use.
+            return
         for number in [
             number
             for number, rows in engine.express_rows.items()

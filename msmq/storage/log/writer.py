@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -46,6 +46,7 @@ class PlannedGroup:
     @ivar position: position of the group.
     @ivar express_path: the file of its express packets, if it has some.
     @ivar express_offset: offset of the next packet in the file of express packets.
+    @ivar log_size: bytes that it takes in the segment; 0 if only express messages change.
     """
 
     content: GroupContent = attrs.field(repr=False)
@@ -54,20 +55,24 @@ class PlannedGroup:
     position: Position
     express_path: Path | None = None
     express_offset: int = 0
+    log_size: int = attrs.field(init=False)
+
+    @log_size.default
+    def _log_size(self) -> int:
+        content = self.content
+        return padded(GROUP_HEADER + content.size + content.table_size) if content.table else 0
 
     @property
     def size(self) -> int:
         """Number of bytes to write."""
-        content = self.content
-        needed = padded(GROUP_HEADER + content.size + content.table_size) if content.table else 0
-        return needed + content.express_size
+        return self.log_size + self.content.express_size
 
     def encode(self) -> tuple[list[bytes], Position]:
         """Buffers for the log, none if only express messages change, and the position after the group."""
         content, position, header = self.content, self.position, self.header
         if not content.table:
             return [], position
-        table = list(_joined(content.table, content.table_size))
+        table = _joined(content.table, content.table_size)
         buffers, checksum = encode_group(
             header.seed,
             header.generation,
@@ -77,7 +82,7 @@ class PlannedGroup:
             content.size,
             table,
         )
-        end = position.offset + padded(GROUP_HEADER + content.size + content.table_size)
+        end = position.offset + self.log_size
         return buffers, Position(position.generation, end, position.sequence + 1, checksum)
 
 
@@ -93,16 +98,18 @@ class WrittenGroup:
     next: Position
 
 
-def _joined(pieces: Sequence[bytes], size: int) -> Iterator[bytes]:
+def _joined(pieces: Sequence[bytes], size: int) -> list[bytes]:
     """Join consecutive pieces to buffers, each in a step that is short for the other threads."""
+    buffers: list[bytes] = []
     start = joined = 0
     if size > JOINED_BYTES:
         for end, piece in enumerate(pieces, 1):
             joined += len(piece)
             if joined >= JOINED_BYTES:
-                yield b"".join(pieces[start:end])
+                buffers.append(b"".join(pieces[start:end]))
                 start, joined = end, 0
-    yield b"".join(pieces[start:])
+    buffers.append(b"".join(pieces[start:]))
+    return buffers
 
 
 class GroupWriter:

@@ -43,6 +43,7 @@ class SegmentHeader:
     @ivar size: usable bytes of the segment.
     @ivar nonce: 16 random bytes of this use.
     @ivar version: of the format of its groups.
+    @ivar seed: the start value of the checksums of the segment's groups.
     """
 
     store: bytes
@@ -50,15 +51,15 @@ class SegmentHeader:
     size: int
     nonce: bytes
     version: int = VERSION
+    seed: int = attrs.field(init=False, eq=False, repr=False)
 
     def to_bytes(self) -> bytes:
         """The header, with its checksum."""
         head = _SEGMENT.pack(SEGMENT_MAGIC, self.version, self.store, self.generation, self.size, self.nonce)
         return head + _CRC.pack(crc32(head))
 
-    @property
-    def seed(self) -> int:
-        """Start value of the checksums of the segment's groups."""
+    @seed.default
+    def _seed(self) -> int:
         return crc32(self.to_bytes())
 
 

@@ -19,6 +19,8 @@ C{None}."""
 Mark: TypeAlias = tuple[int, ...]
 _TABLE_SIZE: Final = 9
 """Index of the table size in a mark."""
+_NOTHING: Final = (0,) * 13
+"""The lengths and sizes of an empty group in a mark."""
 
 
 class GroupContent:
@@ -56,7 +58,7 @@ class GroupContent:
         self.settled: list[Callable[[], object]] = []
         self.undo: list[Undo] = []
         self._last: tuple[bytes | None, int, int] = None, 0, 0
-        self.start = self.mark()
+        self.start: Mark = (*_NOTHING, state.next_queue, state.last_entry, state.last_event)
 
     @property
     def is_empty(self) -> bool:
