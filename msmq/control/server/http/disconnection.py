@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from types import CoroutineType
 from typing import TypeVar
 
 from twisted.internet.defer import Deferred
@@ -14,6 +15,8 @@ _T = TypeVar("_T")
 
 def running(work: Awaitable[_T]) -> Deferred[_T]:
     """Start the work; cancelling the Deferred cancels it."""
+    if isinstance(work, CoroutineType):
+        return Deferred.fromCoroutine(work)
     if isinstance(work, Deferred):
         return work
 

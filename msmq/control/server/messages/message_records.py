@@ -123,10 +123,24 @@ class MessageWriter:
                 self._forms.clear()
             form = self._forms[common] = _form(record_header(message))
         parts = [form[0]]
-        for write, text in zip(_DIFFERING.values(), form[1:], strict=True):
-            parts.append(write(self, message))
+        for value, text in zip(self._differing(message), form[1:], strict=True):
+            parts.append(value)
             parts.append(text)
         return b"".join(parts)
+
+    def _differing(self, message: ReceivedMessage) -> Sequence[bytes]:
+        """The values of the keys in C{_DIFFERING}, in their order."""
+        view = message.view
+        return (
+            b"%d" % _MESSAGE_ID(view.packet, 56),
+            b"%d" % message.lookup_id,
+            b"%d" % view.body_size,
+            self._time(view.sent_time),
+            self._time(message.arrived),
+            _transaction(view),
+            b"%d" % message.aborts,
+            b"%d" % message.moves,
+        )
 
     def _time(self, seconds: float) -> bytes:
         """Format a time; messages that arrived together share it."""
@@ -145,16 +159,16 @@ class MessageWriter:
         return _texts([self._time(each) for each in seconds])
 
 
-_DIFFERING: Final[dict[str, Callable[[MessageWriter, ReceivedMessage], bytes]]] = {
-    "id": lambda writer, message: b"%d" % message.view.message_id,
-    "lookup_id": lambda writer, message: b"%d" % message.lookup_id,
-    "body_size": lambda writer, message: b"%d" % message.view.body_size,
-    "sent_time": lambda writer, message: writer._time(message.view.sent_time),
-    "arrived_time": lambda writer, message: writer._time(message.arrived),
-    "transaction": lambda writer, message: _transaction(message.view),
-    "abort_count": lambda writer, message: b"%d" % message.aborts,
-    "move_count": lambda writer, message: b"%d" % message.moves,
-}
+_DIFFERING: Final = (
+    "id",
+    "lookup_id",
+    "body_size",
+    "sent_time",
+    "arrived_time",
+    "transaction",
+    "abort_count",
+    "move_count",
+)
 """The keys that differ between messages with the same properties, in order."""
 
 

@@ -20,7 +20,7 @@ from msmq.control.protocol.records import CONTENT_TYPE, StreamRecord
 from msmq.control.protocol.refusals import invalid, no_such_receipt, refusal, too_many
 from msmq.control.server.http.admission import while_admitted
 from msmq.control.server.http.answer_memory import AnswerMemory
-from msmq.control.server.http.disconnection import next_reactor_turn, running, shielded
+from msmq.control.server.http.disconnection import next_reactor_turn, shielded
 from msmq.control.server.http.limits import ControlLimits
 from msmq.control.server.http.responses import ResponseStream
 from msmq.control.server.messages.message_records import MessageWriter
@@ -105,18 +105,16 @@ class ActiveReceives:
         @param after: for the next part of a peek, the last LookupIdentifier of the part before.
         """
         await self._memory.room()
-        reservation: IReservation = await running(
-            self._manager.reserve(
-                wanted.queue,
-                count=count,
-                timeout=wanted.timeout if after < 0 else 0,
-                peek=wanted.peek,
-                transaction=transaction,
-                size=self._limits.receive_bytes,
-                after=after,
-            )
+        reservation = await self._manager.reserve(
+            wanted.queue,
+            count=count,
+            timeout=wanted.timeout if after < 0 else 0,
+            peek=wanted.peek,
+            transaction=transaction,
+            size=self._limits.receive_bytes,
+            after=after,
         )
-        self._memory.take(answer, sum(message.view.size for message in reservation.messages))
+        self._memory.take(answer, sum([message.view.size for message in reservation.messages]))
         return reservation
 
     def delivered(self, answer: ResponseStream, reservation: IReservation | None = None) -> None:
