@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -366,7 +366,9 @@ class Arrivals:
         if batch.is_classified or changes or drained is not None or is_behind:
             # Messages after others that wait for a commit are stored in order, too.
             batch.is_classified |= is_behind
-            stored = Deferred.fromCoroutine(self._store(batch, admission, changes, drained, now))
+            stored: Deferred[Any] = self._commit(batch, changes, now).addCallback(
+                self._stored, batch, admission, drained
+            )
             if drained is not None or batch.acknowledgements or batch.close is not None:
                 return stored
             return self._gather(session, facts.size, stored)
@@ -403,24 +405,32 @@ class Arrivals:
         """No session with this address is left. [MS-MQQB] 3.1.6.9."""
         self._arrival_commits.history.streams.disconnected(f"TCP:{address}")
 
-    async def _store(
+    def _commit(self, batch: ArrivalBatch, changes: Sequence[Change], now: Moment) -> Deferred[Moment | None]:
+        """Store a batch; fires with the time of the commit, or C{None} if it failed."""
+        if batch.is_classified:
+            return self._arrival_commits.store(changes, now)
+        return Deferred.fromCoroutine(self._commit_alone(changes))
+
+    async def _commit_alone(self, changes: Sequence[Change]) -> Moment | None:
+        """Store a batch that changes neither streams nor the history of duplicates."""
+        try:
+            await self._performer.commit(changes)
+        except MQError:
+            return None
+        return self._performer.clock.now()
+
+    def _stored(
         self,
+        stored_at: Moment | None,
         batch: ArrivalBatch,
         admission: Admission,
-        changes: Sequence[Change],
         drained: Deferred[None] | None,
-        now: Moment,
-    ) -> None:
-        """Store and show the messages, and only then let the session acknowledge them."""
+    ) -> Deferred[None] | None:
+        """Show the messages that were stored, and only then let the session acknowledge them.
+
+        @param stored_at: the time of the commit; C{None} if it failed.
+        """
         performer = self._performer
-        if batch.is_classified:
-            stored_at = await self._arrival_commits.store(changes, now)
-        else:
-            try:
-                await performer.commit(changes)
-                stored_at = performer.clock.now()
-            except MQError:
-                stored_at = None
         if stored_at is None:
             batch.answers.withdraw()
             self._express.take_back(batch.express)
@@ -435,16 +445,26 @@ class Arrivals:
                     others=others,
                 )
             batch.session.close(CloseReason.NO_RESOURCES)
-            return
+            return None
         self._show(batch, admission, stored_at)
-        # A FinalAck is sent only once, so its consequences have to be stored first.
+        if batch.acknowledgements:
+            return Deferred.fromCoroutine(self._persist_acknowledged(batch, drained))
+        self._persist(batch)
+        return drained
+
+    async def _persist_acknowledged(self, batch: ArrivalBatch, drained: Deferred[None] | None) -> None:
+        """A FinalAck is sent only once, so its consequences have to be stored before it is acknowledged."""
         for acknowledgement in batch.acknowledgements:
             if not await acknowledgement:
                 return
-        if batch.last_recoverable >= batch.first_recoverable:
-            batch.session.persisted(batch.last_recoverable)
+        self._persist(batch)
         if drained is not None:
             await drained
+
+    def _persist(self, batch: ArrivalBatch) -> None:
+        """Let the session acknowledge the messages of a batch."""
+        if batch.last_recoverable >= batch.first_recoverable:
+            batch.session.persisted(batch.last_recoverable)
 
     def _show(self, batch: ArrivalBatch, admission: Admission, now: Moment) -> None:
         """Make stored messages available in their queues."""

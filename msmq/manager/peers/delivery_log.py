@@ -401,7 +401,7 @@ class DeliveryLog:
 
 def _any_answers(positions: Sequence[MessagePosition]) -> bool:
     """Whether any of these messages is an administration acknowledgement; nearly none is."""
-    return any(
-        position.view is not None and position.view.message_class in _CLASSES
-        for position in different_positions(positions)
-    )
+    for position in different_positions(positions):
+        if position.view is not None and position.view.message_class in _CLASSES:
+            return True
+    return False
