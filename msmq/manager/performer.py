@@ -149,9 +149,11 @@ class Performer:
             )
             raise MQError(status, str(failed)) from error
         else:
-            self._are_created(created)
+            if created:
+                self._are_created(created)
         finally:
-            self._new_queues.end(created)
+            if created:
+                self._new_queues.end(created)
 
     async def _commit_without_records(self, changes: Sequence[Change], full: StorageFull) -> None:
         """Store the removals of a batch that had no space for the records of their results.
@@ -346,17 +348,18 @@ class Performer:
         return [read[position] for position in positions]
 
     def read(
-        self, tag: Hashable, begin: Callable[[], Iterable[Effect]]
+        self, tag: Hashable, begin: Callable[[], Iterable[Effect]], now: Moment
     ) -> Deferred[Sequence[MessagePosition]]:
         """Begin a read of the model; the Deferred fires with its messages, and cancelling it ends the read.
 
+        @param now: the time, at which it begins.
         @raise MQError: MQ_ERROR_SERVICE_NOT_AVAILABLE once the queue manager has stopped.
         """
         self.check_running()
         effects = begin()
         waiting: Deferred[Sequence[MessagePosition]] = Deferred(lambda _: self._cancel(tag))
         self._readers[tag] = waiting
-        self.perform(effects)
+        self.perform(effects, now)
         return waiting
 
     def _cancel(self, tag: Hashable) -> None:
@@ -385,7 +388,9 @@ class Performer:
                 case Departure():
                     self._listener.departing(effect)
         if not self.is_stopped:
-            self._set_timer(self.model.deadline(self.clock.now() if now is None else now))
+            deadline = self.model.deadline(self.clock.now() if now is None else now)
+            if deadline != self._deadline:
+                self._set_timer(deadline)
 
     def start(self) -> None:
         """Accept requests from now on."""
@@ -402,9 +407,8 @@ class Performer:
             reader.errback(_stopped())
 
     def _set_timer(self, deadline: float | None) -> None:
-        if deadline != self._deadline:
-            self._deadline = deadline
-            self._timer.set(deadline)
+        self._deadline = deadline
+        self._timer.set(deadline)
 
     def _expire(self, now: Moment) -> None:
         self._deadline = None

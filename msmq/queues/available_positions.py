@@ -58,13 +58,13 @@ class AvailablePositions(Generic[P]):
 
     def add_all(self, positions: Collection[P]) -> None:
         """Add positions, which cost least if they are in order and behind all others of their priority."""
-        if not self._append(positions):
+        if len(positions) < 2 or not self._append(positions):
             self._insert(positions)
 
     def _append(self, positions: Collection[P]) -> bool:
         """Append positions behind all others of their priority, if they are ordered and fit its chunk."""
         numbers = [position.lookup_id for position in positions]
-        if len(numbers) < 2 or numbers[0] >> 56 != numbers[-1] >> 56 or numbers != sorted(numbers):
+        if numbers[0] >> 56 != numbers[-1] >> 56 or numbers != sorted(numbers):
             return False
         level = self._levels[numbers[0] >> 56]
         if level is None:

@@ -302,7 +302,10 @@ class QueueCollection:
 
         Such a queue is removed only because it was empty and not in use: its name is as good as before.
         """
-        gone = {queue for queue, _ in arrivals if queue.is_deleted and isinstance(queue, OutgoingQueue)}
+        gone: set[OutgoingQueue] = set()
+        for queue, _ in arrivals:
+            if queue.is_deleted and isinstance(queue, OutgoingQueue):
+                gone.add(queue)
         if not gone:
             return arrivals
         queues: dict[Queue, Queue] = {

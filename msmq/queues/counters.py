@@ -154,8 +154,11 @@ class MessageNumbers:
 
     def reservations(self) -> list[Change]:
         """The changes to store before the numbers taken so far may be used."""
-        taken = (counter.reservation() for counter in (self.sequential, self.message_ids))
-        return [reservation for reservation in taken if reservation is not None]
+        found: list[Change] = []
+        for counter in (self.sequential, self.message_ids):
+            if (reservation := counter.reservation()) is not None:
+                found.append(reservation)
+        return found
 
     def renewed(self, changes: Iterable[Change]) -> list[Change]:
         """The same changes with the present bounds, to be stored now.

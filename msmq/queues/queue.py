@@ -268,7 +268,8 @@ class Queue:
         taken = self.available.pop(count)
         if size is not None:
             fitting = up_to(size, taken)
-            self.available.add_all(taken[len(fitting) :])
+            if len(fitting) < len(taken):
+                self.available.add_all(taken[len(fitting) :])
             taken = fitting
         locked = PositionState.LOCKED_READER
         for position in taken:

@@ -122,7 +122,7 @@ class OpenQueue:
             lambda lock: self._descriptors.receive(
                 self._descriptor,
                 tag=lock.tag,
-                now=self._performer.clock.now(),
+                now=lock.now,
                 count=count,
                 deadline=deadline,
                 owner=lock.owner,
@@ -150,7 +150,7 @@ class OpenQueue:
         deadline = None if timeout is None else self._performer.clock.now().monotonic + timeout
         reservation = await self._reads.run(
             lambda lock: self._descriptors.peek(
-                self._descriptor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+                self._descriptor, tag=lock.tag, now=lock.now, deadline=deadline
             ),
             is_peek=True,
         )
@@ -178,7 +178,7 @@ class OpenQueue:
                 lookup_id,
                 action,
                 tag=lock.tag,
-                now=self._performer.clock.now(),
+                now=lock.now,
                 peek=peek,
                 owner=None if peek else lock.owner,
                 on_taken=lock.on_taken,
@@ -289,11 +289,11 @@ class QueueCursor:
         read: Read
         if is_next:
             read = lambda lock: descriptors.peek_next(  # noqa: E731
-                descriptor, cursor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+                descriptor, cursor, tag=lock.tag, now=lock.now, deadline=deadline
             )
         else:
             read = lambda lock: descriptors.peek(  # noqa: E731
-                descriptor, cursor=cursor, tag=lock.tag, now=self._performer.clock.now(), deadline=deadline
+                descriptor, cursor=cursor, tag=lock.tag, now=lock.now, deadline=deadline
             )
         reservation = await self._reads.run(read, is_peek=True)
         return reservation.messages[0]
@@ -314,7 +314,7 @@ class QueueCursor:
                 self._cursor.descriptor,
                 cursor=self._cursor,
                 tag=lock.tag,
-                now=self._performer.clock.now(),
+                now=lock.now,
                 deadline=deadline,
                 owner=lock.owner,
                 on_taken=lock.on_taken,

@@ -131,7 +131,7 @@ class QueueOpener:
                     descriptors.peek(
                         descriptor,
                         tag=lock.tag,
-                        now=clock.now(),
+                        now=lock.now,
                         count=count,
                         deadline=deadline,
                         size=size,
@@ -141,7 +141,7 @@ class QueueOpener:
                     else descriptors.receive(
                         descriptor,
                         tag=lock.tag,
-                        now=clock.now(),
+                        now=lock.now,
                         count=count,
                         deadline=deadline,
                         owner=lock.owner,
@@ -153,4 +153,5 @@ class QueueOpener:
                 transaction=core,
             )
         finally:
-            self._performer.perform(descriptors.close(descriptor))
+            if effects := descriptors.close(descriptor):
+                self._performer.perform(effects)

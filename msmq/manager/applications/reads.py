@@ -15,6 +15,7 @@ from msmq.manager.applications.reservation import Reservation, cache_unless_need
 from msmq.manager.interruptions import INTERRUPTIONS
 from msmq.manager.outbox import Outbox
 from msmq.manager.performer import Performer
+from msmq.moment import Moment
 from msmq.queues.arriving.reported import reported_receipts
 from msmq.queues.effects import Effect
 from msmq.queues.leaving.transaction import Transaction
@@ -33,11 +34,13 @@ class Lock:
     @ivar tag: identifies the read in effects.
     @ivar owner: the owner of the locks.
     @ivar on_taken: called with the messages at the moment they are locked.
+    @ivar now: when the read begins.
     """
 
     tag: Hashable
     owner: Hashable
     on_taken: OnTaken | None
+    now: Moment
 
 
 Read: TypeAlias = Callable[[Lock], Sequence[Effect]]
@@ -84,12 +87,12 @@ class Reads:
     ) -> tuple[Sequence[MessagePosition], Sequence[UserMessageView]]:
         performer, model = self._performer, self._performer.model
         while True:
-            tag = next(self._tags)
+            tag, now = next(self._tags), performer.clock.now()
             if transaction is None:
-                lock = Lock(tag, tag, None)
+                lock = Lock(tag, tag, None, now)
             else:
-                lock = Lock(tag, transaction, partial(_check_active, transaction))
-            positions = await performer.read(tag, partial(read, lock))
+                lock = Lock(tag, transaction, partial(_check_active, transaction), now)
+            positions = await performer.read(tag, partial(read, lock), now)
             try:
                 views = await performer.load(positions)
                 if transaction is not None:

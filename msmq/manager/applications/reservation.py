@@ -122,7 +122,8 @@ class Reservation:
 
     def _removed(self, removal: Removal, answers: AcknowledgementBatch) -> None:
         performer = self._performer
-        performer.perform(performer.model.removed(removal, performer.clock.now()))
+        now = performer.clock.now()
+        performer.perform(performer.model.removed(removal, now), now)
         performer.remove_empty_subqueues(removal.positions)
         performer.left_unsent(removal.positions)
         answers.show()
@@ -159,12 +160,14 @@ def cache_unless_needed(holdings: Holdings, positions: Iterable[MessagePosition]
     Those from which something is made when the messages are confirmed stay in memory in any case.
     """
     holdings.cache(
-        position
-        for position in positions
-        # Those of a queue that was deleted meanwhile are counted nowhere any more.
-        if position.state is PositionState.LOCKED_READER
-        and not position.queue.is_deleted
-        and (view := position.view) is not None
-        and not view.acknowledge
-        and not wants_final_ack(view)
+        [
+            position
+            for position in positions
+            # Those of a queue that was deleted meanwhile are counted nowhere any more.
+            if position.state is PositionState.LOCKED_READER
+            and not position.queue.is_deleted
+            and (view := position.view) is not None
+            and not view.acknowledge
+            and not wants_final_ack(view)
+        ]
     )

@@ -27,9 +27,10 @@ def reported_arrivals(groups: Mapping[Queue, Sequence[MessagePosition]]) -> list
 
 def _any_asks(positions: Sequence[MessagePosition]) -> bool:
     """Whether any of these messages asks for an acknowledgement; nearly none does."""
-    return any(
-        position.view is not None and position.view.acknowledge for position in different_positions(positions)
-    )
+    for position in different_positions(positions):
+        if position.view is not None and position.view.acknowledge:
+            return True
+    return False
 
 
 def reported_receipts(positions: Iterable[MessagePosition]) -> list[UserMessageView]:

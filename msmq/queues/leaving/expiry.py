@@ -45,7 +45,10 @@ class Expiry:
                 due is not None
                 and due > wall
                 and not queue.is_deleted
-                and not [each for each in positions if each.due != due or each.queue is not queue]
+                and (
+                    len(positions) == 1
+                    or not [each for each in positions if each.due != due or each.queue is not queue]
+                )
             ):
                 self._messages.of(due).update(dict.fromkeys(positions))
                 return positions, []
@@ -94,7 +97,9 @@ class Expiry:
 
     def gave_up(self, found: Sequence[MessagePosition], departures: Sequence[Departure]) -> bool:
         """Whether L{find}, with this result, stopped before the end."""
-        return not found and sum(len(each.positions) for each in departures) >= EXPIRED_AT_ONCE
+        if found or not departures:
+            return False
+        return sum(len(each.positions) for each in departures) >= EXPIRED_AT_ONCE
 
     def expire(self, now: Moment) -> list[Departure]:
         """Remove expired messages, as many as a few milliseconds allow."""

@@ -22,6 +22,9 @@ class QueueOperation(enum.Enum):
     SEND = "send"
     MOVE = "move"
 
+    # Looked up for every read.
+    __hash__ = object.__hash__
+
 
 class QueueAccessType(enum.Enum):
     """QueueAccessType: the operations for which a queue is opened. [MS-MQDMPR] 3.1.1.17.
@@ -35,6 +38,8 @@ class QueueAccessType(enum.Enum):
     MOVE = "MoveAccess"
     RECEIVE_ADMIN = "ReceiveAdminAccess"
     PEEK_ADMIN = "PeekAdminAccess"
+
+    __hash__ = object.__hash__
 
     @property
     def operations(self) -> frozenset[QueueOperation]:
@@ -75,6 +80,8 @@ class QueueShareMode(enum.Enum):
     DENY_NONE = "DenyNone"
     DENY_RECEIVE = "DenyReceive"
 
+    __hash__ = object.__hash__
+
 
 class RemoteReadState(enum.Enum):
     """RemoteReadState. [MS-MQDMPR] 3.1.1.16."""
@@ -91,6 +98,8 @@ class ReaderKind(enum.Enum):
     RECEIVE = QueueShareMode.DENY_NONE, True
     DENYING_PEEK = QueueShareMode.DENY_RECEIVE, False
     DENYING_RECEIVE = QueueShareMode.DENY_RECEIVE, True
+
+    __hash__ = object.__hash__
 
     @staticmethod
     @cache

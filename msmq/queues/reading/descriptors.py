@@ -6,7 +6,6 @@ This state is volatile: a restart ends all handles, cursors and reads.
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 
 from msmq.moment import Moment
@@ -50,7 +49,7 @@ class OpenQueueDescriptors:
         self._table = table
         self._open: dict[int, OpenQueueDescriptor] = {}
         self._cursors: dict[int, Cursor] = {}
-        self._kinds: dict[Queue, Counter[ReaderKind]] = {}
+        self._kinds: dict[Queue, dict[ReaderKind, int]] = {}
         self._numbers = itertools.count(1)
 
     def __len__(self) -> int:
@@ -122,7 +121,8 @@ class OpenQueueDescriptors:
         queue.descriptors.add(descriptor.handle)
         queue.users += 1
         if kind is not None:
-            self._kinds.setdefault(queue, Counter())[kind] += 1
+            kinds = self._kinds.setdefault(queue, {})
+            kinds[kind] = kinds.get(kind, 0) + 1
         return descriptor
 
     def _open_multiple(

@@ -74,7 +74,9 @@ class WaitingReader:
 
     def room(self, found: Sequence[MessagePosition]) -> int | None:
         """The bytes that its messages may have after these; C{None} for no limit."""
-        return None if self.size is None else self.size - sum(position.size for position in found)
+        if self.size is None or not found:
+            return self.size
+        return self.size - sum(position.size for position in found)
 
     def may_take(self, found: Sequence[MessagePosition]) -> int:
         """The number of messages that it may take after these."""
