@@ -33,32 +33,23 @@ class Rejected(Exception):
         self.error = error
 
 
-def receive_user_messages(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
-    """Count, check and deliver user messages that arrived together.
-
-    They are delivered in portions, each acknowledged at its end if an acknowledgement is due: a sender with a
-    full window continues while the next portion is processed.
-
-    @raise Rejected: one of them closes the session; those before it have been delivered, and so has one whose
-    SessionHeader does not match.
-    """
-    start = 0
-    while start < len(frames):
-        end = portion_end(core, start)
-        receive_portion(core, frames[start:end], now)
-        start = end
-
-
 def portion_end(core: SessionCore, start: int) -> int:
-    """The index after the last message that is delivered together with the one at C{start}."""
+    """The index after the last message that is delivered together with the one at C{start}.
+
+    A sender with a full window continues while the next portion is processed, since the acknowledgement that
+    is due at the end of each has been sent.
+    """
     return start + until_acknowledgement(core)
 
 
 def receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
-    """Count, check and deliver these messages as one batch; see L{receive_user_messages}.
+    """Count, check and deliver these messages as one batch, up to L{portion_end} at most.
 
     Every message is counted, accepted or not (readings 31, 33, 34), and the one that carries
     a SessionHeader is counted before the header's own counts are compared ([MS-MQQB] 3.1.5.8.4).
+
+    @raise Rejected: one of them closes the session; those before it have been delivered, and so has one whose
+    SessionHeader does not match.
     """
     core.session_active = True
     first_recoverable = core.recoverable_message_received_count + 1
@@ -72,7 +63,7 @@ def receive_portion(core: SessionCore, frames: Sequence[Frame], now: Moment) -> 
             pass
         else:
             core.received_shape = messages[-1].shape
-            if have_one_shape(messages):
+            if len(messages) == 1 or have_one_shape(messages):
                 recoverable = len(messages) if core.received_shape.is_recoverable else 0
             else:
                 recoverable = sum([message.is_recoverable for message in messages])

@@ -113,7 +113,7 @@ def take_acknowledgement(inputs: SessionInputs, core: SessionCore, packet: Sessi
 def take_messages(inputs: SessionInputs, core: SessionCore, frames: Sequence[Frame], now: Moment) -> None:
     """Process user messages in OPEN; the session closes if one of them requires that."""
     try:
-        receiving.receive_user_messages(core, frames, now)
+        receiving.receive_portion(core, frames, now)
     except receiving.Rejected as rejected:
         inputs.fail(rejected.reason, rejected.error, now)
 

@@ -60,16 +60,13 @@ def send(core: SessionCore, messages: Sequence[OutgoingMessage], now: Moment) ->
 def _number(core: SessionCore, messages: Sequence[OutgoingMessage], packets: Sequence[bytes]) -> None:
     """Count messages as sent, and number the recoverable ones. [MS-MQQB] 3.1.7.1.3."""
     core.message_sent_count += len(messages)
-    kept = [
-        (message, len(packet))
-        for message, packet in zip(messages, packets, strict=True)
-        if message.is_recoverable
-    ]
-    if not kept:
-        return
-    first = core.recoverable_message_sent_count + 1
-    numbers = [number & 0xFFFF for number in range(first, first + len(kept))]
-    core.recoverable_in_flight.update(zip(numbers, kept, strict=True))
-    core.recoverable_message_sent_count += len(kept)
-    core.unnamed_bytes += sum([size for _, size in kept])
-    core.counts.recoverable_sent += len(kept)
+    number = core.recoverable_message_sent_count
+    size = 0
+    for message, packet in zip(messages, packets, strict=True):
+        if message.is_recoverable:
+            number += 1
+            core.recoverable_in_flight[number & 0xFFFF] = message, len(packet)
+            size += len(packet)
+    core.counts.recoverable_sent += number - core.recoverable_message_sent_count
+    core.recoverable_message_sent_count = number
+    core.unnamed_bytes += size
