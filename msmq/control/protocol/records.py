@@ -90,6 +90,11 @@ class RecordDecoder:
         self._error: RemoteProtocolError | None = None
 
     @property
+    def error(self) -> RemoteProtocolError | None:
+        """The error of the stream, which may have records before it."""
+        return self._error
+
+    @property
     def buffered(self) -> int:
         """The number of buffered bytes of an incomplete record."""
         return len(self._buffer)

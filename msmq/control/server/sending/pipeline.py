@@ -146,9 +146,9 @@ class SendPipeline:
         records: list[StreamRecord] = []
         try:
             records = self._decoder.feed(data)
-            # An error after complete records is raised at the next call, possibly without bytes.
-            self._decoder.feed(b"")
-        except RemoteProtocolError as error:
+        except RemoteProtocolError:
+            pass
+        if (error := self._decoder.error) is not None:
             self._error = self._unreported = _not_a_record(error)
         if self._has_end_record and records and records[-1].header.get("end") is True:
             del records[-1]

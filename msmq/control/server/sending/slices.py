@@ -102,15 +102,16 @@ class SliceBuilder:
             costs += cost(record)
             size += len(record.body)
             parts.append(found)
-            count += len(found)
-            keys += [self._key] * len(found)
+            number = len(found)
+            count += number
+            keys += [self._key] * number
             if not records or count >= limits.slice_messages or size >= limits.slice_bytes:
                 break
             try:
                 named, found = self._messages(records[0])
             except MQError:
                 break
-        has_keys = any(key is not None for key in keys)
+        has_keys = keys.count(None) < len(keys)
         return SendSlice(destination, _joined(parts), costs, keys if has_keys else None)
 
     def _messages(self, record: StreamRecord) -> tuple[str, Sequence[Message]]:
