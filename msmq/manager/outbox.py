@@ -139,7 +139,10 @@ class Outbox:
         except MQError:
             self._withdraw(admission)
             raise
-        local = {target.queue for target in targets if target.is_local}
+        local: set[Queue] = set()
+        for target in targets:
+            if target.is_local:
+                local.add(target.queue)
         answers = self.answers()
         if local:
             arrived = (view for queue, view in arrivals if queue in local)
@@ -176,11 +179,12 @@ class Outbox:
 
     def _show(self, admission: Admission, answers: AcknowledgementBatch | None) -> None:
         performer = self._performer
-        effects = performer.model.commit(admission, performer.clock.now())
+        now = performer.clock.now()
+        effects = performer.model.commit(admission, now)
         if answers is not None:
             answers.show()
         # Effects in their queues come after their arrival.
-        performer.perform(effects)
+        performer.perform(effects, now)
 
     def send_in(
         self,
@@ -262,7 +266,6 @@ class Outbox:
         is_durable = store.durable
         targets = list(targets)
         own = [target.queue.definition for target in targets if target.is_local]
-        direct = [target.name for target in targets if target.has_no_key]
         for message in templates_of(messages):
             if not is_durable and message.is_recoverable:
                 raise MQError(
@@ -275,7 +278,7 @@ class Outbox:
                     f"class {message.message_class:#06x} is reserved for queue managers; an application "
                     f"cannot send it",
                 )
-            if message.privacy_level and direct:
+            if message.privacy_level and (direct := [each.name for each in targets if each.has_no_key]):
                 raise MQError(
                     Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION,
                     f"{direct[0]} is a direct name, for which encryption is not possible; use PUBLIC= "
@@ -313,10 +316,10 @@ class Outbox:
         sent_time = self._performer.clock.now().unix_seconds
         arrivals: list[tuple[Queue, UserMessageView]] = []
         signer = self._signer
-        are_signed = signer.sends_sender or any(
-            message.authentication_level or message.sender_identifier_type
-            for message in templates_of(messages)
-        )
+        are_signed = signer.sends_sender
+        for message in templates_of(messages):
+            if message.authentication_level or message.sender_identifier_type:
+                are_signed = True
         for target in targets:
             queue = target.queue
             packets = target.builder.views(messages, first, sent_time)

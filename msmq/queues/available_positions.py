@@ -83,7 +83,7 @@ class AvailablePositions(Generic[P]):
             if level is None:
                 level = levels[lookup_id >> 56] = OrderedPositions()
             last = level.last
-            if last and last[-1].lookup_id < lookup_id and len(last) < CHUNK_LENGTH:
+            if not last or (last[-1].lookup_id < lookup_id and len(last) < CHUNK_LENGTH):
                 last.append(position)
             else:
                 level.add(position)
@@ -133,7 +133,9 @@ class AvailablePositions(Generic[P]):
         seen: list[P] = []
         for level in self._levels:
             if level is not None:
-                seen += islice(level, count - len(seen))
+                wanted = count - len(seen)
+                # Without a call for each chunk if the first one has enough.
+                seen += islice(level.first if len(level.first) >= wanted else level, wanted)
         return seen
 
     def after(self, lookup_id: int) -> P | None:

@@ -194,7 +194,8 @@ class OrderedPositions(Generic[P]):
                 taken += first
                 # It may still be among those that are ripe.
                 first.clear()
-                self._drop(0)
+                if len(self._chunks) > 1:
+                    self._drop(0)
             else:
                 popleft = first.popleft
                 taken += [popleft() for _ in range(count - len(taken))]
