@@ -152,7 +152,8 @@ class AcknowledgementBatch:
 
     def show(self) -> None:
         """The changes are stored: make the acknowledgements available for sending."""
-        self._begin_others()
+        if self._later or self._has_no_space:
+            self._begin_others()
         admission = self._admission
         if admission is not None:
             performer = self._performer

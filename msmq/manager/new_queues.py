@@ -25,11 +25,10 @@ class NewQueues:
 
         @return: the changes to store, and the queues that they create, for L{end}.
         """
-        own = {
-            change.definition.identifier: change
-            for change in changes
-            if type(change) is PutQueue and _is_made_by_messages(change.definition)
-        }
+        own: dict[UUID, PutQueue] = {}
+        for change in changes:
+            if type(change) is PutQueue and _is_made_by_messages(change.definition):
+                own[change.definition.identifier] = change
         if self._creations:
             missing = [queue for queue in dict.fromkeys(_queues_of(changes)) if queue not in own]
             further = {queue: found for queue in missing if (found := self._creations.get(queue)) is not None}

@@ -154,10 +154,13 @@ def persisted(core: SessionCore, through: int, now: Moment) -> None:
             f" the number {core.recoverable_message_received_count}"
         )
     core.persisted_count = max(core.persisted_count, through)
-    if _nameable(core):
+    nameable = _nameable(core)
+    if nameable:
         core.timers.start_if_stopped(Timer.ACK_SEND, core.recoverable_ack_send_timeout, now)
-    _name_many(core, now)
-    if _nameable(core) and _is_all_stored(core):
+    if nameable >= MOST_RECOVERABLE:
+        _name_many(core, now)
+        nameable = _nameable(core)
+    if nameable and _is_all_stored(core):
         core.timers.start(Timer.ACK_IDLE, IDLE, now)
 
 

@@ -86,13 +86,14 @@ class Reservation:
 
     async def _confirm(self) -> None:
         positions, self._positions = self._positions, ()
-        deleted = next((each.queue for each in positions if each.queue.is_deleted), None)
-        if deleted is not None:
-            self._error = MQError(
-                Status.MQ_ERROR_QUEUE_DELETED,
-                f"{deleted.definition.path} was deleted before its messages were confirmed; they do not count"
-                " as received",
-            )
+        for position in positions:
+            if position.queue.is_deleted:
+                path = position.queue.definition.path
+                self._error = MQError(
+                    Status.MQ_ERROR_QUEUE_DELETED,
+                    f"{path} was deleted before its messages were confirmed; they do not count as received",
+                )
+                break
         removal = self._performer.model.remove(positions, by_reader=True)
         answers = self._answers(removal.positions)
         changes = [*removal.changes, *answers.prepare()]

@@ -54,7 +54,10 @@ def own_queue(model: QueueManagerModel, text: str) -> Queue:
     @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND; MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION for a queue of another
     queue manager, which can only be sent to; or that the name is malformed.
     """
-    name = _parse(text)
+    return _own_queue(model, text, _parse(text))
+
+
+def _own_queue(model: QueueManagerModel, text: str, name: FormatName | PathName) -> Queue:
     queue = model.find(name)
     if queue is not None:
         return queue
@@ -125,7 +128,7 @@ def readable_queue(model: QueueManagerModel, text: str, now: Moment) -> Queue:
         queue = model.names.find_main(name)
         if queue is not None:
             return model.collection.subqueue(queue, name.subqueue, now)
-    return own_queue(model, text)
+    return _own_queue(model, text, name)
 
 
 def _parse(text: str) -> FormatName | PathName:

@@ -219,7 +219,7 @@ class Readers:
         arrivals: list[MessagePosition] | None = None
         # Those behind a peek that begins after all of the messages; none begins meanwhile.
         further: Iterator[Hashable] | None = None
-        while (reader := self._next(queue, further)) is not None:
+        while queue.readers and (reader := self._next(queue, further)) is not None:
             if reader.cursor is None:
                 found, departures = self._read_without_cursor(
                     reader, reader.count if reader.is_peek else 1, now
@@ -241,9 +241,12 @@ class Readers:
                 break
             self._end(reader, found)
             served.append((reader, found))
-        effects += self._share(queue, served, now)
-        # A reader that received more than others is moved behind them.
-        for reader, found in sorted(served, key=_number_found):
+        if queue.has_available:
+            effects += self._share(queue, served, now)
+        if len(served) > 1:
+            # A reader that received more than others is moved behind them.
+            served.sort(key=_number_found)
+        for reader, found in served:
             effects += self._give(reader, found, now)
         return effects
 

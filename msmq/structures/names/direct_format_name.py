@@ -35,6 +35,9 @@ class DirectProtocol(enum.Enum):
     HTTPS = "HTTPS"
     IPX = "IPX"
 
+    # Names are looked up for every message.
+    __hash__ = object.__hash__
+
     @property
     def is_http(self) -> bool:
         """Whether the address is a URL with a port."""

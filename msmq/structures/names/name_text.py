@@ -36,6 +36,9 @@ class QueueSuffix(enum.Enum):
     DEADXACT = "DEADXACT"
     XACTONLY = "XACTONLY"
 
+    # As that of DirectProtocol.
+    __hash__ = object.__hash__
+
     @property
     def tail(self) -> str:
         """The text that it appends to a name."""
