@@ -37,7 +37,8 @@ class DeadlineTimer:
             next iteration of the reactor.
         """
         if deadline is None:
-            self._cancel()
+            if self._call is not None:
+                self._cancel()
             return
         self._deadline = deadline
         if self._call is not None:

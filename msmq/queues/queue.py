@@ -266,7 +266,7 @@ class Queue:
         @param size: bytes that they may have together, unless the first one alone has more.
         """
         taken = self.available.pop(count)
-        if size is not None:
+        if size is not None and taken:
             fitting = up_to(size, taken)
             if len(fitting) < len(taken):
                 self.available.add_all(taken[len(fitting) :])

@@ -117,4 +117,9 @@ class Timers:
         return due
 
     def _refresh(self) -> None:
-        self.deadline = min((running.deadline for running in self._running.values()), default=None)
+        # A loop, since a timer that is restarted for every message is often the earliest.
+        earliest: float | None = None
+        for running in self._running.values():
+            if earliest is None or running.deadline < earliest:
+                earliest = running.deadline
+        self.deadline = earliest

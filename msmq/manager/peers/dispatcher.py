@@ -97,7 +97,7 @@ class Dispatcher:
 
         @param held: queues whose messages have to wait for acknowledgements; extended.
         """
-        if session in self._loading or session.capacity <= 0:
+        if session in self._loading or (room := session.capacity) <= 0:
             return
         found = [
             queue
@@ -113,7 +113,7 @@ class Dispatcher:
         ]
         heapq.heapify(waiting)
         now = self._performer.clock.now()
-        while waiting and (room := session.capacity) > 0 and session not in self._loading:
+        while waiting and room > 0 and session not in self._loading:
             order, number, queue = waiting[0]
             if not queue.has_available:
                 heapq.heappop(waiting)
@@ -135,6 +135,8 @@ class Dispatcher:
                 self._performer.perform(effects)
             if queue in held or not queue.has_available:
                 heapq.heappop(waiting)
+            if waiting:
+                room = session.capacity
 
     def _send(
         self,

@@ -57,12 +57,12 @@ class ExpressHistory:
                     is_refused=message in batch.refused,
                 )
             ]
-        if [message for message in different if message.is_recoverable]:
-            express: Sequence[UserMessageView] = [
-                message for message in messages if not message.is_recoverable
-            ]
-        else:
-            express = messages
+        recoverable = 0
+        for message in different:
+            recoverable += message.is_recoverable
+        if recoverable == len(different):
+            return ()
+        express = [message for message in messages if not message.is_recoverable] if recoverable else messages
         if not express:
             return ()
         batch.express.extend(express)

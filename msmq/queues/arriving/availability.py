@@ -72,4 +72,6 @@ class Availability:
     def cache(self, positions: Iterable[MessagePosition]) -> None:
         """Cache the packets of messages that no reader took at once, within the memory limit."""
         available = PositionState.AVAILABLE
-        self._holdings.cache([position for position in positions if position.state is available])
+        left = [position for position in positions if position.state is available]
+        if left:
+            self._holdings.cache(left)

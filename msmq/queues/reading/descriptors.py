@@ -183,7 +183,8 @@ class OpenQueueDescriptors:
         effects: list[Effect] = []
         for child in descriptor.children:
             effects += self.close(child)
-        effects += self._readers.end_waiting(descriptor.waiting, Status.MQ_ERROR_OPERATION_CANCELLED)
+        if descriptor.waiting:
+            effects += self._readers.end_waiting(descriptor.waiting, Status.MQ_ERROR_OPERATION_CANCELLED)
         for handle in list(descriptor.cursors):
             effects += self.close_cursor(self._cursors[handle])
         queue, kind = descriptor.opened, descriptor.reader_kind

@@ -184,7 +184,8 @@ class RecordConnection(ResponseStream):
         @param is_awaited: see L{ResponseStream.write}.
         """
         if not self._is_broken:
-            self.open()
+            if not self.is_open:
+                self.open()
             if is_awaited and self.is_open:
                 write_now(self._connection, data)
             else:

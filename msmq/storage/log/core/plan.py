@@ -152,8 +152,9 @@ class GroupPlan(GroupContent):
 
     def _remove(self, change: RemoveMessages) -> None:
         kept = self.state.queues.get(change.queue)
-        rows = MessageRows()
-        if kept is not None:
+        if kept is None:
+            rows = MessageRows()
+        else:
             rows = kept.express if change.is_express else kept.messages
         if kept is not None and not change.is_express and len(change.lookup_ids) > 1:
             self._remove_many(kept, change.lookup_ids)
