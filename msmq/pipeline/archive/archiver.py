@@ -144,11 +144,13 @@ class Archiver:
         try:
             with self._archive.locked(create=True):
                 self._archive.begin(owner, _path_of(self._store))
+                if ErasureRecord(self._archive).complete():
+                    # A killed erasure may have left a file with the rows that the manifests have no more.
+                    self._is_begun = False
                 if not self._is_begun:
                     with self._going_on():
                         self._archive.tidy()
                         self._is_begun = True
-                ErasureRecord(self._archive).complete()
             log_end, definitions = self._store.log_end(), self._store.queues()
             for stream in ARCHIVED_STREAMS:
                 for topic in self._selection.topics(stream, definitions):

@@ -130,15 +130,16 @@ class ErasureRecord:
             raise _unwritable(self._intent, error) from error
         return True
 
-    def complete(self) -> None:
+    def complete(self) -> bool:
         """Record what a killed erasure has removed, unless an erasure runs.
 
+        @return: whether there was a killed erasure.
         @raise FilesError: see L{end}.
         """
         if self._intent.exists():
             with self.locked(wait=False) as is_free:
-                if is_free:
-                    self.end(is_interrupted=True)
+                return is_free and self.end(is_interrupted=True)
+        return False
 
     def summary(self) -> ErasuresSummary:
         """How much was erased.

@@ -12,9 +12,11 @@ import attrs
 from pyarrow import parquet
 
 from msmq.persistence.changes import AppendLog
+from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.erasures import ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.exporter import store_at
 from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.transaction_header import TransactionHeader
 from msmq.structures.packet.user_message import UserMessage
@@ -166,3 +168,34 @@ class KilledErasureTests(ArchiveTestCase):
                 break
             steps += 1
         self.assertEqual(kinds, {False, True})
+
+    def test_what_a_killed_erasure_leaves_on_the_disk(self) -> None:
+        """The next pass of an archiver that runs on removes each file that no manifest names: one that was
+        replaced still has erased rows, and readers of Parquet alone see rows of another twice.
+        """
+        steps, was_left = 0, False
+        with store_at(str(self.data)) as store:
+            while True:
+                with self.subTest(steps=steps):
+                    self.begin_again()
+                    archiver = Archiver(store, self.archive, clock=lambda: self.now)
+                    archiver.run()
+                    is_killed = self.killed_after(steps)
+                    was_left |= self.files() != self.named()
+                    archiver.run()
+                    self.assertEqual(self.files(), self.named(), steps)
+                if not is_killed:
+                    break
+                steps += 1
+        self.assertTrue(was_left)
+
+    def files(self) -> set[str]:
+        """The files with rows, relative to the archive."""
+        found = {*self.directory.rglob("date=*/*.parquet"), *self.directory.rglob("*.arrow")}
+        return {path.relative_to(self.directory).as_posix() for path in found}
+
+    def named(self) -> set[str]:
+        """The files that the manifests name."""
+        manifests = self.archive.streams()
+        current = {file.path for each in manifests for file in each.files}
+        return current | {path for each in manifests for path, _ in each.retired}
