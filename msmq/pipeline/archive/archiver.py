@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import attrs
@@ -21,13 +21,14 @@ from msmq.pipeline.archive.changes import StreamChanges
 from msmq.pipeline.archive.erased import forget_identifiers
 from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.errors import StoreRestored
+from msmq.pipeline.archive.expiry import expire
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
 from msmq.pipeline.archive.selection import EVERYTHING, ArchiveSelection
 from msmq.pipeline.archive.unowned_numbers import UnownedNumbers
 from msmq.pipeline.files.directory import date_of
 from msmq.pipeline.files.errors import FilesError, FileUnwritable
-from msmq.pipeline.files.format import EVENTS, read_file
+from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.files.row_parts import (
     RowPart,
     log_bounds,
@@ -117,6 +118,9 @@ class Archiver:
         # then, the number before which all of its entries are archived: where the pass before that one ended,
         # since a queue may have been deleted during a pass.
         self._ended = 0
+        # The queues that have or had a message log: one that was disabled keeps its entries. C{None} before
+        # the manifests were read.
+        self._logs: set[UUID] | None = None
         self._archived: dict[UUID, int] = {}
 
     def run(self) -> ArchiveProgress:
@@ -152,8 +156,10 @@ class Archiver:
                         self._archive.tidy()
                         self._is_begun = True
             log_end, definitions = self._store.log_end(), self._store.queues()
+            with self._going_on():
+                self._find_logs(definitions)
             for stream in ARCHIVED_STREAMS:
-                for topic in self._selection.topics(stream, definitions):
+                for topic in self._selection.topics(stream, definitions, self._logs or frozenset()):
                     name = stream_name(stream, topic.name, topic.queue.hex)
                     selected.add(name)
                     with self._going_on(name):
@@ -170,6 +176,16 @@ class Archiver:
         self._archived = {each.identifier: self._ended for each in definitions}
         self._ended = log_end
         return ArchiveProgress(rows, behind, self.take_gaps(), self._complete)
+
+    def _find_logs(self, definitions: Sequence[QueueDefinition]) -> None:
+        """Note which queues may have entries in a message log.
+
+        @raise ArchiveError: a manifest cannot be read.
+        """
+        logged = {each.identifier for each in definitions if each.log}
+        if self._logs is None:
+            logged |= {UUID(each.queue) for each in self._archive.streams() if each.stream == "log"}
+        self._logs = (logged | (self._logs or set())) & {each.identifier for each in definitions}
 
     def take_gaps(self) -> tuple[str, ...]:
         """The lines that name what is missing in the archive, found since they were taken last.
@@ -463,31 +479,3 @@ def _add(changes: StreamChanges, parts: Sequence[RowPart]) -> None:
         same = list(group)
         batches = [part.batch for part in same]
         changes.add(date, batches, min(part.first for part in same), max(part.last for part in same))
-
-
-def expire(archive: Archive, changes: StreamChanges, oldest: str, *, is_deleted: bool) -> None:
-    """Remove the files of dates before this one; those who are reading them keep them for a while.
-
-    @param is_deleted: whether the queue was deleted; otherwise it may still have the messages.
-    @raise ArchiveError: the archive cannot be written.
-    """
-    manifest = changes.manifest
-    gone = [file for file in manifest.files if file.date < oldest]
-    if manifest.stream not in ("log", EVENTS) and not is_deleted:
-        for file in gone:
-            skip(archive, manifest, file.path)
-    manifest.files = [file for file in manifest.files if file not in gone]
-    manifest.expired += sum(file.rows for file in gone)
-    changes.retire(gone)
-
-
-def skip(
-    archive: Archive, manifest: StreamManifest, path: str, mask: Callable[[Any], Any] | None = None
-) -> None:
-    """Note the rows of a file, or those of a mask, as not to be archived again: the queue may have them."""
-    columns = None if mask is not None else ("lookup_id", "timestamp")
-    for batch in read_file(archive.directory / path, columns):
-        chosen = batch if mask is None else batch.filter(mask(batch))
-        numbers = chosen.column("lookup_id").to_pylist()
-        times = chosen.column("timestamp").cast("int64").to_pylist()
-        manifest.skipped += [(number, moment or 0) for number, moment in zip(numbers, times, strict=True)]

@@ -29,7 +29,7 @@ from msmq.pipeline.reading.removal_notices import RemovalNotices
 from msmq.pipeline.reading.row_selection import RowSelection
 from msmq.pipeline.reading.slices import LEVEL, ReadSlice, RowSpan, cut, with_places
 from msmq.pipeline.reading.stores import check_ends, cuts_of
-from msmq.pipeline.reading.streams import Topic, offsets_of, subscribed, topics_of
+from msmq.pipeline.reading.streams import Topic, logged_topics, offsets_of, subscribed, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.storage.readers import StoreReader, has_store
 from msmq.wire.guid import NULL_GUID
@@ -148,7 +148,7 @@ class _Planner:
         if store is not None:
             there = [Topic(NULL_GUID, EVENTS_TOPIC)]
             if self.stream != EVENTS:
-                there = topics_of(self.stream, store.queues())
+                there = self._present(store, manifests)
             topics.update({(topic.name, topic.queue.hex): topic for topic in there})
         present = {topic.queue.hex for topic in there}
         options = attrs.evolve(self.options, pattern="") if self.stream == EVENTS else self.options
@@ -174,6 +174,12 @@ class _Planner:
             name = stream_name(self.stream, topic.name, topic.queue.hex)
             slices += self._logged_tail(store, topic, name, by_name.get(name), *limits[topic.name])
         return slices
+
+    def _present(self, store: StoreReader, manifests: Sequence[StreamManifest]) -> list[Topic]:
+        """The queues of the stream that the store has."""
+        if self.stream == "log":
+            return logged_topics(store.queues(), {UUID(each.queue) for each in manifests})
+        return topics_of(self.stream, store.queues())
 
     def _check_absent(self, present: Set[str], manifests: Sequence[StreamManifest]) -> None:
         """Check that a log which has left the store is archived no further than the manifests say.

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import cached_property
 from typing import Final
+from uuid import UUID
 
 import attrs
 
 from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.files.format import EVENTS
-from msmq.pipeline.reading.streams import Topic, topics_of
+from msmq.pipeline.reading.streams import Topic, logged_topics, topics_of
 from msmq.pipeline.rows import EVENTS_TOPIC
 from msmq.wire.guid import NULL_GUID
 
@@ -33,13 +34,20 @@ class ArchiveSelection:
         """Whether the topic with this name is selected."""
         return stream in self.streams and (stream not in ("log", "journal") or self._has(name))
 
-    def topics(self, stream: str, definitions: Sequence[QueueDefinition]) -> list[Topic]:
-        """The selected topics of a stream."""
+    def topics(
+        self, stream: str, definitions: Sequence[QueueDefinition], logs: Set[UUID] = frozenset()
+    ) -> list[Topic]:
+        """The selected topics of a stream.
+
+        @param logs: queues whose message logs are read also after they were disabled, since these keep their
+            entries.
+        """
         if stream not in self.streams:
             return []
         if stream == EVENTS:
             return [Topic(NULL_GUID, EVENTS_TOPIC)]
-        return [topic for topic in topics_of(stream, definitions) if self.has(stream, topic.name)]
+        found = logged_topics(definitions, logs) if stream == "log" else topics_of(stream, definitions)
+        return [topic for topic in found if self.has(stream, topic.name)]
 
     def _has(self, topic: str) -> bool:
         name = topic.casefold().removesuffix(";journal")

@@ -8,11 +8,11 @@ from typing import Any
 
 import attrs
 
-from msmq.pipeline.archive.archiver import skip
 from msmq.pipeline.archive.changes import StreamChanges
 from msmq.pipeline.archive.erased import record_identifiers, record_numbers
 from msmq.pipeline.archive.erasures import LOG, ErasureRecord
 from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.expiry import skip
 from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.archive.where import RowCondition
 from msmq.pipeline.files.errors import FilesError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -55,6 +55,13 @@ def topics_of(stream: str, definitions: Iterable[QueueDefinition]) -> list[Topic
         for definition in definitions
         if _is_of(stream, definition)
     ]
+
+
+def logged_topics(definitions: Iterable[QueueDefinition], logs: Container[UUID]) -> list[Topic]:
+    """The queues with a message log, and those of C{logs}, whose log was disabled and keeps its entries."""
+    every = list(definitions)
+    disabled = [each for each in topics_of("queue", every) if not each.is_logged and each.queue in logs]
+    return [*topics_of("log", every), *disabled]
 
 
 def _is_of(stream: str, definition: QueueDefinition) -> bool:

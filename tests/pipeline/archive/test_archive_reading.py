@@ -12,6 +12,7 @@ import attrs
 
 from msmq.persistence.changes import PutQueue, PutState, RemoveMessages, RemoveQueue, TrimLog
 from msmq.persistence.definition import QueueDefinition
+from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.manifest import Archive, StreamManifest
 from msmq.pipeline.archive.parts import ArchiveSlice, read_plan, write_plan
@@ -19,6 +20,7 @@ from msmq.pipeline.archive.plan import plan_archive
 from msmq.pipeline.archive.scan import ArchiveScan
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.reading.body_schema import decoded_type
 from msmq.pipeline.reading.errors import DataLost, ReadingError
 from msmq.pipeline.reading.options import read_options
@@ -115,6 +117,30 @@ class RelationTests(ReadingTestCase):
         error = self.assertRaises(ReadingError, self.read)
         self.assertIn("is not here: set the option store to where it is, or to none", str(error))
         self.assertEqual([*range(1, 29)], self.offsets(self.read(store=str(self.data.with_name("moved")))))
+
+    def test_a_log_that_was_disabled(self) -> None:
+        """It keeps its entries, which are read and archived; those that are trimmed before are reported."""
+        self.update()
+        disabled = attrs.evolve(ORDERS, log=False)
+        self.write(stores.log(40), PutQueue(disabled))
+        self.assertEqual([*range(1, 22)], self.offsets(self.read()))
+        self.assertEqual(1, self.update().rows)
+        self.assertEqual([*range(1, 22)], self.offsets(self.read(store="none")))
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(store, self.archive, clock=lambda: self.now)
+            archiver.run()
+            for again in (UUID(int=0x77), UUID(int=0x78)):
+                later = attrs.evolve(ORDERS, identifier=again, path=f"private$\\{again.int}")
+                self.write(PutQueue(later))
+                archiver.run()
+                self.write(stores.log(41, later), PutQueue(attrs.evolve(later, log=False)))
+                self.assertEqual(1, archiver.run().rows)
+        self.write(PutQueue(ORDERS), stores.log(42), stores.log(43), PutQueue(disabled))
+        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 42.5, keep_bytes=None))
+        self.assertEqual(
+            (f"{PATH}: the entries 22 to 24 were trimmed before they were archived",), self.update().gaps
+        )
+        self.assertEqual([*range(1, 26)], sorted([*self.offsets(self.read()), 24]))
 
     def test_offsets_times_and_names(self) -> None:
         """Select the same rows in files and in the store."""
