@@ -277,6 +277,22 @@ class Archive:
         """The path of a file."""
         return self.directory / file.path
 
+    def finished(self, stream: str = "") -> list[Path]:
+        """The Parquet files that the manifests name, those of each queue in the order of their numbers.
+
+        There may be others on the disk with the same rows, for example while an erasure runs.
+
+        @param stream: the stream; empty for all.
+        @raise ArchiveError: a manifest is damaged, or cannot be read.
+        """
+        return [
+            self.path(file)
+            for manifest in self.streams()
+            if stream in ("", manifest.stream)
+            for file in sorted(manifest.files, key=lambda each: (each.first, each.last))
+            if not file.is_fresh
+        ]
+
     def tidy(self) -> None:
         """Remove the files that no manifest names: what a killed writer left behind."""
         manifests = self.streams()

@@ -23,7 +23,7 @@ from msmq.control.server.messages.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
-from msmq.pipeline.archive.manifest import FRESH
+from msmq.pipeline.archive.manifest import FRESH, ROOT, Archive
 from msmq.pipeline.files.destinations import ImportDestinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
@@ -76,11 +76,8 @@ def files_in(paths: Sequence[Path], *, on_left_out: Callable[[str], None] = lamb
     found: list[Path] = []
     for path in map(Path.absolute, paths):
         if path.is_dir():
-            # Spark names directories like this, too.
-            every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
-            inside = [each for each in every if not _is_hidden(each, path)]
+            inside, fresh = _inside(path)
             sendable = [each for each in inside if not _has_events(each)]
-            fresh = len(list((path / FRESH).glob("*.arrow")))
             if not sendable:
                 raise FilesError(f"{path}: {_nothing_to_send(path, bool(inside), fresh)}")
             if events := len(inside) - len(sendable):
@@ -96,6 +93,20 @@ def files_in(paths: Sequence[Path], *, on_left_out: Callable[[str], None] = lamb
         else:
             raise FilesError(f"{path}: there is no such file")
     return found
+
+
+def _inside(path: Path) -> tuple[list[Path], int]:
+    """The Parquet files in a directory, in the order of their rows; of an archive also how many are fresh.
+
+    @raise FilesError: a manifest of an archive cannot be read.
+    """
+    if (path / ROOT).is_file():
+        archive = Archive(path)
+        return archive.finished(), sum(file.is_fresh for each in archive.streams() for file in each.files)
+    # Spark names directories like this, too.
+    every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
+    inside = [each for each in every if not _is_hidden(each, path)]
+    return inside, len(list((path / FRESH).glob("*.arrow")))
 
 
 def _nothing_to_send(path: Path, has_events: bool, fresh: int) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from msmq.interfaces.archived_streams import ARCHIVED_STREAMS
 from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS, has_identifiers, has_numbers
 from msmq.pipeline.archive.erasures import LOG, ErasureRecord, ErasuresSummary
-from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, MESSAGE_FILES, Archive
+from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, Archive
 from msmq.pipeline.archive.plan import NO_STORE
 from msmq.pipeline.files.path_patterns import spark_pattern
 from msmq.pipeline.reading.errors import ReadingError
@@ -391,20 +391,14 @@ def _files_of(one: Input, stream: str = "") -> list[_Files]:
     import pyarrow
     from pyarrow import parquet
 
-    path = Path(one.location)
-    if one.is_archive and stream and stream not in ARCHIVED_STREAMS:
-        raise ReadingError(
-            f"the archive {one.location} has the streams {', '.join(ARCHIVED_STREAMS)}, not {stream}"
-        )
-    root = path / MESSAGE_FILES / f"stream={stream}" if one.is_archive and stream else path
     found: dict[bool, list[str]] = {}
-    for file in [path] if path.is_file() else sorted(root.rglob("*.parquet")):
-        # As in Spark, names with these first characters are not data.
-        hidden = [part for part in file.relative_to(path).parts if part.startswith((".", "_"))]
-        if file.is_dir() or hidden:
-            continue
+    for file in _paths_of(one, stream):
         try:
             schema = parquet.read_schema(file)
+        except FileNotFoundError:
+            raise ReadingError(
+                f"the input {file} is gone: run the job again, and msmq archive check if that fails too"
+            ) from None
         except (pyarrow.ArrowException, OSError):
             raise ReadingError(f"the input {file} is not a file in Parquet") from None
         version = (schema.metadata or {}).get(VERSION_KEY, b"0")[:_LONGEST_VERSION]
@@ -415,6 +409,29 @@ def _files_of(one: Input, stream: str = "") -> list[_Files]:
             )
         found.setdefault("event" in schema.names, []).append(str(file.absolute()))
     return [_Files(tuple(paths), are_events) for are_events, paths in found.items()]
+
+
+def _paths_of(one: Input, stream: str) -> list[Path]:
+    """The files of an input; of an archive those that its manifests name.
+
+    @raise ReadingError: no archive has the stream.
+    """
+    path = Path(one.location)
+    if one.is_archive:
+        if stream and stream not in ARCHIVED_STREAMS:
+            raise ReadingError(
+                f"the archive {one.location} has the streams {', '.join(ARCHIVED_STREAMS)}, not {stream}"
+            )
+        return Archive(path).finished(stream)
+    if path.is_file():
+        return [path]
+    # As in Spark, names with these first characters are not data.
+    every = [file for file in sorted(path.rglob("*.parquet")) if not file.is_dir()]
+    return [
+        file
+        for file in every
+        if not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    ]
 
 
 def _read_parquet(spark: SparkSession, one: Input, files: _Files, needed: Sequence[str]) -> DataFrame:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import skipIf
 
+from msmq.pipeline.archive.upkeep import erase
+from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.importer import files_in, rows_of
+from msmq.pipeline.reading.errors import ReadingError
+from msmq.pipeline.spark.inputs import parse_input, read_rows
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import shared_session
 from tests.pipeline.stores import log
@@ -52,3 +58,43 @@ class ReaderTests(ArchiveTestCase):
             sorted((topic, offset) for _, topic, offset in expected),
         )
         self.assertTrue(all(Path(files, f"stream={stream}").is_dir() for stream, _, _ in by_duckdb))
+
+
+class FinishedFilesTests(ArchiveTestCase):
+    """Jobs and imports read the files that the manifests name."""
+
+    def setUp(self) -> None:
+        """The log has two files of one date."""
+        super().setUp()
+        self.update()
+        self.compact()
+        self.write(*(log(number) for number in range(40, 45)))
+        self.update()
+        self.compact()
+
+    def imported(self) -> list[int]:
+        """The offsets of the log in the order of an import."""
+        lines: list[str] = []
+        found = files_in([self.directory], on_left_out=lines.append)
+        self.assertEqual(
+            [f"{self.directory.absolute()}: left out 1 file of events, which cannot be sent"], lines
+        )
+        return [row.offset for file in found for row in rows_of(file) if row.topic.endswith("orders")]
+
+    def test_an_import_after_an_erasure(self) -> None:
+        """The messages are in the order of the log, although files of an earlier date were written again."""
+        self.assertEqual([*range(1, 26)], self.imported())
+        erase(self.archive, parse_condition("label = 'message 3'"), self.now)
+        self.assertEqual([1, 2, *range(4, 26)], self.imported())
+
+    def test_files_that_no_manifest_names(self) -> None:
+        """An erasure that is killed leaves one: its rows are read once, by jobs as by an import."""
+        [path, *_] = self.archive.finished("log")
+        shutil.copy(path, path.with_name(path.name.replace("-00000", "-90000")))
+        self.assertEqual([*range(1, 26)], self.imported())
+        inputs = [parse_input(str(self.directory))]
+        rows = read_rows(shared_session(), inputs, "log", ("topic", "offset"))
+        self.assertEqual([*range(1, 26)], sorted(row["offset"] for row in rows.collect()))
+        path.unlink()
+        error = self.assertRaises(ReadingError, read_rows, shared_session(), inputs, "log", ("offset",))
+        self.assertIn(f"{path} is gone", str(error))
