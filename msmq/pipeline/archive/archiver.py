@@ -24,6 +24,7 @@ from msmq.pipeline.archive.errors import StoreRestored
 from msmq.pipeline.archive.expiry import expire
 from msmq.pipeline.archive.kept_rows import KeptRows
 from msmq.pipeline.archive.manifest import Archive, StreamManifest, stream_name
+from msmq.pipeline.archive.removed_manifests import RemovedManifests
 from msmq.pipeline.archive.selection import EVERYTHING, ArchiveSelection
 from msmq.pipeline.archive.unowned_numbers import UnownedNumbers
 from msmq.pipeline.files.directory import date_of
@@ -155,6 +156,8 @@ class Archiver:
                     with self._going_on():
                         self._archive.tidy()
                         self._is_begun = True
+                with self._going_on():
+                    RemovedManifests(self._archive).complete()
             log_end, definitions = self._store.log_end(), self._store.queues()
             with self._going_on():
                 self._find_logs(definitions)
@@ -362,6 +365,8 @@ class Archiver:
         oldest = date_of(now - self._keep_days * 86_400) if self._keep_days else ""
         manifests = self._archive.streams()
         deletions = self._deletions(manifests, definitions)
+        # A queue that is gone, or is selected no more, is not compared again.
+        self._kept = {name: kept for name, kept in self._kept.items() if name in selected}
         for name in [manifest.name for manifest in manifests]:
             self._on_step(0)
             with self._going_on():
@@ -393,6 +398,12 @@ class Archiver:
                 self._forgotten[name] = oldest
             changes.compact()
             changes.forget()
+            removed = RemovedManifests(self._archive)
+            if is_deleted and removed.is_removable(manifest):
+                removed.remove(manifest)
+                self._forgotten.pop(name, None)
+                self._checked.discard(name)
+                return None
             if kept is not None and is_own:
                 kept.serial = manifest.serial
         return manifest

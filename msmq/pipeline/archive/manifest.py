@@ -37,6 +37,7 @@ ERASURES: Final = "_erasures.jsonl"
 ERASURE_LOCK: Final = "_erasures.lock"
 ERASING: Final = "_erasing.json"
 NOTED: Final = "_erasures.noted"
+REMOVED: Final = "_removed.json"
 """Names that readers of plain Parquet ignore, since they begin with _."""
 
 MESSAGE_FILES: Final = "messages"

@@ -14,6 +14,7 @@ from msmq.pipeline.archive.erasures import LOG, ErasureRecord
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.expiry import skip
 from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
+from msmq.pipeline.archive.removed_manifests import RemovedManifests
 from msmq.pipeline.archive.where import RowCondition
 from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.format import EVENTS, checksum, read_file
@@ -79,6 +80,13 @@ def problems(archive: Archive, on_rows: Callable[[int], None] = lambda rows: Non
     @raise ArchiveError: there is no archive.
     """
     archive.owner()
+    removed = RemovedManifests(archive).counts()
+    if removed.missing or removed.uncertain:
+        yield (
+            f"queues that were deleted, of which nothing is archived any more: {removed.missing} numbers of"
+            f" their logs were trimmed or damaged before they were archived, and at most {removed.uncertain}"
+            " entries were deleted with them"
+        )
     for manifest in archive.streams():
         for line in manifest.missing.lines():
             yield f"{manifest.topic}: {line}"

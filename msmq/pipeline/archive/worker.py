@@ -22,6 +22,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.pipeline.archive.archiver import ArchiveProgress, Archiver
 from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.manifest import NOTED, Archive
+from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
 from msmq.pipeline.archive.selection import ArchiveSelection
 from msmq.pipeline.archive.upkeep import compact, erase, summaries
 from msmq.pipeline.archive.where import parse_condition
@@ -208,12 +209,13 @@ class ArchiveWorker:
         state: dict[str, object] = {**self._state, "condition": condition, "reason": reason}
         state |= {"archived": self._archived, "gaps": (), **facts}
         try:
-            found = summaries(self._archive)
+            found, removed = summaries(self._archive), RemovedManifests(self._archive).counts()
         except FilesError:
-            found = []
-        if found:
+            found, removed = [], RemovedCounts()
+        if found or removed.manifests:
             state |= {name: sum(getattr(each, name) for each in found) for name in _SUMS}
-            state["missing"] = sum(each.missing for each in found)
+            for name in ("missing", "erased", "expired"):
+                state[name] = sum(getattr(each, name) for each in found) + getattr(removed, name)
         self._channel.send({"state": state})
         self._state = {name: state[name] for name in ("behind", *_SUMS, "missing") if name in state}
 

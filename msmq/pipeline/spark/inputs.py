@@ -20,6 +20,7 @@ from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS, has_identi
 from msmq.pipeline.archive.erasures import LOG, ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, Archive
 from msmq.pipeline.archive.plan import NO_STORE
+from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
 from msmq.pipeline.files.path_patterns import spark_pattern
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
@@ -261,13 +262,13 @@ def missing_entries(inputs: Sequence[Input]) -> int:
 
     @raise ArchiveError: a manifest is damaged.
     """
-    return sum(
-        stream.missing.numbers + sum(stream.missing.uncertain[2:])
-        for one in inputs
-        if one.is_archive
-        for stream in Archive(Path(one.location)).streams()
-        if stream.stream == LOG
-    )
+    found = RemovedCounts()
+    for archive in [Archive(Path(one.location)) for one in inputs if one.is_archive]:
+        found = found.plus(RemovedManifests(archive).counts(LOG))
+        for manifest in archive.streams():
+            if manifest.stream == LOG:
+                found = found.plus(RemovedCounts.of(manifest))
+    return found.missing + found.uncertain
 
 
 def missing_note(inputs: Sequence[Input]) -> str:

@@ -176,9 +176,9 @@ class ContentTests(ArchiveTestCase):
         """The manifest of a queue that was deleted does not name each message that has expired."""
         self.update()
         skipped = []
-        for change in (PutQueue(ORDERS), RemoveQueue(BILLS_JOURNAL.identifier)):
+        for change, seconds in ((PutQueue(ORDERS), 30 * DAY), (RemoveQueue(BILLS_JOURNAL.identifier), 1.0)):
             self.write(change)
-            self.now += 30 * DAY
+            self.now += seconds
             self.update(keep_days=10)
             skipped.append([each.skipped for each in self.archive.streams() if each.stream == "journal"])
         self.assertEqual([1, 0], [len(found) for [found] in skipped])

@@ -1,0 +1,180 @@
+"""Removal of the manifests of deleted queues of which nothing is archived any more, and their counts.
+
+C{_removed.json} has the sums of their counts. A removal writes the counts of the manifest there, removes it,
+and adds them to the sums; so at any moment each is counted once, by the manifest or by this file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from msmq.durable import sync, write_durably
+from msmq.pipeline.archive.errors import ArchiveError
+from msmq.pipeline.archive.manifest import (
+    ERASED,
+    ERASED_IDENTIFIERS,
+    ERASING,
+    MANIFESTS,
+    REMOVED,
+    Archive,
+    StreamManifest,
+)
+from msmq.pipeline.files.errors import FileUnwritable
+from msmq.pipeline.files.format import EVENTS
+
+
+@attrs.frozen
+class RemovedCounts:
+    """What manifests that were removed have counted, of one stream or of all.
+
+    @ivar manifests: their number.
+    @ivar missing: the numbers that were trimmed or damaged before they were archived.
+    @ivar uncertain: the largest number of entries that were deleted with their queues and not archived.
+    @ivar erased: the rows that were erased; C{expired}: those that were removed by age.
+    """
+
+    manifests: int = 0
+    missing: int = 0
+    uncertain: int = 0
+    erased: int = 0
+    expired: int = 0
+
+    @classmethod
+    def of(cls, manifest: StreamManifest) -> RemovedCounts:
+        """Those of one manifest."""
+        missing = manifest.missing
+        return cls(1, missing.numbers, sum(missing.uncertain[2:]), manifest.erased, manifest.expired)
+
+    def plus(self, other: RemovedCounts) -> RemovedCounts:
+        """The sums of both."""
+        pairs = zip(attrs.astuple(self), attrs.astuple(other), strict=True)
+        return RemovedCounts(*(one + another for one, another in pairs))
+
+
+@attrs.frozen
+class _Removal:
+    """A removal that has begun."""
+
+    name: str
+    stream: str
+    counts: RemovedCounts
+
+
+class RemovedManifests:
+    """The removed manifests of an archive; the caller of each change holds its lock."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._path = archive.directory / REMOVED
+
+    def counts(self, stream: str = "") -> RemovedCounts:
+        """The sums of one stream.
+
+        @param stream: empty for all.
+        @raise ArchiveError: they cannot be read.
+        """
+        sums, removal = self._read()
+        if removal is not None and not self._manifest(removal.name).exists():
+            sums = _added(sums, removal)
+        found = RemovedCounts()
+        for name, each in sums.items():
+            if stream in ("", name):
+                found = found.plus(each)
+        return found
+
+    def complete(self) -> None:
+        """Finish a removal that was interrupted; one that has removed nothing may begin again.
+
+        @raise FilesError: the counts cannot be read or written.
+        """
+        sums, removal = self._read()
+        if removal is not None:
+            self._write(sums if self._manifest(removal.name).exists() else _added(sums, removal))
+
+    def is_removable(self, manifest: StreamManifest) -> bool:
+        """Whether nothing is archived of a deleted queue, and no reader needs what was.
+
+        Identifiers of erased messages are kept as long as rows, and so is the manifest then.
+
+        @raise ArchiveError: the identifiers cannot be read.
+        """
+        if manifest.stream == EVENTS or manifest.files or manifest.retired or manifest.replaced:
+            return False
+        if manifest.stream == "log" and not manifest.missing.deleted:
+            return False
+        # An erasure compares the counts before and after it.
+        return not (self._archive.directory / ERASING).exists() and not self._has_identifiers(manifest)
+
+    def remove(self, manifest: StreamManifest) -> None:
+        """Remove the manifest of a deleted queue that L{is_removable}.
+
+        @raise FilesError: the counts cannot be read or written, or the manifest cannot be removed.
+        """
+        removal = _Removal(manifest.name, manifest.stream, RemovedCounts.of(manifest))
+        sums, _ = self._read()
+        self._write(sums, removal)
+        path = self._manifest(manifest.name)
+        try:
+            for folder in (ERASED, ERASED_IDENTIFIERS):
+                (self._archive.directory / folder / f"{manifest.name}.parquet").unlink(missing_ok=True)
+            path.unlink()
+            sync(path.parent)
+        except OSError as error:
+            raise FileUnwritable(f"{path}: cannot be removed: {error.strerror or error}") from error
+        self._write(_added(sums, removal))
+
+    def _manifest(self, name: str) -> Any:
+        return self._archive.directory / MANIFESTS / f"{name}.json"
+
+    def _has_identifiers(self, manifest: StreamManifest) -> bool:
+        import pyarrow
+        from pyarrow import parquet
+
+        path = self._archive.directory / ERASED_IDENTIFIERS / f"{manifest.name}.parquet"
+        try:
+            return bool(parquet.read_metadata(path).num_rows)
+        except FileNotFoundError:
+            return False
+        except (OSError, pyarrow.ArrowException) as error:
+            raise ArchiveError(f"{path}: not what erased messages leave: {error}") from error
+
+    def _read(self) -> tuple[Mapping[str, RemovedCounts], _Removal | None]:
+        try:
+            found = json.loads(self._path.read_bytes())
+            sums = {str(stream): _counts(record) for stream, record in found["sums"].items()}
+            removing = found["removing"]
+            if removing is None:
+                return sums, None
+            return sums, _Removal(removing["name"], removing["stream"], _counts(removing["counts"]))
+        except FileNotFoundError:
+            return {}, None
+        except OSError as error:
+            raise ArchiveError(f"{self._path}: cannot be read: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ArchiveError(f"{self._path}: not the counts of removed manifests: {error}") from error
+
+    def _write(self, sums: Mapping[str, RemovedCounts], removal: _Removal | None = None) -> None:
+        record = {
+            "sums": {stream: attrs.asdict(each) for stream, each in sums.items()},
+            "removing": None if removal is None else attrs.asdict(removal),
+        }
+        try:
+            write_durably(self._path, json.dumps(record).encode() + b"\n", 0o666)
+        except OSError as error:
+            raise FileUnwritable(f"{self._path}: cannot be written: {error.strerror or error}") from error
+
+
+_NAMES: Final = tuple(field.name for field in attrs.fields(RemovedCounts))
+
+
+def _counts(record: Mapping[str, Any]) -> RemovedCounts:
+    return RemovedCounts(*(int(record[name]) for name in _NAMES))
+
+
+def _added(sums: Mapping[str, RemovedCounts], removal: _Removal) -> Mapping[str, RemovedCounts]:
+    former = sums.get(removal.stream, RemovedCounts())
+    return {**sums, removal.stream: former.plus(removal.counts)}

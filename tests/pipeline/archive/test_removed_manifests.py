@@ -1,0 +1,89 @@
+"""Manifests of deleted queues are removed with the last rows, and what they have counted is kept."""
+
+from __future__ import annotations
+
+import shutil
+from itertools import count
+
+import attrs
+
+from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue, TrimLog
+from msmq.persistence.definition import QueueDefinition
+from msmq.pipeline.archive.erasures import ErasureRecord
+from msmq.pipeline.archive.manifest import StreamManifest
+from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
+from msmq.pipeline.archive.upkeep import erase, problems
+from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.format import EVENTS
+from tests.pipeline import stores
+from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
+from tests.pipeline.stores import ARRIVED, BILLS_JOURNAL, ORDERS
+
+
+class RemovedManifestsTests(ArchiveTestCase):
+    """A queue with a log, and a journal, which are deleted."""
+
+    def test_manifests_of_deleted_queues(self) -> None:
+        """They are removed when no row is left; what they have counted is counted at any moment that the
+        process is killed, and a queue that is created again has another manifest.
+        """
+        self.update()
+        erase(self.archive, parse_condition("label = 'message 3'"), self.now)
+        self.write(stores.log(40), stores.log(41))
+        self.write(TrimLog(ORDERS.identifier, before=ARRIVED + 40.5, keep_bytes=None))
+        self.update()
+        self.write(stores.log(42), RemoveQueue(ORDERS.identifier), RemoveQueue(BILLS_JOURNAL.identifier))
+        self.now += 30 * DAY
+        self.update(keep_days=10)
+        numbers = self.directory / "_erased" / f"{self.manifest_of(ORDERS).name}.parquet"
+        numbers.parent.mkdir()
+        numbers.touch()
+        counted, summary = self.counted(), ErasureRecord(self.archive).summary()
+        self.assertEqual((1, 1, 1), (counted.missing, counted.uncertain, counted.erased))
+        self.now += DAY
+        before = self.directory.with_name("before")
+        shutil.copytree(self.directory, before)
+        for moment in count(1):
+            is_killed = killed(lambda: self.update(keep_days=10), self.directory, moment)
+            self.assertEqual(counted, self.counted())
+            self.update(keep_days=10)
+            self.assertEqual((counted, summary), (self.counted(), ErasureRecord(self.archive).summary()))
+            left = {each.stream for each in self.archive.streams()}
+            self.assertEqual({EVENTS, "dead_letter", "dead_letter_transactional", "source_journal"}, left)
+            self.assertFalse(numbers.exists())
+            if not is_killed:
+                break
+            shutil.rmtree(self.directory)
+            shutil.copytree(before, self.directory)
+        self.assertGreater(moment, 10)
+        [line] = problems(self.archive)
+        self.assertIn("1 numbers of their logs were trimmed or damaged", line)
+        self.write(PutQueue(ORDERS), AppendLog(ORDERS.identifier, 43, stores.packet(43), self.now))
+        self.update(keep_days=10)
+        self.assertEqual(1, self.manifest_of(ORDERS).rows)
+        self.assertEqual(counted, self.counted())
+
+    def manifest_of(self, queue: QueueDefinition) -> StreamManifest:
+        """The manifest of the log of a queue."""
+        return next(each for each in self.archive.streams() if each.queue == queue.identifier.hex)
+
+    def counted(self) -> RemovedCounts:
+        """What all manifests have counted, also those that were removed."""
+        total = RemovedManifests(self.archive).counts()
+        for each in self.archive.streams():
+            total = total.plus(RemovedCounts.of(each))
+        return attrs.evolve(total, manifests=0)
+
+    def test_an_erasure_keeps_the_manifest_of_a_deleted_queue(self) -> None:
+        """As long as it keeps the identifiers of the messages."""
+        self.update()
+        self.write(RemoveQueue(ORDERS.identifier))
+        self.update()
+        erase(self.archive, parse_condition("topic = '.\\private$\\orders'"), self.now)
+        self.now += DAY
+        self.update()
+        self.assertEqual(20, self.manifest_of(ORDERS).erased)
+        self.now += 30 * DAY
+        self.update(keep_days=10)
+        self.assertFalse(any(each.stream == "log" for each in self.archive.streams()))
+        self.assertFalse(list((self.directory / "_erased_identifiers").iterdir()))
