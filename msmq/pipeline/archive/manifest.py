@@ -20,7 +20,7 @@ import attrs
 from msmq.durable import make_directory, sync, write_durably
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.missing import NOT_WATCHED, MissingEntries
-from msmq.pipeline.files.errors import FileUnwritable
+from msmq.pipeline.files.errors import FileUnwritable, check_encoding
 from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.schema import VERSION as RECORD_FORMAT
 
@@ -166,6 +166,7 @@ class Archive:
 
     def _root(self) -> dict[str, Any]:
         path = self.directory / ROOT
+        check_encoding(self.directory)
         try:
             root = json.loads(path.read_bytes())
             version, records = int(root["version"]), int(root["record_format"])
@@ -221,7 +222,9 @@ class Archive:
         """Wait for the lock of the writers, and hold it.
 
         @raise FileUnwritable: the directory cannot be written.
+        @raise FilesError: its path is not UTF-8.
         """
+        check_encoding(self.directory)
         try:
             if create:
                 # It has bodies of messages, so it is as closed as the store unless an operator opens it.

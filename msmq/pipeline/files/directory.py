@@ -19,7 +19,7 @@ from typing import Any, Final
 import attrs
 
 from msmq.durable import sync, write_durably
-from msmq.pipeline.files.errors import FilesError, FileUnwritable, parquet
+from msmq.pipeline.files.errors import FilesError, FileUnwritable, check_encoding, parquet
 
 LOCK_NAME: Final = "_msmq_export.lock"
 """The lock of the writer; readers of the data ignore names that begin with _ or a dot."""
@@ -193,6 +193,7 @@ def writing_into(directory: Path, owner: str, stems: Collection[str]) -> Iterato
     @raise FilesError: it cannot be created, another process writes there, or it has the export of another
         queue manager.
     """
+    check_encoding(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with (directory / LOCK_NAME).open("ab") as lock:

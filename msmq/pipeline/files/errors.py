@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 
 from msmq.errors import MsmqError
@@ -13,6 +14,17 @@ class FilesError(MsmqError):
 
 class FileUnwritable(FilesError):
     """A file cannot be written now, as on a full disk; what was there is as it was before."""
+
+
+def check_encoding(path: Path) -> None:
+    """Check that Parquet files can have a path: its bytes have to be UTF-8.
+
+    @raise FilesError: they are not.
+    """
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise FilesError(f"{path}: this path is not UTF-8, as Parquet files need it; use another") from None
 
 
 def parquet() -> ModuleType:
