@@ -23,6 +23,8 @@ from msmq.pipeline.archive.parts import (
 )
 from msmq.pipeline.archive.plan import store_of
 from msmq.pipeline.files.format import EVENTS
+from msmq.pipeline.files.row_parts import number_of
+from msmq.pipeline.packet_page import PacketPage
 from msmq.pipeline.reading.errors import DataLost
 from msmq.pipeline.reading.opening import open_store
 from msmq.pipeline.reading.options import ReadOptions
@@ -140,7 +142,7 @@ class ArchiveScan:
         self, store: StoreReader, part: ArchiveSlice, span: RowSpan
     ) -> Iterator[pyarrow.RecordBatch]:
         """Entries of a log; those that the store trims meanwhile are read from the archive."""
-        seen: list[int] = []
+        seen: list[Any] = []
         pages: Iterator[Sequence[Any]]
         skips = not self.options.fail_on_data_loss
         wanted = attrs.evolve(self.wanted, since=None, until=None)
@@ -149,16 +151,18 @@ class ArchiveScan:
         else:
             pages = message_pages(store, "log", span, wanted, skips)
         for page in pages:
-            seen += [row.sequence if isinstance(row, StoredEvent) else row.offset for row in page]
+            seen.append(_numbers(page))
             if page:
                 yield self._made(page)
-        left = span.rows - len(seen)
+        left = span.rows - sum(map(len, seen))
         if left <= 0:
             return
 
+        read = numpy.concatenate([numpy.empty(0, numpy.int64), *seen])
+
         def is_unread(batch: pyarrow.RecordBatch) -> Any:
             numbers = batch.column("offset").to_numpy()
-            return (numbers >= span.begin) & (numbers < span.end) & ~numpy.isin(numbers, seen)
+            return (numbers >= span.begin) & (numbers < span.end) & ~numpy.isin(numbers, read)
 
         for batch in self._archived(part, is_unread):
             left -= batch.num_rows
@@ -216,6 +220,14 @@ class ArchiveScan:
                 left = batch.filter(pyarrow.array(mask(batch), pyarrow.bool_()))
                 if left.num_rows:
                     yield self._finished(left)
+
+
+def _numbers(page: Sequence[StoredPacket | StoredEvent]) -> Any:
+    """The numbers of entries of a log."""
+    if isinstance(page, PacketPage):
+        # Each of its rows is created when it is asked for.
+        return page.offsets
+    return numpy.array([number_of(row) for row in page], numpy.int64)
 
 
 def _within(batch: pyarrow.RecordBatch, part: FilePart) -> Iterator[pyarrow.RecordBatch]:
