@@ -8,9 +8,9 @@ at any time.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 import attrs
@@ -36,6 +36,8 @@ from msmq.wire.guid import NULL_GUID
 
 if TYPE_CHECKING:
     from msmq.pipeline.archive.kept_rows import KeptRows
+
+_Value = TypeVar("_Value")
 
 NO_STORE: Final = "none"
 """The option C{store} of a read of the archive alone."""
@@ -153,9 +155,10 @@ class _Planner:
         present = {topic.queue.hex for topic in there}
         options = attrs.evolve(self.options, pattern="") if self.stream == EVENTS else self.options
         where, every = str(self.archive.directory), list(topics.values())
-        chosen = {topic.name for topic in subscribed(options, self.stream, every, where)}
-        starting = offsets_of(options.starting, every, "startingOffsets", where)
-        ending = offsets_of(options.ending, every, "endingOffsets", where)
+        found = {topic.name for topic in subscribed(options, self.stream, every, where)}
+        chosen = set(_same_named(dict.fromkeys(found), every)) if options.topics else found
+        starting = _same_named(offsets_of(options.starting, every, "startingOffsets", where), every)
+        ending = _same_named(offsets_of(options.ending, every, "endingOffsets", where), every)
         check_ends(starting, ending)
         limits = {
             name: self._limits(starting.get(name), ending.get(name))
@@ -345,6 +348,15 @@ class _Planner:
                 numbers=some.tobytes(),
                 times=times[place : place + TAIL_ROWS].tobytes(),
             )
+
+
+def _same_named(named: Mapping[str, _Value], every: Iterable[Topic]) -> dict[str, _Value]:
+    """The values of names, also for topics that have these names in other case.
+
+    One that was deleted and created again may have been spelled otherwise then.
+    """
+    by_name = {name.lower(): value for name, value in named.items()}
+    return {topic.name: by_name[topic.name.lower()] for topic in every if topic.name.lower() in by_name}
 
 
 def _first_needed(manifest: StreamManifest) -> int:

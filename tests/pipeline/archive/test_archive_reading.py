@@ -330,6 +330,18 @@ class MeanwhileTests(ReadingTestCase):
         self.assertEqual([*range(1, 30)], self.offsets(self.read(subscribe="orders")))
         self.assertEqual([20, 32], self.offsets(self.read("journal")))
 
+    def test_a_queue_made_again_in_other_case(self) -> None:
+        """Names have no case: one name selects the entries of both."""
+        self.grow()
+        self.update()
+        again = attrs.evolve(ORDERS, identifier=UUID(int=0x77), path="private$\\ORDERS")
+        self.write(RemoveQueue(ORDERS.identifier), PutQueue(again), stores.log(55, again))
+        for name in ("orders", "ORDERS", PATH):
+            self.assertEqual([*range(1, 30)], self.offsets(self.read(subscribe=name)))
+            self.update()
+        limits = {"startingOffsets": '{"orders": {"0": 27}}', "endingOffsets": '{"ORDERS": {"0": 29}}'}
+        self.assertEqual([27, 28], self.offsets(self.read(subscribe="orders", **limits)))
+
     def test_a_store_that_is_not_that_of_the_archive(self) -> None:
         """One line names both; and so is a stream that no archive has, or a damaged file."""
         self.grow()
