@@ -53,7 +53,9 @@ def import_(
 
     try:
         files = files_in(
-            [Path(path) for path in paths], on_left_out=lambda line: complain(line, "msmq import")
+            [Path(path) for path in paths],
+            topic=topic,
+            on_left_out=lambda line: complain(line, "msmq import"),
         )
         with progress_bar() as bar:
             importer = Importer(

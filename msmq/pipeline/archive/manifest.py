@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -281,18 +281,19 @@ class Archive:
         """The path of a file."""
         return self.directory / file.path
 
-    def finished(self, stream: str = "") -> list[Path]:
+    def finished(self, stream: str = "", *, without: Container[str] = ()) -> list[Path]:
         """The Parquet files that the manifests name, those of each queue in the order of their numbers.
 
         There may be others on the disk with the same rows, for example while an erasure runs.
 
         @param stream: the stream; empty for all.
+        @param without: names of manifests that are left out.
         @raise ArchiveError: a manifest is damaged, or cannot be read.
         """
         return [
             self.path(file)
             for manifest in self.streams()
-            if stream in ("", manifest.stream)
+            if stream in ("", manifest.stream) and manifest.name not in without
             for file in sorted(manifest.files, key=lambda each: (each.first, each.last))
             if not file.is_fresh
         ]

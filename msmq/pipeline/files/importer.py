@@ -23,11 +23,11 @@ from msmq.control.server.messages.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
-from msmq.pipeline.archive.manifest import FRESH, ROOT, Archive
+from msmq.pipeline.archive.manifest import FRESH, ROOT, Archive, StreamManifest
 from msmq.pipeline.files.destinations import ImportDestinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
-from msmq.pipeline.reading.streams import is_sendable, names_queue
+from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.pipeline.writing.queue_kinds import QueueKinds
 from msmq.structures.packet.message_class import class_name
@@ -66,17 +66,20 @@ class Row:
         return f"{self.file} row {self.number}"
 
 
-def files_in(paths: Sequence[Path], *, on_left_out: Callable[[str], None] = lambda line: None) -> list[Path]:
+def files_in(
+    paths: Sequence[Path], *, topic: str = "", on_left_out: Callable[[str], None] = lambda line: None
+) -> list[Path]:
     """The given Parquet files, and those with messages in the given directories, in the order of their rows.
 
-    @param on_left_out: called with a line about what a directory has that is not imported: events, and rows
-        of an archive that are not in Parquet yet.
+    @param topic: the one queue whose rows are sent; empty for all.
+    @param on_left_out: called with a line about what a directory has that is not imported: events, and of an
+        archive rows that are not in Parquet yet, and journals whose messages are in a message log too.
     @raise FilesError: there is no such file, or none with messages in a directory.
     """
     found: list[Path] = []
     for path in map(Path.absolute, paths):
         if path.is_dir():
-            inside, fresh = _inside(path)
+            inside, fresh = _inside(path, topic, on_left_out)
             sendable = [each for each in inside if not _has_events(each)]
             if not sendable:
                 raise FilesError(f"{path}: {_nothing_to_send(path, bool(inside), fresh)}")
@@ -95,18 +98,49 @@ def files_in(paths: Sequence[Path], *, on_left_out: Callable[[str], None] = lamb
     return found
 
 
-def _inside(path: Path) -> tuple[list[Path], int]:
+def _inside(path: Path, topic: str, on_left_out: Callable[[str], None]) -> tuple[list[Path], int]:
     """The Parquet files in a directory, in the order of their rows; of an archive also how many are fresh.
 
     @raise FilesError: a manifest of an archive cannot be read.
     """
     if (path / ROOT).is_file():
         archive = Archive(path)
-        return archive.finished(), sum(file.is_fresh for each in archive.streams() for file in each.files)
+        manifests = archive.streams()
+        copies = _logged_journals(manifests, topic)
+        for journal in dict.fromkeys(each.topic for each in copies):
+            on_left_out(
+                f"{path}: left out {queue_name(journal)}, since the message log of the queue, which is sent,"
+                f" has most of its messages too; --topic '{queue_name(journal)}' sends them"
+            )
+        without = {each.name for each in copies}
+        return archive.finished(without=without), sum(
+            file.is_fresh for each in manifests if each.name not in without for file in each.files
+        )
     # Spark names directories like this, too.
     every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
     inside = [each for each in every if not _is_hidden(each, path)]
     return inside, len(list((path / FRESH).glob("*.arrow")))
+
+
+def _logged_journals(manifests: Sequence[StreamManifest], topic: str) -> list[StreamManifest]:
+    """The journals of queues whose message log is imported: most of their messages would be sent twice.
+
+    @param topic: the one queue whose rows are sent; empty for all.
+    """
+    logs = {each.topic.lower() for each in manifests if each.stream == "log" and _is_finished(each)}
+    return [
+        each
+        for each in manifests
+        if each.stream == "journal"
+        and _is_finished(each)
+        and (log := each.topic.lower().removesuffix(";journal")) in logs
+        and (not topic or is_called(log, topic))
+    ]
+
+
+def _is_finished(manifest: StreamManifest) -> bool:
+    """Whether a stream has rows that can be imported."""
+    return not all(file.is_fresh for file in manifest.files)
 
 
 def _nothing_to_send(path: Path, has_events: bool, fresh: int) -> str:

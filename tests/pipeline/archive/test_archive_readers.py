@@ -8,6 +8,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from unittest import skipIf
 
+import attrs
+
+from msmq.persistence.changes import PutQueue
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.importer import files_in, rows_of
@@ -15,7 +18,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import parse_input, read_rows
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import shared_session
-from tests.pipeline.stores import log
+from tests.pipeline.stores import BILLS, log
 
 Counts = dict[tuple[str, str, str], int]
 
@@ -86,6 +89,25 @@ class FinishedFilesTests(ArchiveTestCase):
         self.assertEqual([*range(1, 26)], self.imported())
         erase(self.archive, parse_condition("label = 'message 3'"), self.now)
         self.assertEqual([1, 2, *range(4, 26)], self.imported())
+
+    def test_a_queue_with_a_log_and_a_journal(self) -> None:
+        """Its messages are sent once: the journal is left out, unless it is named."""
+        self.write(PutQueue(attrs.evolve(BILLS, log=True)), log(32, BILLS))
+        self.update()
+        self.compact()
+        for topic, streams in (
+            ("", ["dead_letter", "dead_letter_transactional", "log", "log", "log", "source_journal"]),
+            ("bills", ["dead_letter", "dead_letter_transactional", "log", "log", "log", "source_journal"]),
+            ("bills;journal", ["journal"]),
+        ):
+            lines: list[str] = []
+            files = files_in([self.directory], topic=topic, on_left_out=lines.append)
+            found = [path.parent.parent.name.removeprefix("stream=") for path in files]
+            is_left_out = "journal" not in streams
+            self.assertEqual(is_left_out, any(".\\private$\\Bills;journal, since" in line for line in lines))
+            self.assertEqual(is_left_out, "journal" not in found)
+            if is_left_out:
+                self.assertEqual(streams, sorted(found))
 
     def test_files_that_no_manifest_names(self) -> None:
         """An erasure that is killed leaves one: its rows are read once, by jobs as by an import."""
