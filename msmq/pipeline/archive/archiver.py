@@ -428,7 +428,9 @@ class Archiver:
         there = {each.identifier.hex for each in definitions}
         gone = [each for each in manifests if self._is_watched(each) and each.queue not in there]
         firsts = [self._unarchived(each) for each in gone]
-        numbers = UnownedNumbers(self._store, firsts, lambda: self._on_step(0)) if gone else None
+        numbers = None
+        if gone:
+            numbers = UnownedNumbers(self._store, firsts, self._logs or (), lambda: self._on_step(0))
         return _Deletions(there, numbers)
 
     def _is_watched(self, manifest: StreamManifest) -> bool:
@@ -450,7 +452,7 @@ class Archiver:
         first, numbers = self._unarchived(manifest), deletions.numbers
         if numbers is None or not numbers.has(first):
             # Another process has archived meanwhile.
-            numbers = UnownedNumbers(self._store, [first])
+            numbers = UnownedNumbers(self._store, [first], self._logs or ())
         most = numbers.most(first)
         line = manifest.missing.delete(first, max(first, numbers.end) - 1, most)
         changes.commit()

@@ -7,7 +7,7 @@ is counted once for all of them: in a range that has entries of it, half of the 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from itertools import accumulate
 from uuid import UUID
 
@@ -18,13 +18,18 @@ class UnownedNumbers:
     """How many numbers from some on, up to the end of all logs, no log of the store has.
 
     @param firsts: the numbers that will be asked for.
+    @param logs: queues whose message logs may have entries although they were disabled.
     @param on_log: called after each log was counted; what it raises ends the count.
     @ivar end: the first number that was not assigned when the count began.
     @raise StorageError: the store cannot be read.
     """
 
     def __init__(
-        self, store: StoreReader, firsts: Iterable[int], on_log: Callable[[], object] = lambda: None
+        self,
+        store: StoreReader,
+        firsts: Iterable[int],
+        logs: Container[UUID],
+        on_log: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
         self.end = store.log_end()
@@ -33,7 +38,7 @@ class UnownedNumbers:
         self._bounds = [*self._firsts, self.end]
         counts = [0] * len(self._firsts)
         for each in store.queues() if self._firsts else ():
-            if each.log:
+            if each.log or each.identifier in logs:
                 self._count(each.identifier, counts, 0, len(counts), self._entries(each.identifier, 0, -1))
                 on_log()
         owned = list(accumulate(reversed(counts)))[::-1]

@@ -165,6 +165,15 @@ class DeletionTests(ArchiveTestCase):
         self.assertEqual((), self.update().gaps)
         self.assertEqual([], list(problems(self.archive)))
 
+    def test_entries_of_a_disabled_log_are_none_of_a_deleted_queue(self) -> None:
+        """They are archived, and their numbers are not in doubt."""
+        bills = attrs.evolve(stores.BILLS, log=True)
+        self.write(PutQueue(bills), stores.log(40, bills))
+        self.update()
+        self.write(stores.log(41, bills), PutQueue(stores.BILLS), RemoveQueue(ORDERS.identifier))
+        progress = self.update()
+        self.assertEqual((1, ()), (progress.rows, progress.gaps))
+
 
 class MissingTests(ArchiveTestCase):
     """The record of what is missing."""
