@@ -28,6 +28,8 @@ class Amqp10Consumer:
     """Grants credit for as many messages as may be unsettled, by their number and their bytes.
 
     A credit is for a message of any size, so what the bytes allow depends on the largest message of late.
+    When larger messages begin, credit that they would exceed the limit with is taken back; only what the
+    broker has sent by then comes in addition.
 
     @param prefetch: limit on unsettled messages.
     """
@@ -127,7 +129,8 @@ class Amqp10Consumer:
             free = min(free, FIRST_CREDIT)
         if not self._unsettled:
             free = max(free, 1)
-        if (more := free - self._link.credit) > 0:
+        # What is arriving has used its credit, so less is not possible; a negative number takes credit back.
+        if (more := max(free, self._link.queued) - self._link.credit) != 0:
             self._link.flow(more)
 
     def _make(self, session: Any, name: str) -> Any:

@@ -86,11 +86,12 @@ class ScriptedBroker:
         """Messages that it may send to the client now."""
         return int(self._sender.credit)
 
-    def deliver(self, message: bytes) -> None:
-        """Send an encoded message to the client, which consumes."""
-        self._sender.delivery(f"{len(message)}")
-        self._sender.stream(message)
-        self._sender.advance()
+    def deliver(self, *messages: bytes) -> None:
+        """Send encoded messages to the client, which consumes; all before anything of it is read."""
+        for message in messages:
+            self._sender.delivery(f"{len(message)}")
+            self._sender.stream(message)
+            self._sender.advance()
         self.exchange()
 
     def end_link(self) -> None:

@@ -83,17 +83,38 @@ class DeliveryTests(SynchronousTestCase):
         deliver(small, 10)
         self.assertEqual(self.broker.credit, 0)
         self.assertEqual(acknowledge(1), 10)
-        deliver(large, 10)
+        self.broker.deliver(*[large] * 10)
+        tag += 10
         self.assertEqual(self.broker.credit, 0)
         self.assertEqual(acknowledge(20), 0)
         self.assertEqual(acknowledge(11), 2)
-        deliver(encode(AmqpMessage("", "", AmqpProperties(), bytes(20_000))), 1)
-        deliver(small, 1)
+        self.broker.deliver(encode(AmqpMessage("", "", AmqpProperties(), bytes(20_000))), small)
+        tag += 2
         self.assertEqual(acknowledge(21), 1)
         for _ in range(400):
             deliver(small, 1)
             acknowledge(tag)
         self.assertEqual(self.broker.credit, 10)
+
+    def test_larger_messages_than_before(self) -> None:
+        """Credit that small messages got is taken back when large ones begin: the broker keeps those for
+        which there is no memory. What it has sent by then is taken, and counts.
+        """
+        self.patch(consumer, "IN_FLIGHT", 10_000)
+        large = encode(AmqpMessage("", "", AmqpProperties(), bytes(4000)))
+        self.assertEqual(self.broker.credit, 10)
+        for _ in range(6):
+            self.broker.deliver(large)
+        self.assertEqual(len(self.delivered), 2)
+        self.consumer.acknowledge([1, 2])
+        self.broker.exchange()
+        self.assertEqual(len(self.delivered), 4)
+        self.consumer.acknowledge([3, 4])
+        self.broker.exchange()
+        self.assertEqual((len(self.delivered), self.broker.credit), (6, 0))
+        self.consumer.acknowledge([5, 6])
+        self.broker.exchange()
+        self.assertEqual(self.broker.credit, 2)
 
     def test_fault_of_a_handler(self) -> None:
         """What fails while a message is taken over ends the connection, whose close does not hang."""
