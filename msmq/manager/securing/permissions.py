@@ -210,14 +210,15 @@ class Permissions:
         )
         try:
             token = await self.descriptors.access.token(sid)
+            groups = [name_of(group) for group in sorted(token.groups)]
+            verdict = attrs.evolve(verdict, name=name_of(sid), groups=groups)
+            judged = decide_access(self.descriptors.access, protection, sid, mask, target.kind)
+            decision = await judged if isinstance(judged, Deferred) else judged
         except AccountUnknown as error:
+            # The account cannot be looked up, or the access control of a plugin denies.
             return attrs.evolve(verdict, reason=str(error))
-        judged = decide_access(self.descriptors.access, protection, sid, mask, target.kind)
-        decision = await judged if isinstance(judged, Deferred) else judged
         verdict = attrs.evolve(
             verdict,
-            name=name_of(sid),
-            groups=[name_of(group) for group in sorted(token.groups)],
             granted=decision.granted,
             reason=decision.decision.why(),
             source=decision.source,

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.logger import capturedLogs, formatEvent
 
-from msmq.interfaces.security.access import Account, Ruling
+from msmq.interfaces.security.access import Account, AccountUnknown, Ruling
 from msmq.manager.securing.security_descriptors import AccessPolicy, DefaultDescriptor
+from msmq.security.access.guarded_access_control import GuardedAccessControl
 from msmq.security.access.rules import QueueRule, Rules
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.status import MQError, Status
 from msmq.testing.access_control import MemoryAccessControl
+from msmq.windows.access_check import AccessDecision
 from msmq.windows.sddl import parse_sddl
 from msmq.wire.sid import parse_sid
 from tests.control.support import Disk
@@ -37,6 +39,19 @@ class SlowDirectory:
         return self.answers[-1]
 
 
+class RefusingAccessControl(MemoryAccessControl):
+    """An access control of an application.
+
+    @ivar refusal: the error of every check; C{None} for decisions by the descriptors.
+    """
+
+    refusal: Exception | None = None
+
+    def check(self, *asked: Any) -> AccessDecision | Deferred[AccessDecision]:
+        """See L{IAccessControl.check}."""
+        return super().check(*asked) if self.refusal is None else fail(self.refusal)
+
+
 class PermissionsTests(NodesTestCase):
     """BETA is asked by its operator."""
 
@@ -44,13 +59,14 @@ class PermissionsTests(NodesTestCase):
 
     def setUp(self) -> None:
         ruling = Ruling(parse_sddl("O:SYD:(A;;0x4;;;AU)"), "rules.toml:7")
-        self.access = MemoryAccessControl(Rules(queues=(QueueRule("private$\\ruled", ruling),)))
+        self.access = RefusingAccessControl(Rules(queues=(QueueRule("private$\\ruled", ruling),)))
         self.access.add(Account(ALICE, "alice"))
         super().setUp()
         self.queue(self.beta)
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        options = {"access": AccessPolicy(self.access, ALICE, self.default)} if name == "BETA" else {}
+        guarded = GuardedAccessControl(self.access, self.clock)
+        options = {"access": AccessPolicy(guarded, ALICE, self.default)} if name == "BETA" else {}
         kwargs.setdefault("store", MemoryMessageStore(durable=True))
         return super().node(name, identifier, options=options, **kwargs)
 
@@ -276,6 +292,18 @@ class PermissionsTests(NodesTestCase):
         for path, demanded in ((".\\private$\\signed", "a signature"), (QUEUE, None)):
             found = self.run_to_end(self.beta.service.access.why(path, "anonymous", "send"))
             self.assertEqual((found.unauthenticated, found.demanded), ("loopback", demanded))
+
+    def test_reason_of_an_access_control(self) -> None:
+        """One that denies a known account, or has an error, is shown with its reason as well."""
+        for error, reason in (
+            (AccountUnknown("closed after 18:00"), "closed after 18:00"),
+            (ZeroDivisionError(), "access control failed: ZeroDivisionError"),
+        ):
+            self.access.refusal = error
+            found = self.run_to_end(self.beta.service.access.why(QUEUE, TEXT, "send"))
+            self.assertEqual((found.granted, found.reason), (False, reason))
+            self.assertEqual(found.groups, ["everyone (S-1-1-0)", "authenticated users (S-1-5-11)"])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
     def test_changes_are_logged(self) -> None:
         """With what there was, and what there is; what changes nothing leaves no line."""
