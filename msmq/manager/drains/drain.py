@@ -93,9 +93,11 @@ class QueueDrain:
         arrivals: DrainedArrivals | None,
         new_identifier: Callable[[], UUID],
         suspicion: Callable[[], str],
+        deleted: Callable[[], None],
     ) -> None:
         """Create a drain; L{start} begins it.
 
+        @param deleted: called when it has ended because its queue was deleted.
         @param suspicion: why this may be a clone, which moves nothing; empty if it is not.
         @param arrivals: the results of messages that are kept until their arrival is acknowledged; C{None} if
             the drain keeps none.
@@ -115,6 +117,7 @@ class QueueDrain:
         self._arrivals = arrivals
         self._new_identifier = new_identifier
         self._suspicion = suspicion
+        self._deleted = deleted
         self._is_ending = False
         self._waiting: Deferred[object] | None = None
         self._ended: list[Deferred[None]] = []
@@ -148,6 +151,8 @@ class QueueDrain:
         ended, self._ended = self._ended, []
         for each in ended:
             each.callback(None)
+        if self.queue.is_deleted:
+            self._deleted()
 
     @property
     def outgoing(self) -> OutgoingQueue:

@@ -306,6 +306,7 @@ class QueueDrains:
             arrivals,
             self._new_identifier,
             self._suspicion,
+            self._forget_deleted,
         )
         self._drains[record.queue] = drain
         drain.start()
