@@ -43,7 +43,7 @@ from msmq.structures.names.direct_format_name import DirectFormatName
 from msmq.structures.names.format_name import FormatName
 from msmq.structures.names.name_text import QueueSuffix
 from msmq.structures.packet.base_header import INFINITE
-from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.message_class import MessageClass, is_application_class
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError, Status
 
@@ -389,7 +389,8 @@ def message_of(view: UserMessageView) -> Message:
     """The message to send this one again: all properties but those of its transfer.
 
     Its time to reach a queue is unlimited, and its time to be received begins again. An invalid response
-    queue is omitted: no message could be sent to it.
+    queue is omitted: no message could be sent to it. Its class remains if an application has defined it; that
+    of a dead letter is the reason of the failure.
     """
     return Message(
         body=bytes(view.body),
@@ -409,6 +410,8 @@ def message_of(view: UserMessageView) -> Message:
         correlation_id=view.correlation_id,
         application_tag=view.application_tag,
         extension=bytes(view.extension),
+        message_class=view.message_class if is_application_class(view.message_class) else MessageClass.NORMAL,
+        connector_type=view.connector_type,
         privacy_level=_privacy_level(view),
     )
 

@@ -114,7 +114,6 @@ class DrainedPackets:
             acknowledge=Acknowledge.NONE if admin is None else message.acknowledge & ~_ARRIVAL,
             admin_queue=admin,
             message_class=view.message_class & APPLICATION_CLASS_MASK,
-            connector_type=view.connector_type,
             journal=False,
             dead_letter=True,
             dead_letter_queue="",

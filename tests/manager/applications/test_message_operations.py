@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from msmq.queues import available_positions, ordered_positions, packed_positions
 from msmq.queues import queue as queue_module
 from msmq.queues.arriving.message import Delivery
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.status import MQError
-from tests.manager.support import ManagerTestCase
+from tests.manager.support import ASK_ALL, ManagerTestCase
 
 CHUNK = 4
 """Messages of a chunk, so that few of them have several chunks."""
@@ -52,6 +55,24 @@ class PackedMessagesTests(ManagerTestCase):
         self.arrive()
         self.assertEqual(len(self.successResultOf(copying)), len(self.chosen))
         self.assertEqual(self.count(self.other), len(self.chosen))
+
+
+class CopiedPropertiesTests(ManagerTestCase):
+    """Properties that few applications use."""
+
+    def test_class_and_connector_type(self) -> None:
+        """A copy has the connector type, and the class if an application has defined it; one of an
+        acknowledgement is none itself.
+        """
+        kind = UUID("5a6b1c0e-8f1d-4a9e-a3a5-6f3f0e6b7c21")
+        other = self.queue(self.alpha, "other")
+        self.put(self.orders, b"1", message_class=0x0123, connector_type=kind, acknowledge=ASK_ALL)
+        for source in (self.orders, self.admin):
+            chosen = [message.lookup_id for message in self.messages(source)]
+            self.run_to_end(self.service.message_administration.copy(source, chosen, other))
+        views = [message.view for message in self.messages(other)]
+        self.assertEqual([view.message_class for view in views], [0x0123, MessageClass.NORMAL])
+        self.assertEqual(views[0].connector_type, kind)
 
 
 class RefusedOperationsTests(ManagerTestCase):

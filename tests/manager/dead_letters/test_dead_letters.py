@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from twisted.internet.defer import CancelledError
 
 from msmq.queues.arriving.message import Acknowledge, Delivery
@@ -12,6 +14,7 @@ from tests.manager.support import ASK_ALL, BROKEN, DEADLETTER, DEADXACT, FULL, M
 
 NOWHERE = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 LATER = 100.0
+CONNECTOR_TYPE = UUID("5a6b1c0e-8f1d-4a9e-a3a5-6f3f0e6b7c21")
 
 
 class DeadLetterTestCase(ManagerTestCase):
@@ -190,6 +193,15 @@ class RequeueTests(DeadLetterTestCase):
         events = self.run_to_end(self.service.inspection.explain(identifier)).events
         self.assertEqual([event.event for event in events], ["expired", "requeued"])
         self.assertIn(str(again), events[-1].reason)
+
+    def test_connector_type(self) -> None:
+        """It has the connector type of the message: without it a foreign system does not know its
+        properties.
+        """
+        [identifier] = self.let_expire(self.orders, b"1", connector_type=CONNECTOR_TYPE)
+        self.run_to_end(self.service.requeue(identifier))
+        [message] = self.messages(self.orders)
+        self.assertEqual(message.view.connector_type, CONNECTOR_TYPE)
 
     def test_express(self) -> None:
         """An express one as well."""
