@@ -127,9 +127,16 @@ class QueueChangeTests(ChangeTestCase):
         self.assertEqual((queue.label, queue.quota), (label, 77))
 
     def test_pause_and_resume(self) -> None:
-        """A paused queue offers to be resumed."""
+        """A paused queue offers to be resumed, another one to be paused; the other button is hidden."""
+
+        def hidden() -> list[str]:
+            found = self.shown(f"/queue?{self.here}").attributes
+            before = [found[index - 1] for index, each in enumerate(found) if each == ("hidden", "")]
+            return [value for name, value in before if name == "data-kind"]
+
+        self.assertEqual(hidden(), ["flag", "flag"])
         self.assertIn("paused", self.done(f"/queue/pause?{self.here}", role=Role.OPERATOR))
-        self.assertIn("Resume", self.shown(f"/queue?{self.here}").text)
+        self.assertEqual(hidden(), ["unless"])
         self.assertIn("It is resumed.", self.done(f"/queue/resume?{self.here}", role=Role.OPERATOR))
 
     def test_purge_is_confirmed(self) -> None:
@@ -400,6 +407,7 @@ class RoleOfPagesTests(ChangeTestCase):
                 "/queue/pause", "/queue/purge", "/messages/move", "/messages/copy", "/messages/remove",
                 "/messages/export",
                 "/outgoing/retry", "/outgoing_queue/pause", "/outgoing_queue/retry", "/outgoing_queue/purge",
+                "/queue/resume", "/outgoing_queue/resume",
             }  # fmt: skip
             if role is Role.ADMIN:
                 expected |= {"/queue/create", "/queue/set", "/queue/delete", "/outgoing_queue/redirect"}

@@ -61,9 +61,19 @@ const KINDS = {
   text: visible,
 };
 
+// A flag is shown while its value is set, or its array has the item; its counterpart is shown otherwise.
+function isShown({ kind, item }, value) {
+  const isSet = item ? Boolean(value?.includes(item)) : Boolean(value) && value.length !== 0;
+  return isSet === (kind === "flag");
+}
+
+function isFlag(element) {
+  return element.dataset.kind === "flag" || element.dataset.kind === "unless";
+}
+
 function show(element, value) {
-  if (element.dataset.kind === "flag") {
-    element.hidden = !value || value.length === 0;
+  if (isFlag(element)) {
+    element.hidden = !isShown(element.dataset, value);
   } else if (element.dataset.kind === "alarm") {
     element.classList.toggle("alarm", value > 0);
   } else {
@@ -73,7 +83,8 @@ function show(element, value) {
 
 function showAll(topic, values) {
   for (const element of document.querySelectorAll(`[data-live="${topic}"]`)) {
-    if (values === null) element.replaceChildren("–");
+    if (values === null && isFlag(element)) element.hidden = true;
+    else if (values === null) element.replaceChildren("–");
     else show(element, values[element.dataset.key]);
   }
   for (const element of document.querySelectorAll(`[data-gone="${topic}"]`)) element.hidden = values !== null;
