@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 from twisted.internet.defer import Deferred
 
+from msmq.manager.applications.targets import own_queue
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.persistence.changes import Change
 from msmq.testing.access_control import MemoryAccessControl
@@ -174,6 +176,14 @@ class ApplyTests(ApplyTestCase):
         self.assertIn("\n# label has lone surrogates", exported.output)
         self.assertEqual(self.apply(exported.output), [])
         self.assertEqual(self.call("GET", resource("queues", path)).json["label"], "\udcff")
+
+    def test_export_of_a_queue_without_a_descriptor(self) -> None:
+        """One from before access control: the file says so, can be read, and changes nothing."""
+        queue = own_queue(self.service.model, ORDERS)
+        queue.definition = attrs.evolve(queue.definition, security=b"")
+        exported = self.msmq("apply", "--export")
+        self.assertIn("\n# it has no security descriptor, so every account has every right", exported.output)
+        self.assertEqual(self.apply(exported.output), [])
 
 
 class WrongFileTests(ApplyTestCase):

@@ -234,6 +234,8 @@ def _is_unicode(text: str) -> bool:
 
 def _access_lines(access: Mapping[str, Any]) -> list[str]:
     entries: Sequence[Mapping[str, Any]] = access["entries"]
+    if access["sddl"] == "":
+        return ["# it has no security descriptor, so every account has every right"]
     if access["everything"] or not all(_is_plain(entry) for entry in entries):
         return [] if access["sddl"] is None else [f"security = {_toml(access['sddl'])}"]
     rules = [
