@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 
 from msmq.bridge.claims import BodyClaim
@@ -95,12 +95,14 @@ class OutwardRoute(BridgeRoute):
         self._batch_of: dict[int, _Batch] = {}
         self._room: Deferred[None] | None = None
         self._receiving: Deferred[HeldMessages] | None = None
+        self._reading: IDelayedCall | None = None
         self._removal_error: MQError | None = None
         self._is_removing = True
 
     async def stop(self) -> None:
         """See L{BridgeRoute}."""
         await super().stop()
+        self._cancel_reading()
         self._lose_source()
 
     def map(self, message: QueuedMessage) -> AmqpMessage:
@@ -166,6 +168,13 @@ class OutwardRoute(BridgeRoute):
         is_missing = False
         while True:
             try:
+                if is_missing:
+                    # The next message may be far away: a queue that can be read, and waited for, is enough.
+                    await self._queues.peek(self.settings.queue, 1)
+                    self._cancel_reading()
+                    self._reading = self._reactor.callLater(
+                        self.settings.broker.retry, self._waits_for_messages
+                    )
                 await self._receive_next()
                 if not self._is_removing:
                     # Nothing works before a removal has succeeded.
@@ -179,8 +188,18 @@ class OutwardRoute(BridgeRoute):
                 is_missing = True
                 self._fails(f"queue {self.settings.queue_end}: {error}")
                 self._lose_source()
+                self._cancel_reading()
                 await deferLater(self._reactor, delay)
                 delay = min(2 * delay, self.settings.broker.retry_maximum)
+
+    def _waits_for_messages(self) -> None:
+        """Some time after an error of the queue: it can be read again, if nothing has failed since."""
+        if self._receiving is not None and self._is_removing and self._publisher is not None:
+            self._works()
+
+    def _cancel_reading(self) -> None:
+        if self._reading is not None and self._reading.active():
+            self._reading.cancel()
 
     async def _receive_next(self) -> None:
         while self._is_full or self._flight.is_paused or self._publisher is None:

@@ -211,7 +211,9 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertEqual((self.route.condition, self.route.reason), (RouteCondition.RUNNING, ""))
 
     def test_queue_is_deleted(self) -> None:
-        """If the queue was deleted, the route says so, and forwards messages of the next one of its name."""
+        """If the queue was deleted, the route says so until there is one of its name, whose messages it
+        forwards.
+        """
         self.run_to_end(self.service.delete_queue(self.orders))
         self.broker.confirm()
         self.clock.advance(1)
@@ -219,6 +221,7 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertIn("MQ_ERROR_QUEUE", self.route.reason)
         self.queue(self.alpha)
         self.clock.advance(120)
+        self.assertEqual((self.route.condition, self.route.reason), (RouteCondition.RUNNING, ""))
         self.put(self.orders, b"next")
         self.clock.advance(120)
         self.broker.confirm()
