@@ -19,13 +19,15 @@ class ConsumedOffsets:
 
     _of: dict[int, tuple[Partition, int, int]] = attrs.field(factory=dict, init=False)
     _pending: dict[Partition, dict[int, bool]] = attrs.field(factory=dict, init=False)
+    # The sizes of records of lost partitions, which the route still has.
+    _lost: dict[int, int] = attrs.field(factory=dict, init=False)
     _last_tag: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)
 
     @property
     def outstanding(self) -> int:
-        """Records that are delivered and not acknowledged."""
-        return len(self._of)
+        """Records that are delivered and not acknowledged, also those of lost partitions."""
+        return len(self._of) + len(self._lost)
 
     @property
     def outstanding_bytes(self) -> int:
@@ -44,6 +46,7 @@ class ConsumedOffsets:
         """Records need not be delivered again; returns the offsets that have moved, to commit."""
         touched: dict[Partition, None] = {}
         for tag in tags:
+            self._size -= self._lost.pop(tag, 0)
             found = self._of.pop(tag, None)
             if found is not None:
                 partition, offset, size = found
@@ -61,9 +64,15 @@ class ConsumedOffsets:
         return moved
 
     def lose(self, partitions: Iterable[Partition]) -> None:
-        """Partitions belong to another consumer now: nothing is acknowledged of them any more."""
+        """Partitions belong to another consumer now: nothing is committed of them any more.
+
+        Their records count until they are acknowledged: while a queue is full, each new assignment would
+        deliver as many again.
+        """
         lost = set(partitions)
         for partition in lost:
             self._pending.pop(partition, None)
-        self._of = {tag: found for tag, found in self._of.items() if found[0] not in lost}
-        self._size = sum(size for _, _, size in self._of.values())
+        for tag, (partition, _, size) in list(self._of.items()):
+            if partition in lost:
+                del self._of[tag]
+                self._lost[tag] = size
