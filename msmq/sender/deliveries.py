@@ -40,6 +40,8 @@ class NotDelivered(MsmqError):
 _Result: TypeAlias = tuple[str, str] | None
 """C{None} for a delivered message, otherwise event and reason."""
 
+_CLOSED: Final = ("sender closed", "")
+
 
 class Deliveries:
     """Fires a Deferred for each message when its result is known.
@@ -47,9 +49,12 @@ class Deliveries:
     A result may come before the identifier is known to the caller that sends the message, so results are
     kept while a message is L{being sent<sending>}: as many as messages can be sent at the same time, since
     those of messages that nothing waits for come too.
+
+    @ivar is_closed: whether the sender has stopped, or has not started; no message is sent then.
     """
 
     def __init__(self) -> None:
+        self.is_closed = True
         self._pending: dict[bytes, tuple[MessageIdentifier, Deferred[None]]] = {}
         self._early: dict[bytes, _Result] = {}
         self._sending = 0
@@ -73,12 +78,15 @@ class Deliveries:
         """The result of a message, within L{sending}.
 
         @return: fires when it is delivered, or with L{NotDelivered}. Cancelling it forgets the message.
+            After L{close} it has failed: the message was being sent, and no result will come.
         """
         identity = identifier.queue_manager.bytes_le + _ORDINAL.pack(identifier.ordinal)
         done: Deferred[None] = Deferred(lambda _: self._forget(identity))
         self._pending[identity] = identifier, done
         if identity in self._early:
             self._settle(identity, self._early.pop(identity))
+        elif self.is_closed:
+            self._settle(identity, _CLOSED)
         return done
 
     def delivered(self, identity: bytes) -> None:
@@ -95,10 +103,15 @@ class Deliveries:
         """
         self._settle(identity, (event, reason))
 
+    def open(self) -> None:
+        """The sender starts."""
+        self.is_closed = False
+
     def close(self) -> None:
         """The sender stops: what was not delivered is lost."""
+        self.is_closed = True
         for identity in list(self._pending):
-            self._settle(identity, ("sender closed", ""))
+            self._settle(identity, _CLOSED)
 
     def _forget(self, identity: bytes) -> None:
         self._pending.pop(identity, None)

@@ -142,6 +142,7 @@ class Sender:
         if self._run is not None and not self._run.is_ending:
             raise LocalProtocolError("this sender is open")
         run = self._run = ServerRun("a sender", "msmq-sender-")
+        self._deliveries.open()
         try:
             await run.start(self._begin(run))
         except Exception:
@@ -223,7 +224,7 @@ class Sender:
         try:
             with self._deliveries.sending():
                 server = None if self._run is None else self._run.server
-                if server is None or server.parts is None:
+                if server is None or server.parts is None or self._deliveries.is_closed:
                     raise MQError(
                         Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
                         "the sender is not open: use it in `async with`",

@@ -44,6 +44,7 @@ class DeliveriesTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.deliveries = Deliveries()
+        self.deliveries.open()
         self.store = WatchedStore(cast(IMessageStore, MemoryMessageStore(durable=True)), self.deliveries)
         self.successResultOf(self.store.open())
         queues = [
@@ -136,10 +137,12 @@ class DeliveriesTests(SynchronousTestCase):
         self.commit(RemoveMessages(OUTGOING, (1,)))
 
     def test_closed(self) -> None:
-        """When the sender closes, everything pending fails."""
-        self.deliveries.close()
-        self.assertEqual(self.refusal(self.first).event, "sender closed")
-        self.assertEqual(self.refusal(self.second).event, "sender closed")
+        """When the sender closes, everything pending fails, and so does what was just being sent."""
+        with self.deliveries.sending():
+            self.deliveries.close()
+            late = self.deliveries.expect(identifier(3))
+        for result in (self.first, self.second, late):
+            self.assertEqual(self.refusal(result).event, "sender closed")
 
     def test_no_runs(self) -> None:
         """The store takes no runs, whose changes do not name each message; all else is the store's own."""

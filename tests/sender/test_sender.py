@@ -111,6 +111,18 @@ class SenderTests(TestCase):
             await pending
         self.assertEqual(lost.exception.event, "sender closed")
 
+    async def test_closed_while_sends_wait(self) -> None:
+        """A send that waits for the results of others ends with the sender as well."""
+        async with Sender(outstanding=1) as sender:
+            destination = rf"DIRECT=TCP:{own_address(68)}\private$\orders"
+            sends = [ensureDeferred(sender.send(destination, Message(body=b"1"))) for _ in range(3)]
+            self.assertEqual(sender.pending, 1)
+        self.failureResultOf(sends[0], NotDelivered)
+        for waiting in sends[1:]:
+            refused = self.failureResultOf(waiting, MQError).value
+            self.assertEqual(refused.status, Status.MQ_ERROR_SERVICE_NOT_AVAILABLE)
+        self.assertEqual(sender.pending, 0)
+
     async def test_late_among_others(self) -> None:
         """The time-out also ends a wait for the results of other messages; this one is not sent then."""
         async with Sender(outstanding=1) as sender:
