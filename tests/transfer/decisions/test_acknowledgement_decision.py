@@ -41,7 +41,7 @@ FOREIGN: Final = UUID(int=9)
 class Redirects:
     """No redirects."""
 
-    folded: tuple[str, ...] = ()
+    folded: tuple[tuple[str, str], ...] = ()
 
 
 def order_ack(source: UUID = BETA) -> OrderAck:
