@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.history_checker import handling_rules, rules
+from tests.history_checker import handling_rules, restore_rules, rules
 from tests.history_checker.operations import Operation, read_history
 from tests.history_checker.outcomes import Outcomes, read_outcomes
 
@@ -44,6 +44,7 @@ def check_history(lines: Iterable[str]) -> Verdict:
     ends = [operation for operation in operations if operation.kind == "end"]
     if ends:
         violations += rules.lost(outcomes, ends[-1].facts.get("incomplete", ()))
+        violations += restore_rules.not_restored(outcomes, operations)
         violations += rules.half_forwarded(outcomes, operations)
         violations += handling_rules.wrong_requeues(outcomes, operations)
         violations += handling_rules.wrong_journals(outcomes, operations)

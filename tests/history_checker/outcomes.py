@@ -23,6 +23,8 @@ class Message:
     @ivar drained_to: queues to which the one where it was sent was drained, and theirs.
     @ivar picked: the operations that received it by name, and of which no result is known.
     @ivar is_moved: it was, or may have been, moved or held in a queue, so that others have overtaken it.
+    @ivar restores: the restores of its sender, and of queue managers where it may have been, since it was
+        sent.
     """
 
     label: str
@@ -37,6 +39,7 @@ class Message:
     drained_to: set[str] = field(default_factory=set)
     picked: list[Operation] = field(default_factory=list)
     is_moved: bool = False
+    restores: list[Operation] = field(default_factory=list)
 
     @property
     def queue(self) -> str:
@@ -57,6 +60,19 @@ class Message:
     def destinations(self) -> set[str]:
         """The queue managers of these queues."""
         return {queue.partition(" ")[0] for queue in self.queues}
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether a backup from which its sender was restored may not have it."""
+        return any(
+            each.facts["node"] == self.sending.facts["sender"] and self.sending.end > each.facts["moment"]
+            for each in self.restores
+        )
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether a queue manager where it may have been was restored from a backup since it was sent."""
+        return any(each.facts["node"] in self.destinations for each in self.restores)
 
     @property
     def is_kept(self) -> bool:
@@ -120,6 +136,13 @@ def read_outcomes(operations: Iterable[Operation]) -> Outcomes:
     outcomes = Outcomes(messages, [])
     for message in messages.values():
         message.drained_to = _drained_to(message.queue, operations)
+        message.restores = [
+            each
+            for each in operations
+            if each.kind == "restore"
+            and each.number > message.sending.number
+            and each.facts["node"] in {message.sending.facts["sender"], *message.destinations}
+        ]
     for operation in operations:
         _note(outcomes, operation)
     return outcomes

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from tests.history_checker.operations import Operation
 from tests.history_checker.outcomes import EARLY_DAMAGE, Message, Outcomes, main_queue
+from tests.history_checker.restore_rules import came_back
 
 REACHED, RECEIVED = "reached", "received"
 REACH_LIMIT, RECEIVE_LIMIT = "reach timeout", "receive timeout"
@@ -29,17 +31,29 @@ def doubled(outcomes: Outcomes) -> Iterator[str]:
         if not message.is_kept:
             continue
         received = message.received
-        if len(received) > 1:
+        if len(received) > 1 and not _are_apart(message, received):
             numbers = [operation.number for operation in received]
             yield f"doubled: {message.label}: received by operations {numbers}"
             continue
         for time, operation in message.shown:
-            if received and operation is not received[0] and operation.start > received[0].end:
+            if (
+                received
+                and operation is not received[0]
+                and operation.start > received[0].end
+                and not came_back(message, received[0], operation)
+            ):
                 yield f"doubled: {message.label}: received, and seen again at {time:.6f}"
         for kind, count in Counter(kind for kind, _ in message.acknowledgements).items():
-            # Each queue manager at which a copy expired says so.
-            if count > max(1, sum(fate == kind for fate, _, _ in message.fates)):
+            # Each queue manager at which a copy expired says so, and one that was restored says it again.
+            again = sum(each.facts["node"] in message.destinations for each in message.restores)
+            if count > max(1, sum(fate == kind for fate, _, _ in message.fates)) + again:
                 yield f"doubled: {message.label}: {count} acknowledgements {kind}"
+
+
+def _are_apart(message: Message, received: Sequence[Operation]) -> bool:
+    """Whether a restore was between each of these operations and the next."""
+    ordered = sorted(received, key=lambda operation: operation.end)
+    return all(came_back(message, one, other) for one, other in pairwise(ordered))
 
 
 def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
@@ -51,9 +65,10 @@ def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
         if not message.is_kept or message.queues & left:
             continue
         has_outcome = bool(message.received or message.maybe_received or message.fates)
-        if message.sending.result == "done" and not has_outcome:
+        is_excused = message.is_unsent or message.is_forgotten
+        if message.sending.result == "done" and not has_outcome and not is_excused:
             missing.append(message)
-        if message.sending.result == "unknown" and message.is_ordered:
+        if message.sending.result == "unknown" and message.is_ordered and not message.restores:
             halves[message.sending.facts.get("transaction", message.sending.number)].append(message)
     if len(missing) > len(outcomes.unnamed_damages):
         for message in missing:
@@ -99,6 +114,11 @@ def reordered(outcomes: Outcomes, receives: Iterable[Operation]) -> Iterator[str
                 )
                 # Or one has received it by name, and gave it back.
                 excused = excused or any(by.start <= time and "picks" in by.facts for _, by in message.shown)
+                # Or it came again after the queue manager was restored.
+                excused = excused or any(
+                    each.start > time and queue.startswith(f"{each.facts['node']} ")
+                    for each in message.restores
+                )
                 if (first is operation or first.start > time) and not excused:
                     yield (
                         f"reordered: {sender} to {queue}: {latest.label} was seen at {time:.6f}, before"
@@ -130,6 +150,7 @@ def early(outcomes: Outcomes) -> Iterator[str]:
             is_unknown = not message.destinations.isdisjoint(outcomes.unnamed_damages)
             # What another queue manager did with it after it was drained does not say where it was before.
             is_unknown = is_unknown or bool(message.drained_to and message.fates)
+            is_unknown = is_unknown or message.is_forgotten
             if kind == REACHED and message.is_kept and not message.has_arrived and not is_unknown:
                 yield f"early acknowledgement: {message.label}: it never was in {message.queue}"
             if kind == RECEIVED:
@@ -147,7 +168,7 @@ def wrong_fates(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator
         if operation.kind in ("purge", "delete"):
             removals.setdefault(operation.facts["queue"], operation.start)
     for message in outcomes.messages.values():
-        if message.is_kept:
+        if message.is_kept and not message.is_forgotten:
             yield from (f"wrong fate: {message.label}: {text}" for text in _wrong(message, removals))
 
 
@@ -193,7 +214,7 @@ def half_forwarded(outcomes: Outcomes, operations: Iterable[Operation]) -> Itera
     forwarded: dict[int, list[Message]] = defaultdict(list)
     for message in outcomes.messages.values():
         number = message.sending.facts.get("received_by")
-        if number is not None and message.sending.result == "unknown":
+        if number is not None and message.sending.result == "unknown" and not message.restores:
             forwarded[number].append(message)
     for number, sent in forwarded.items():
         operation = receives[number]
@@ -225,8 +246,9 @@ def _ended_there(message: Message) -> bool:
 
 def wrong_logs(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
     """A message log has each message that was in its queue once, and no others."""
+    operations = list(operations)
     for operation in operations:
-        if operation.kind != "log":
+        if operation.kind != "log" or _is_of_restored(operation, operations):
             continue
         queue, labels = operation.facts["queue"], operation.facts["labels"]
         for label, count in Counter(labels).items():
@@ -239,3 +261,8 @@ def wrong_logs(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[
             for message in outcomes.messages.values():
                 if message.label not in labels and queue in message.first_seen:
                     yield f"lost: {message.label}: not in the log of {queue}"
+
+
+def _is_of_restored(log: Operation, operations: Iterable[Operation]) -> bool:
+    node = log.facts["queue"].partition(" ")[0]
+    return any(each.kind == "restore" and each.facts["node"] == node for each in operations)

@@ -267,7 +267,7 @@ class RestoredTests(RestartTestCase):
             self.assertGreater(restored.take_message_ids(1), used[-1])
 
     def test_a_bound_ahead_of_the_clock(self) -> None:
-        """The clock was set back, or many messages were sent: no number is repeated without a backup either."""
+        """The clock was set back, or many messages were sent: no number is repeated."""
         self.create()
         last = self.model.take_message_ids(3_000_000) + 2_999_999
         self.put(b"x")

@@ -85,10 +85,19 @@ class Applications:
         received: int | None,
         is_express: bool,
         size: int | None = None,
+        answered: Host | None = None,
     ) -> None:
         """Send messages, without waiting for anything."""
         sending = self.begin_send(
-            sender, receiver, queue, count, reach, received, is_express=is_express, size=size
+            sender,
+            receiver,
+            queue,
+            count,
+            reach,
+            received,
+            is_express=is_express,
+            size=size,
+            answered=answered,
         )
         sender.begin(self._send(sender, sending))
 
@@ -103,11 +112,13 @@ class Applications:
         *,
         is_express: bool = False,
         size: int | None = None,
+        answered: Host | None = None,
         **facts: Any,
     ) -> Sending:
         """New messages for a queue of a host, and the operation that sends them.
 
         @param size: bytes of each body; by default it depends on the number of the message.
+        @param answered: the host of the administration queue; by default the sender.
         @param facts: more of the operation.
         """
         is_transactional = queue == PAYMENTS
@@ -115,7 +126,7 @@ class Applications:
         numbers = range(first, first + count)
         batch = self.batches[first] = Batch(sender.guid.bytes_le, first, count)
         delivery = Delivery.EXPRESS if is_express and not is_transactional else Delivery.RECOVERABLE
-        admin = parse_format_name(sender.world.format_name(sender, sender, ADMIN))
+        admin = parse_format_name(sender.world.format_name(sender, answered or sender, ADMIN))
         messages = [
             Message(
                 body=body_of(number, size),

@@ -36,6 +36,7 @@ from tests.shares import SHARES
 from tests.simulation.changes_plan import Tuning
 from tests.simulation.clock import HostClock, HostReactor
 from tests.simulation.disk import SimulatedDisk
+from tests.simulation.recovery import Backup, fill
 from tests.simulation.system import SimulatedSystem
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class Host:
     @ivar is_up: it is open and accepts sessions.
     @ivar is_rotten: a bit on its disk was changed.
     @ivar quotas: those of its configuration, in kilobytes.
+    @ivar backup: its last backup.
+    @ivar restoring: the backup from which it begins anew, until that has been done.
+    @ivar restored: the backup from which it was restored, though it had gone on since.
     """
 
     def __init__(self, world: World, number: int, name: str, address: str, guid: UUID) -> None:
@@ -73,6 +77,9 @@ class Host:
         self.window = plan.window
         self.quotas: dict[QuotaKind, int] = {}
         self.running: set[Deferred[Any]] = set()
+        self.backup: Backup | None = None
+        self.restoring: Backup | None = None
+        self.restored: Backup | None = None
         self.start()
 
     # Life
@@ -84,16 +91,12 @@ class Host:
         self.life += 1
         self.running = set()
         self.host = host = world.network.host(self.address)
+        if self.restoring is not None:
+            self.disk = SimulatedDisk(Random(f"{plan.seed} {self.name} disk {self.life}"))
+            self.rot.clear()
         self.system = SimulatedSystem(self.disk, host, lambda: self.lose_power(self._likelihood))
         self._likelihood = 0.5
-        store = LogMessageStore(
-            self.path / "log",
-            DamagePolicy(self.path / "mark", False, self.clock.wall, SCRUBBING),
-            clock=self.system.measured,
-            segment_bytes=SEGMENT_BYTES,
-            reactor=HostReactor(host),
-            system=self.system,
-        )
+        store = self._new_store()
         self.model = QueueManagerModel(
             self.guid,
             computer_names=[self.name],
@@ -121,9 +124,25 @@ class Host:
         )
         self.begin(self._open())
 
+    def _new_store(self) -> LogMessageStore:
+        return LogMessageStore(
+            self.path / "log",
+            DamagePolicy(self.path / "mark", False, self.clock.wall, SCRUBBING),
+            clock=self.system.measured,
+            segment_bytes=SEGMENT_BYTES,
+            reactor=HostReactor(self.host),
+            system=self.system,
+        )
+
     async def _open(self) -> None:
         life = self.life
         try:
+            if self.restoring is not None:
+                await fill(self._new_store(), self.restoring)
+                if life != self.life:
+                    return
+                # Its directory gets its name now; the power is not cut before that is synchronised.
+                self.restoring = None
             await self.service.open()
         except (StorageError, MQError) as error:
             # The latter of what a start stores, when the disk fails after the store was opened.

@@ -25,6 +25,7 @@ from tests.simulation.changes import (
 from tests.simulation.enterprise import MEMBERS
 from tests.simulation.handling import browse, look_up, move, reject, remove, requeue
 from tests.simulation.plan import DIRECT
+from tests.simulation.recovery import back_up_host, replace_host, restore_host
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -43,6 +44,15 @@ def _send(world: World, sender: int, receiver: int, *arguments: Any) -> None:
     sender, receiver = world.ends(sender, receiver)
     if (host := world.hosts[sender]).is_up:
         world.applications.send(host, world.hosts[receiver], *arguments)
+
+
+def _send_answered(world: World, sender: int, receiver: int, third: int, queue: str, count: int) -> None:
+    """Send messages whose acknowledgements go to another host."""
+    sender, receiver = world.ends(sender, receiver)
+    if (host := world.hosts[sender]).is_up:
+        world.applications.send(
+            host, world.hosts[receiver], queue, count, None, None, False, answered=world.hosts[third]
+        )
 
 
 def _receive(world: World, number: int, *arguments: Any) -> None:
@@ -296,4 +306,8 @@ STEPS: Final[dict[str, Callable[..., None]]] = {
     "look up": look_up,
     "reject": reject,
     "remove": remove,
+    "back up": back_up_host,
+    "restore": restore_host,
+    "replace": replace_host,
+    "send answered": _send_answered,
 }

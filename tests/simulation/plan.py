@@ -11,6 +11,7 @@ import attrs
 from tests.simulation.changes_plan import Tuning, draw_changes, draw_tuning
 from tests.simulation.enterprise import MEMBERS
 from tests.simulation.handling_plan import Handling, draw_handling, draw_uses
+from tests.simulation.recovery_plan import draw_recoveries
 
 Arguments: TypeAlias = tuple[Any, ...]
 
@@ -31,6 +32,10 @@ BOTH_FROM: Final = 30_000_000
 HANDLING_FROM: Final = 40_000_000
 """The first seed of which runs also handle messages one by one, and interrupt transactions that forward many;
 half of these drain queues as well."""
+
+RECOVERY_FROM: Final = 50_000_000
+"""The first seed of which runs back up, restore and replace hosts, and send acknowledgements to third ones;
+half of these change limits and properties as well."""
 
 DAMAGE: Final = ("full", "rot")
 """Faults after which less is promised, so that most plans have none of them."""
@@ -98,8 +103,9 @@ def draw_plan(seed: int) -> Plan:
         at += chance.choice((0.0, 0.001, 0.02, 0.3, 2.0)) * chance.random()
         [kind] = chance.choices(kinds, weights)
         steps.append(Step(round(at, 6), kind, _KINDS[kind][1](chance, hosts)))
-    using = Random(f"msmq handling {seed}") if seed >= HANDLING_FROM else None
-    if seed >= DRAINS_FROM and (using is None or using.random() < 0.5):
+    using = Random(f"msmq handling {seed}") if HANDLING_FROM <= seed < RECOVERY_FROM else None
+    recovering = Random(f"msmq recovery {seed}") if seed >= RECOVERY_FROM else None
+    if DRAINS_FROM <= seed < RECOVERY_FROM and (using is None or using.random() < 0.5):
         for _ in range(chance.choice((1, 1, 2))):
             steps += _drain(chance, hosts, at)
         steps.sort(key=lambda step: step.at)
@@ -110,6 +116,12 @@ def draw_plan(seed: int) -> Plan:
     if using is not None:
         applications = MEMBERS if shape == ROUTED else range(hosts)
         steps += [Step(*drawn) for drawn in draw_uses(using, applications, at)]
+        steps.sort(key=lambda step: step.at)
+    if recovering is not None:
+        applications = MEMBERS if shape == ROUTED else range(hosts)
+        # Numbers are not repeated as long as the clocks advance.
+        steps = [step for step in steps if step.kind != "jump"]
+        steps += [Step(*drawn) for drawn in draw_recoveries(recovering, applications, hosts, at)]
         steps.sort(key=lambda step: step.at)
     return Plan(
         seed=seed,
@@ -127,13 +139,15 @@ def draw_plan(seed: int) -> Plan:
             for _ in range(hosts)
         ],
         steps=steps,
-        has_drains=seed >= DRAINS_FROM,
+        has_drains=DRAINS_FROM <= seed < RECOVERY_FROM,
         tuning=None if changing is None else draw_tuning(changing, hosts),
         handling=None if using is None else draw_handling(using, hosts),
     )
 
 
 def _has_changes(seed: int) -> bool:
+    if seed >= RECOVERY_FROM:
+        return seed % 2 == 0
     return CHANGES_FROM <= seed < DRAINS_FROM or seed >= BOTH_FROM
 
 

@@ -2,8 +2,8 @@
 
 C{MSMQ_SIMULATE} is the number of seeds where it shall be another than usual, C{MSMQ_SIMULATE_FIRST} the first
 of them, C{MSMQ_SIMULATE_DRAINING} the number of seeds whose runs also drain queues,
-C{MSMQ_SIMULATE_CHANGING} of those that change limits and properties, and C{MSMQ_SIMULATE_HANDLING} of those
-that also handle messages one by one.
+C{MSMQ_SIMULATE_CHANGING} of those that change limits and properties, C{MSMQ_SIMULATE_HANDLING} of those
+that also handle messages one by one, and C{MSMQ_SIMULATE_RECOVERING} of those that restore and replace hosts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.history_checker.operations import read_history
 from tests.simulation.disk import SimulatedFile
-from tests.simulation.plan import BOTH_FROM, CHANGES_FROM, DRAINS_FROM, HANDLING_FROM, Plan, Step, draw_plan
+from tests.simulation.plan import (
+    BOTH_FROM,
+    CHANGES_FROM,
+    DRAINS_FROM,
+    HANDLING_FROM,
+    RECOVERY_FROM,
+    Plan,
+    Step,
+    draw_plan,
+)
 from tests.simulation.shrinking import shrink
 from tests.simulation.world import Result, run_plan
 
@@ -29,6 +38,7 @@ FIRST = int(os.environ.get("MSMQ_SIMULATE_FIRST", "0"))
 DRAINING = int(os.environ.get("MSMQ_SIMULATE_DRAINING", "60"))
 CHANGING = int(os.environ.get("MSMQ_SIMULATE_CHANGING", "60"))
 HANDLING = int(os.environ.get("MSMQ_SIMULATE_HANDLING", "20"))
+RECOVERING = int(os.environ.get("MSMQ_SIMULATE_RECOVERING", "3"))
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 
@@ -68,6 +78,10 @@ class AnyFaultsTests(RunTestCase):
         """Dead letters that are sent again, moves, poison, journals, readers that pick, cut off forwards."""
         self._try(range(HANDLING_FROM, HANDLING_FROM + HANDLING))
 
+    def test_recoveries_keep_them_too(self) -> None:
+        """Hosts that are restored from a backup, or replaced, and acknowledgements that a third host gets."""
+        self._try(range(RECOVERY_FROM, RECOVERY_FROM + RECOVERING))
+
     def _try(self, seeds: range) -> None:
         for seed in seeds:
             plan = draw_plan(seed)
@@ -83,10 +97,10 @@ class FoundTests(RunTestCase):
     def test_none_fails_again(self) -> None:
         """FinalAcks that come early, twice or together; a group in the page cache alone; writes that fail and
         are on the disk nevertheless; damage in a queue whose deletion is not stored; a held queue that is
-        dispatched before others.
+        dispatched before others; MessageIDs that are used again after a restore.
         """
         finals = (12006389, 12006722, 12008698, 12026141)
-        for seed in (*finals, 12017194, 12020256, 7000868, 8002643, 15006859, 16120428):
+        for seed in (*finals, 12017194, 12020256, 7000868, 8002643, 15006859, 16120428, 50000023):
             self.assertEqual(run_plan(draw_plan(seed)).violations, [], seed)
 
     def test_a_refusal_for_want_of_space_is_no_fate(self) -> None:
@@ -145,6 +159,7 @@ class DeterminismTests(RunTestCase):
             (16540005, "3"),
             (30000001, "4"),
             (40000002, "5"),
+            (50000004, "6"),
         ):
             run_plan(draw_plan(seed + 1))
             digests = {run_plan(draw_plan(seed), with_digest=True).digest}

@@ -7,6 +7,8 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from uuid import UUID
 
@@ -31,6 +33,7 @@ from tests.simulation.handling import SUBQUEUES, HandlingApplications
 from tests.simulation.host import Host
 from tests.simulation.operators import perform
 from tests.simulation.plan import DIRECT, Plan
+from tests.simulation.recovery import remove_refused
 from tests.simulation.transactions import TransactingApplications
 
 NAMES: Final = ("ALPHA", "BETA", "GAMMA", "DELTA")
@@ -90,6 +93,7 @@ class World:
         for number, (name, address) in enumerate(self.addresses.items()):
             self.hosts.append(Host(self, number, name, address, identifiers[name]))
         self._names: dict[tuple[str, str], str] = {}
+        self._backups: TemporaryDirectory[str] | None = None
 
     def enterprise_of(self, host: Host) -> dict[str, Any]:
         """The settings of a queue manager that depend on the shape of the estate."""
@@ -105,6 +109,14 @@ class World:
         """The name by which one host reaches a queue of another."""
         known = self._names.get((receiver.name, queue))
         return known or f"DIRECT=TCP:{receiver.address}\\private$\\{queue}"
+
+    def directory_of(self, host: Host) -> Path:
+        """Where the backups of a host are, on a disk that is not simulated."""
+        if self._backups is None:
+            self._backups = TemporaryDirectory()
+        directory = Path(self._backups.name, host.name)
+        directory.mkdir(exist_ok=True)
+        return directory
 
     @property
     def queues(self) -> Sequence[str]:
@@ -267,6 +279,10 @@ class World:
         quiet = 0
         # A message that its receiver cannot read has no FinalAck: its packet says for whom that would be.
         unreadable = sum(host.is_rotten for host in self.hosts)
+        # Nor has one that a backup of its receiver does not have, or of which the answer came after a backup
+        # of its sender.
+        has_restores = any(host.restored for host in self.hosts)
+        is_blocked = has_restores
         while self.clock.seconds() < end and self.clock.events < EVENTS:
             for host in self.hosts:
                 for queue in self.readable:
@@ -280,7 +296,10 @@ class World:
             is_quiet = not any(
                 host.leaving or any(_is_filled(host, queue) for queue in self.readable) for host in self.hosts
             )
-            is_quiet = is_quiet and sum(host.awaiting for host in self.hosts) <= unreadable
+            is_quiet = is_quiet and (has_restores or sum(host.awaiting for host in self.hosts) <= unreadable)
+            if not is_quiet and is_blocked and self.clock.seconds() > end - QUIET / 2:
+                is_blocked = False
+                self._wait(self._remove_refused(), 300.0)
             quiet = quiet + 1 if is_quiet else 0
             if quiet == 2:
                 return True
@@ -289,6 +308,11 @@ class World:
         waiting = {host.name: host.leaving + host.awaiting for host in self.hosts}
         self.violations.append(f"never quiet: waiting {waiting}, after {self.clock.events} events")
         return False
+
+    async def _remove_refused(self) -> None:
+        for host in self.hosts:
+            if host.restored is not None:
+                await remove_refused(host, host.restored.wall)
 
     @contextmanager
     def observed(self) -> Iterator[None]:
@@ -310,6 +334,8 @@ class World:
     def forget(self) -> None:
         """Drop everything that the run made."""
         self.hosts.clear()
+        if self._backups is not None:
+            self._backups.cleanup()
         self.clock = EventClock()
         self.network = Network(self.clock)
 

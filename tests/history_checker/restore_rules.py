@@ -1,0 +1,47 @@
+"""Rules about queue managers that were restored from a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tests.history_checker.operations import Operation
+from tests.history_checker.outcomes import Message, Outcomes
+
+
+def came_back(message: Message, one: Operation, other: Operation) -> bool:
+    """Whether a backup had a message that one operation received, and another saw it after the restore."""
+    return any(
+        each.facts["node"] in message.destinations
+        and one.end > each.facts["moment"]
+        and one.start < each.start < other.start
+        for each in message.restores
+    )
+
+
+def not_restored(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
+    """What a backup had in a queue is there after a restore from it, until it is received or removed."""
+    operations = list(operations)
+    damaged = set(outcomes.unnamed_damages)
+    for restore in operations:
+        if restore.kind != "restore" or restore.facts["node"] in damaged:
+            continue
+        node = restore.facts["node"]
+        for label in restore.facts["held"]:
+            message = outcomes.messages.get(label)
+            if message is None or message.sending.start > restore.facts["moment"]:
+                yield f"phantom: {label}: in a backup of {node}, but was not sent"
+            elif message.is_kept and not _is_there(message, restore):
+                yield f"lost: {label}: not there after {node} was restored from a backup that had it"
+
+
+def _is_there(message: Message, restore: Operation) -> bool:
+    # A later restore may be from a backup in which it had been received.
+    is_over = any(
+        each.start > restore.start and each.facts["node"] in message.destinations for each in message.restores
+    )
+    return (
+        is_over
+        or bool(message.fates)
+        or any(by.start > restore.start for _, by in message.shown)
+        or any(by.start > restore.start for by in message.maybe_received)
+    )

@@ -1,0 +1,157 @@
+"""The checker allows what a restore from a backup may lose or bring back, and finds everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.history_checker.test_checker import ORDERS, History
+
+
+class RestoreTests(SynchronousTestCase):
+    """One violation in each history, or none."""
+
+    def setUp(self) -> None:
+        self.history = History()
+
+    def assert_found(self, *texts: str) -> None:
+        """There is exactly one violation for each text, in order."""
+        found = self.history.violations()
+        self.assertEqual(len(found), len(texts), found)
+        for text, violation in zip(texts, found, strict=True):
+            self.assertIn(text, violation)
+
+    def restore(self, moment: float, *held: str, node: str = "BETA") -> None:
+        self.history.record.note("restore", node=node, moment=moment, held=held)
+
+    def test_received_again(self) -> None:
+        """What was received since the backup is there again; what was received before it is not."""
+        history = self.history
+        history.send("1", "2", "3")
+        history.receive("1")
+        moment = history.seconds
+        history.receive("2")
+        self.restore(moment, "2", "3")
+        history.receive("1")
+        history.receive("2")
+        history.receive("3")
+        self.assert_found("doubled: 1: received by operations")
+
+    def test_received_twice_after_it(self) -> None:
+        """A restore brings a message back once."""
+        history = self.history
+        history.send("1")
+        moment = history.seconds
+        history.receive("1")
+        self.restore(moment, "1")
+        history.receive("1")
+        history.receive("1")
+        self.assert_found("doubled: 1: received by operations")
+
+    def test_another_was_restored(self) -> None:
+        """The restore of its sender does not bring a message back that was received."""
+        history = self.history
+        history.send("1")
+        moment = history.seconds
+        history.receive("1")
+        self.restore(moment, node="ALPHA")
+        history.receive("1")
+        self.assert_found("doubled: 1: received by operations")
+
+    def test_lost_with_its_receiver(self) -> None:
+        """What arrived may be lost, what was sent after the restore may not."""
+        history = self.history
+        history.send("1")
+        self.restore(0.5)
+        history.send("2")
+        self.assert_found("lost: 2: taken by operation")
+
+    def test_lost_with_its_sender(self) -> None:
+        """What was sent after the backup may be lost, what was sent before it may not."""
+        history = self.history
+        history.send("1")
+        moment = history.seconds
+        history.send("2")
+        self.restore(moment, node="ALPHA")
+        self.assert_found("lost: 1: taken by operation")
+
+    def test_lost_with_a_backup(self) -> None:
+        """What the backup had is there afterwards, until it is received or removed."""
+        history = self.history
+        history.send("1", "2", "3")
+        moment = history.seconds
+        history.receive("1", "2")
+        self.restore(moment, "1", "2", "3")
+        history.fate("3", "refused")
+        history.receive("2")
+        self.assert_found("lost: 1: not there after BETA was restored from a backup that had it")
+
+    def test_restored_twice(self) -> None:
+        """The second restore is from a backup in which it was received."""
+        history = self.history
+        history.send("1")
+        moment = history.seconds
+        history.receive("1")
+        later = history.seconds
+        self.restore(moment, "1")
+        self.restore(later)
+        self.assert_found()
+
+    def test_in_a_backup_before_it_was_sent(self) -> None:
+        """A backup has nothing that was sent later, or by nobody."""
+        self.restore(0.5, "7")
+        self.history.send("1")
+        self.restore(0.5, "1")
+        self.history.receive("1")
+        self.assert_found("phantom: 7: in a backup of BETA", "phantom: 1: in a backup of BETA")
+
+    def test_order(self) -> None:
+        """Messages come again in order after one that came before the restore, and not otherwise."""
+        history = self.history
+        history.send("1", "2", "3", "4")
+        history.receive("2")
+        self.restore(0.5)
+        history.receive("1")
+        history.receive("4")
+        history.receive("3")
+        self.assert_found("reordered: ALPHA to BETA orders: 4")
+
+    def test_acknowledgements(self) -> None:
+        """One that was acknowledged may be lost, or acknowledged again; what is sent after the restore is
+        acknowledged once it has arrived.
+        """
+        history = self.history
+        history.send("1")
+        self.restore(0.5)
+        history.acknowledged("1", "reached")
+        history.acknowledged("1", "reached")
+        history.send("2", limits=["reach"])
+        history.acknowledged("2", "reached")
+        history.fate("2", "reach timeout", arrived=False, node="ALPHA")
+        self.assert_found("early acknowledgement: 2")
+
+    def test_interrupted_transactions(self) -> None:
+        """Of messages that an interrupted operation sent, one may be lost with its receiver."""
+        for queues in ((ORDERS, "GAMMA orders"), ("GAMMA orders", "DELTA orders")):
+            self.history = history = History()
+            facts: dict[str, Any] = {"transaction": "T", "result": None}
+            history.send("1", queue=queues[0], **facts)
+            history.send("2", queue=queues[1], **facts)
+            self.restore(0.5)
+            history.receive("2", queue=queues[1])
+            self.assert_found(*([] if ORDERS in queues else ["lost: half of the messages"]))
+
+    def test_message_log(self) -> None:
+        """The log of a restored queue manager is older; those of others are complete."""
+        history = self.history
+        history.send("1")
+        history.send("2", queue="GAMMA orders")
+        moment = history.seconds
+        history.receive("1")
+        history.receive("2", queue="GAMMA orders")
+        self.restore(moment, "1")
+        history.receive("1")
+        for queue in (ORDERS, "GAMMA orders"):
+            history.record.note("log", queue=queue, labels=[], complete=True)
+        self.assert_found("lost: 2: not in the log of GAMMA orders")
