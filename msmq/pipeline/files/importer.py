@@ -27,6 +27,7 @@ from msmq.pipeline.archive.manifest import FRESH, ROOT, Archive, StreamManifest
 from msmq.pipeline.files.destinations import ImportDestinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
+from msmq.pipeline.files.format import EVENTS
 from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.pipeline.writing.queue_kinds import QueueKinds
@@ -113,9 +114,10 @@ def _inside(path: Path, topic: str, on_left_out: Callable[[str], None]) -> tuple
                 f" has most of its messages too; --topic '{queue_name(journal)}' sends them"
             )
         without = {each.name for each in copies}
-        return archive.finished(without=without), sum(
-            file.is_fresh for each in manifests if each.name not in without for file in each.files
-        )
+        # Events, which an archive has in fresh files at almost any time, are not sent from any.
+        sendable = [each for each in manifests if each.name not in without and each.stream != EVENTS]
+        fresh = sum(file.is_fresh for each in sendable for file in each.files)
+        return archive.finished(without=without), fresh
     # Spark names directories like this, too.
     every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
     inside = [each for each in every if not _is_hidden(each, path)]
