@@ -240,6 +240,9 @@ def _erase(
     if not dry_run:
         # Replaced files may still have the rows.
         for path, _ in list(manifest.retired):
+            if not (archive.directory / path).exists():
+                # A copy of an archive that was in use lacks those that were deleted meanwhile.
+                continue
             batches = read_file(archive.directory / path, condition.columns)
             if any(mask(batch).true_count for batch in batches):
                 changes.keep_retired(path, others)

@@ -46,6 +46,16 @@ class ErasureTests(ArchiveTestCase):
             if path.is_file():
                 self.assertNotIn(b"body 93", path.read_bytes(), path)
 
+    def test_a_copy_of_an_archive_in_use(self) -> None:
+        """It may lack replaced files, which no reader needs; those that are there are erased from."""
+        self.update()
+        self.compact()
+        gone, *_ = fresh = sorted((self.directory / "_fresh").glob("private-orders-*.arrow"))
+        self.assertEqual(1, len(fresh))
+        gone.unlink()
+        self.erase("label = 'message 3'")
+        self.assertEqual(28, sum(self.archived().values()))
+
     def test_the_record_of_an_erasure_has_no_values(self) -> None:
         """It would keep what had to be erased."""
         self.update()
