@@ -96,6 +96,7 @@ class DoubleSession(BrokerSession):
         self._is_corrupting = False
         self._lost: set[int] = set()
         self._stored = 0
+        self._delayed: Deferred[None] | None = None
 
     def may_open(self) -> bool:
         """Answer as the script says."""
@@ -107,6 +108,12 @@ class DoubleSession(BrokerSession):
         """See L{SessionProtocol.session_opened}."""
         self._report("opened")
         super().session_opened()
+
+    def session_ending(self, reason: CloseReason) -> None:
+        """End the delay of a message: a timer that is left fails the test that has stopped the double."""
+        super().session_ending(reason)
+        if self._delayed is not None:
+            self._delayed.cancel()
 
     def session_closed(
         self,
@@ -156,7 +163,8 @@ class DoubleSession(BrokerSession):
                 self.cut(CloseReason.REFUSED)
                 return
             if fault is not None and action is FaultAction.DELAY:
-                await _sleep(self._play.reactor, fault.seconds or 0.0)
+                self._delayed = deferLater(self._play.reactor, fault.seconds or 0.0)
+                await self._delayed
                 if not self.is_open:
                     return
             if fault is not None and action is FaultAction.REFUSE:
@@ -225,10 +233,6 @@ class DoublePingProtocol(ServerPingProtocol):
     def would_refuse(self, address: tuple[str, int]) -> bool:
         """Whether the script refuses this ping, or the handshake would refuse a session."""
         return self._answer is PeerAnswer.REFUSE or super().would_refuse(address)
-
-
-def _sleep(reactor: IReactorTime, seconds: float) -> Deferred[None]:
-    return deferLater(reactor, seconds)
 
 
 def _corrupted(packet: bytes) -> bytes:

@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, ensureDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.trial.unittest import TestCase
 
-from msmq import Delivery, Message, connect
+from msmq import Delivery, Message, NotDelivered, connect
 from msmq.double.events import DoubleEvent
 from msmq.net.clock import SystemClock
 from msmq.net.ping import Pinger
@@ -56,6 +56,18 @@ class DoubleTests(TestCase):
         await second
         self.successResultOf(first)
         await start_service(self, FaultInjectingDouble(address=own_address(110)))
+
+    async def test_stop_during_a_delay(self) -> None:
+        """A message that is delayed leaves no timer, which would fail the test, and nothing in the log."""
+        script = '[[fault]]\naction = "delay"\nseconds = 3600\n'
+        double = await start_service(self, FaultInjectingDouble(script, address=own_address(109)))
+        async with connect(own_address(109), reactor=REACTOR) as peer:
+            sent = ensureDeferred(peer.send("orders", Message(delivery=Delivery.RECOVERABLE)))
+            await double.when(lambda event: event.action == "delay")
+            await double.stopService()
+        await self.assertFailure(sent, NotDelivered)
+        left = (call.getTime() - installed_reactor.seconds() for call in installed_reactor.getDelayedCalls())
+        self.assertLess(max(left), 600)
 
     async def test_stop_during_the_start(self) -> None:
         """The stop ends when nothing of the start is left, and its Deferred may be cancelled before."""
