@@ -170,6 +170,7 @@ class OutwardRoute(BridgeRoute):
             try:
                 if is_missing:
                     # The next message may be far away: a queue that can be read, and waited for, is enough.
+                    await self._has_room()
                     await self._queues.peek(self.settings.queue, 1)
                     self._cancel_reading()
                     self._reading = self._reactor.callLater(
@@ -201,13 +202,17 @@ class OutwardRoute(BridgeRoute):
         if self._reading is not None and self._reading.active():
             self._reading.cancel()
 
-    async def _receive_next(self) -> None:
+    async def _has_room(self) -> None:
+        """Wait until messages may be taken, and can be sent."""
         while self._is_full or self._flight.is_paused or self._publisher is None:
             # Messages stay in the queue, where operators see them, while they cannot be sent.
             if self._flight.is_paused or self._publisher is None:
                 self._queues.rest()
             self._room = Deferred()
             await self._room
+
+    async def _receive_next(self) -> None:
+        await self._has_room()
         error, self._removal_error = self._removal_error, None
         if error is not None:
             # The same messages are received next, so the same may fail again.

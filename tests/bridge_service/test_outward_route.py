@@ -210,6 +210,24 @@ class OutwardRouteTests(ManagerTestCase):
         self.assertEqual(self.seen(DEAD_LETTERS), [b"0"])
         self.assertEqual((self.route.condition, self.route.reason), (RouteCondition.RUNNING, ""))
 
+    def test_queue_is_deleted_while_the_route_is_paused(self) -> None:
+        """It is not looked for meanwhile; the route is running once both are there again."""
+        peeked: list[str] = []
+        queues = self.route._queues
+        peek = queues.peek
+        self.patch(queues, "peek", lambda queue, count: (peeked.append(queue), peek(queue, count))[1])
+        self.run_to_end(self.service.delete_queue(self.orders))
+        self.broker.confirm()
+        self.clock.advance(1)
+        self.route.pause()
+        before = len(peeked)
+        self.clock.advance(300)
+        self.assertEqual(len(peeked), before)
+        self.queue(self.alpha)
+        self.route.resume()
+        self.clock.advance(120)
+        self.assertEqual((self.route.condition, self.route.reason), (RouteCondition.RUNNING, ""))
+
     def test_queue_is_deleted(self) -> None:
         """If the queue was deleted, the route says so until there is one of its name, whose messages it
         forwards.
