@@ -215,7 +215,12 @@ class OutwardRouteTests(ManagerTestCase):
         peeked: list[str] = []
         queues = self.route._queues
         peek = queues.peek
-        self.patch(queues, "peek", lambda queue, count: (peeked.append(queue), peek(queue, count))[1])
+
+        def noted(queue: str, count: int) -> Any:
+            peeked.append(queue)
+            return peek(queue, count)
+
+        self.patch(queues, "peek", noted)
         self.run_to_end(self.service.delete_queue(self.orders))
         self.broker.confirm()
         self.clock.advance(1)
