@@ -53,9 +53,9 @@ def make_backup(host: Host, directory: Path) -> Backup:
     log.mkdir()
     (directory / "backup").mkdir(exist_ok=True)
     try:
-        for path, file in host.disk.names.items():
+        for path, written in host.disk.names.items():
             if path.parent == host.path / LOG:
-                (log / path.name).write_bytes(file.content)
+                (log / path.name).write_bytes(written.content)
         reader = LogStoreReader(log)
 
         def describe(identifier: str, sections: StoreDigest) -> BackupFacts:
