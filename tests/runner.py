@@ -10,7 +10,7 @@ A third of the time of the suite is waiting for a disk to sync.
 What a test claims of a sync it observes in the calls of the system, or on L{tests.disk.directory}.
 The log of each worker is C{test.log} in its directory, C{_trial_temp/0} and so on.
 C{_trial_temp/groups.log} says of each group since when it ran, how long, the processor time of its worker and
-of the processes of that which have ended, and which worker it was.
+of the processes of that, whether they have ended or go on, and which worker it was.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -173,11 +173,17 @@ class GroupsRunner(DistTrialRunner):
 
 
 def processor_time(process: psutil.Process) -> float:
-    """Seconds of processor time of a process and of its children that were waited for; 0 once it is gone."""
+    """Seconds of processor time of a process and of its children, also those that still run; 0 once it is
+    gone.
+    """
     try:
-        return sum(process.cpu_times()[:4])
+        used = sum(process.cpu_times()[:4])
+        for child in process.children(recursive=True):
+            with suppress(psutil.Error):
+                used += sum(child.cpu_times()[:4])
     except psutil.Error:
         return 0.0
+    return used
 
 
 def has_space(memory: Path) -> bool:
