@@ -112,7 +112,7 @@ bridge-chaos: $(INSTALLED)
 	MSMQ_BRIDGE_KILLS=$${MSMQ_BRIDGE_KILLS:-100} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_bridge tests.bridge_service.test_kills tests.bridge_service.kafka.test_kills
 
-# Routes inside two queue managers and of a bridge beside them: memory, descriptors and counts.  MINUTES is how long.
+# Routes inside two queue managers and of a separate bridge: memory, descriptors and counts.  MINUTES is how long.
 bridge-soak: $(INSTALLED)
 	MSMQ_BRIDGE_SOAK=$${MINUTES:-60} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_bridge_soak tests.bridge_service.test_soak
@@ -132,7 +132,7 @@ operator-day: $(INSTALLED)
 	MSMQ_OPERATOR_DAY=$${MSMQ_OPERATOR_DAY:-100000} $(VENV)/bin/python -W error::RuntimeWarning -m twisted.trial \
 		--temp-directory=_trial_temp_day tests.integration.test_operator_day
 
-# Everything that reads what strangers send, guided by coverage: FUZZ executions a target, minutes to hours.
+# Everything that reads what unauthenticated peers send, guided by coverage: FUZZ executions a target, minutes to hours.
 FUZZ ?= 100000
 fuzz: $(INSTALLED)
 	$(VENV)/bin/python -c 'import atheris' 2>/dev/null || $(VENV)/bin/python -m pip install --quiet \
@@ -234,7 +234,7 @@ changelog: $(INSTALLED)
 bench: $(INSTALLED)
 	$(VENV)/bin/python bench/run.py
 
-# The table of bench/README.md, beside RabbitMQ; Debian's rabbitmq-server has to be installed.
+# The table of bench/README.md, compared with RabbitMQ; Debian's rabbitmq-server has to be installed.
 bench-goals: $(INSTALLED)
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pika'
 	$(VENV)/bin/python bench/goals.py

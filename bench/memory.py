@@ -108,10 +108,10 @@ def paused(flood: int = FLOOD) -> list[Result]:
 
 def million(messages: int = MESSAGES) -> list[Result]:
     """Recoverable messages for a host that is not there."""
-    with socket.socket() as nobody, ExitStack() as processes:
+    with socket.socket() as silent, ExitStack() as processes:
         # Bound and not listening: connections are refused, and retried later.
-        nobody.bind(("127.0.0.1", 0))
-        hosts = f'[hosts]\nBETA = "127.0.0.1:{nobody.getsockname()[1]}"\n'
+        silent.bind(("127.0.0.1", 0))
+        hosts = f'[hosts]\nBETA = "127.0.0.1:{silent.getsockname()[1]}"\n'
         sender = Manager(processes, "ALPHA", hosts, _QUOTA)
         with Watch(sender=sender.pid) as watch:
             rate = _flood(sender, r"DIRECT=OS:BETA\private$\orders", messages, "recoverable")

@@ -2,7 +2,7 @@
 
 L{twisted.plugin.getPlugins} skips a file that cannot be imported, and an object that lacks an interface.
 Here a name that is not found is reported with these files and the reasons, so that a typing error and a
-missing dependency can be told apart.
+missing dependency can be distinguished.
 """
 
 from __future__ import annotations

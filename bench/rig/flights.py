@@ -98,8 +98,8 @@ class Part:
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"{' '.join(map(str, self._process.args))} ended early")  # type: ignore[arg-type]
-        told: dict[str, Any] = json.loads(line)
-        return told
+        reported: dict[str, Any] = json.loads(line)
+        return reported
 
     def tell(self, text: str) -> None:
         """Write a line to it."""

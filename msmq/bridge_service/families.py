@@ -15,7 +15,7 @@ from msmq.bridge_service.kafka.family import KafkaFamily
 from msmq.bridge_service.rabbitmq.family import RabbitFamily
 
 FAMILIES: Final[tuple[BrokerFamily, ...]] = (RabbitFamily(), Amqp10Family(), KafkaFamily())
-"""Every family; each is a package beside this module."""
+"""Every family; each is a package in this directory."""
 
 FORMS: Final = ", ".join(f"{scheme}://..." for family in FAMILIES for scheme in family.schemes)
 """The schemes of all addresses, for people."""

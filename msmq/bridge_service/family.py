@@ -50,7 +50,7 @@ class BrokerFamily(ABC):
     @cvar settings: the class of its settings.
     @cvar form: the form of an address.
     @cvar keys: keys of a route that this family knows, and not all others.
-    @cvar settable: properties that an outward route may set, beside headers.
+    @cvar settable: properties that an outward route may set, in addition to headers.
     @cvar longest_text: the longest text of the protocol, in bytes.
     """
 

@@ -26,8 +26,8 @@ class RouteSettings:
     @ivar name: unique among the routes of a bridge.
     @ivar broker: the broker at the one end.
     @ivar queue: at the other end: the path of a queue, or for an inward route a format name too.
-    @ivar queue_manager: the name of its queue manager, for a bridge beside several; empty for a bridge in
-        the queue manager itself.
+    @ivar queue_manager: the name of its queue manager, for a bridge that serves several; empty for a bridge
+        in the queue manager itself.
     @ivar dead_letters: the queue for messages that cannot be delivered, in the queue manager or at the broker
         that is the source.
     @ivar window: limit on messages that are in flight.

@@ -121,10 +121,10 @@ class RouteTestCase(TestCase):
         await self.until(
             lambda: any(each.path.endswith("dead-letters") for each in self.manager.inspection.queues())
         )
-        (letter,) = await self.receive(1, DEAD_LETTERS)
-        headers = read_extension(bytes(letter.view.extension))
+        (dead_letter,) = await self.receive(1, DEAD_LETTERS)
+        headers = read_extension(bytes(dead_letter.view.extension))
         assert headers is not None
         self.assertIn(reason, headers[REASON])
-        self.assertEqual(letter.body, body)
+        self.assertEqual(dead_letter.body, body)
         await self.until(lambda: self.count() == 0)
         return headers

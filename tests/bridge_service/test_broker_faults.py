@@ -203,8 +203,8 @@ class OutwardMessageTests(BridgeTestCase):
         await self.send(b"large", extension=extension)
         await self.send(b"two")
         self.assertEqual(bodies(await self.get(queue, 1)), [b"two"])
-        [letter] = await self.receive(1, DEAD_LETTERS)
-        self.assertEqual((bytes(letter.body), bytes(letter.view.extension)), (b"large", extension))
+        [dead_letter] = await self.receive(1, DEAD_LETTERS)
+        self.assertEqual((bytes(dead_letter.body), bytes(dead_letter.view.extension)), (b"large", extension))
         await self.until(lambda: self.count() == 0)
 
     async def test_headers_that_are_too_large_for_a_frame(self) -> None:
@@ -218,8 +218,8 @@ class OutwardMessageTests(BridgeTestCase):
         route = self.route(self.outward(rules={"routing_key": queue}))
         self.assertEqual(bodies(await self.get(queue, 1)), [b"after them"])
         await self.until(lambda: route.counts.dead_letters == 2)
-        letters = await self.receive(2, DEAD_LETTERS)
-        self.assertEqual([each.body for each in letters], [b"wide", b"many"])
+        dead_letters = await self.receive(2, DEAD_LETTERS)
+        self.assertEqual([each.body for each in dead_letters], [b"wide", b"many"])
         self.assertEqual(route.counts.connections, 1)
 
     async def test_numbers_in_headers(self) -> None:

@@ -292,8 +292,8 @@ class OneMessageTests(ManagerTestCase):
         self.put(self.orders, b"too large", response_queue=wrong, label="order 7")
         self.start_route(limit=5)
         self.clock.advance(5)
-        (letter,) = self.messages(DEAD_LETTERS)
-        headers = read_extension(bytes(letter.view.extension))
+        (dead_letter,) = self.messages(DEAD_LETTERS)
+        headers = read_extension(bytes(dead_letter.view.extension))
         assert headers is not None
         self.assertEqual(headers[REASON], "limit: the body has 9 bytes, and limit is 5")
         self.assertEqual(self.count(self.orders), 0)

@@ -133,13 +133,13 @@ class HangingBrokerTests(SynchronousTestCase):
             return await opening
 
         connection = RabbitConnection(self.protocol, open_another, ANSWER_TIME, self.clock)
-        letters = connection.dead_letters("dead")
-        letter = AmqpMessage("", "dead", AmqpProperties(), b"")
-        stored = Deferred.fromCoroutine(letters.store(letter))
+        dead_letters = connection.dead_letters("dead")
+        dead_letter = AmqpMessage("", "dead", AmqpProperties(), b"")
+        stored = Deferred.fromCoroutine(dead_letters.store(dead_letter))
         self.assertNoResult(stored)
         closing = Deferred.fromCoroutine(connection.close())
         self.assertIn("closed", str(self.failureResultOf(stored, BrokerError).value))
-        self.failureResultOf(Deferred.fromCoroutine(letters.store(letter)), BrokerError)
+        self.failureResultOf(Deferred.fromCoroutine(dead_letters.store(dead_letter)), BrokerError)
         self.protocol.connectionLost(Failure(ConnectionAborted()))
         self.successResultOf(closing)
         self.assertEqual(self.clock.getDelayedCalls(), [])
@@ -185,11 +185,11 @@ class DeadLetterTests(BridgeTestCase):
             opened.append(await RabbitConnection.open_channel(connection))
             return opened[-1]
 
-        letters = RabbitDeadLetters(open_channel, name)
+        dead_letters = RabbitDeadLetters(open_channel, name)
         wanted = [b"%d" % number for number in range(20)]
         await gatherResults(
             [
-                Deferred.fromCoroutine(letters.store(AmqpMessage("", name, AmqpProperties(), body)))
+                Deferred.fromCoroutine(dead_letters.store(AmqpMessage("", name, AmqpProperties(), body)))
                 for body in wanted
             ]
         )
@@ -202,11 +202,11 @@ class DeadLetterTests(BridgeTestCase):
         connection = await broker.connect(broker.nodes[0])
         self.addCleanup(lambda: Deferred.fromCoroutine(connection.close()))
         name = f"{self.prefix}.dead"
-        letters = connection.dead_letters(name)
+        dead_letters = connection.dead_letters(name)
         large = AmqpMessage("", name, AmqpProperties(), bytes(2 * LARGEST_MESSAGE))
         with self.assertRaisesRegex(BrokerError, "larger than"):
-            await letters.store(large)
-        await letters.store(AmqpMessage("", name, AmqpProperties(), b"one"))
+            await dead_letters.store(large)
+        await dead_letters.store(AmqpMessage("", name, AmqpProperties(), b"one"))
         self.assertEqual(bodies(await self.get(name, 1)), [b"one"])
 
     async def test_queue_is_deleted(self) -> None:
@@ -215,11 +215,11 @@ class DeadLetterTests(BridgeTestCase):
         connection = await broker.connect(broker.nodes[0])
         self.addCleanup(lambda: Deferred.fromCoroutine(connection.close()))
         name = f"{self.prefix}.dead"
-        letters = connection.dead_letters(name)
-        await letters.store(AmqpMessage("", name, AmqpProperties(), b"one"))
+        dead_letters = connection.dead_letters(name)
+        await dead_letters.store(AmqpMessage("", name, AmqpProperties(), b"one"))
         await self.on_channel(lambda channel: channel.queue_delete(name))
         two = AmqpMessage("", name, AmqpProperties(), b"two")
         with self.assertRaisesRegex(BrokerError, "unroutable"):
-            await letters.store(two)
-        await letters.store(two)
+            await dead_letters.store(two)
+        await dead_letters.store(two)
         self.assertEqual(bodies(await self.get(name, 1)), [b"two"])

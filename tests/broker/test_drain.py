@@ -159,8 +159,8 @@ class OutcomeTests(BrokerTestCase):
         self.process = process
         self.sent(b"1", transactional=True, dead_letter=True)
         self.clock.advance(10)
-        [letter] = self.take(self.alpha, DEADXACT)
-        self.assertEqual(letter.message_class, MessageClass.NACK_RECEIVE_REJECTED)
+        [dead_letter] = self.take(self.alpha, DEADXACT)
+        self.assertEqual(dead_letter.message_class, MessageClass.NACK_RECEIVE_REJECTED)
         self.assertEqual(self.waiting(), 0)
 
     def test_later(self) -> None:

@@ -55,9 +55,10 @@ class OrdersTests(ScriptedTestCase):
         booked = sqlite3.connect(self.book).execute("select boxes from orders").fetchall()
         self.assertEqual(booked, [(3,), (5,)])
         self.assertEqual(self.bodies(self.alpha, answers), [b"booked", b"booked"])
-        [letter] = self.take(self.alpha, ".\\system$;deadxact")
+        [dead_letter] = self.take(self.alpha, ".\\system$;deadxact")
         self.assertEqual(
-            (bytes(letter.body), letter.message_class), (b"many", MessageClass.NACK_RECEIVE_REJECTED)
+            (bytes(dead_letter.body), dead_letter.message_class),
+            (b"many", MessageClass.NACK_RECEIVE_REJECTED),
         )
 
     def test_orders_that_fail(self) -> None:

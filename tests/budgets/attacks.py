@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from tests.budgets.attacked import AttackedServer
-from tests.budgets.namespace import SERVER, stranger
+from tests.budgets.namespace import SERVER, hostile_address
 from tests.builders import establish, numbered_packet, parameters
 from tests.hostile_packets import HOSTILE
 from tests.integration.hostile.plain_sockets import PlainPeer
@@ -21,14 +21,14 @@ PAYMENTS = f"TCP:{SERVER}\\private$\\payments"
 def handshakes(server: AttackedServer) -> list[PlainPeer]:
     """Three hundred sessions from as many hosts, which end at once."""
     for number in range(300):
-        server.open(stranger(number), client=UUID(int=number + 1)).close()
+        server.open(hostile_address(number), client=UUID(int=number + 1)).close()
     return []
 
 
 def garbage(server: AttackedServer) -> list[PlainPeer]:
     """Three hundred connections with bytes that are no packet, a third of them after a handshake."""
     for number in range(300):
-        peer = server.connect(stranger(number)) if number % 3 else server.open(stranger(number))
+        peer = server.connect(hostile_address(number)) if number % 3 else server.open(hostile_address(number))
         peer.send(bytes(range(256)) * 8)
         peer.read_to_end()
         peer.close()
@@ -40,7 +40,7 @@ def half_packets(server: AttackedServer) -> list[PlainPeer]:
     packet = numbered_packet(bytes(4_000_000), destination=ORDERS)[: 1 << 18]
     peers = []
     for number in range(64):
-        peer = server.open(stranger(number), client=UUID(int=number + 1))
+        peer = server.open(hostile_address(number), client=UUID(int=number + 1))
         peer.send(packet)
         peers.append(peer)
     return peers
@@ -50,7 +50,7 @@ def datagrams(server: AttackedServer) -> list[PlainPeer]:
     """Twelve thousand datagrams to ping and discovery: empty, garbage, and pings."""
     ping = struct.pack("<BBHII", 0, 0, 0, 0, 0) + bytes(16)
     for number in range(40):
-        sender = server.network.datagrams(stranger(number))
+        sender = server.network.datagrams(hostile_address(number))
         for port in (3527, 1801):
             for data in (b"", bytes(64), ping):
                 for _ in range(50):
@@ -61,12 +61,12 @@ def datagrams(server: AttackedServer) -> list[PlainPeer]:
 
 def idle_sessions(server: AttackedServer) -> list[PlainPeer]:
     """Two hundred sessions that say nothing."""
-    return [server.open(stranger(number), client=UUID(int=number + 1)) for number in range(200)]
+    return [server.open(hostile_address(number), client=UUID(int=number + 1)) for number in range(200)]
 
 
 def idle_connections(server: AttackedServer) -> list[PlainPeer]:
     """Two hundred connections that do not even begin a handshake."""
-    return [server.connect(stranger(number)) for number in range(200)]
+    return [server.connect(hostile_address(number)) for number in range(200)]
 
 
 def slow_readers(server: AttackedServer) -> list[PlainPeer]:
@@ -74,7 +74,7 @@ def slow_readers(server: AttackedServer) -> list[PlainPeer]:
     peers = []
     for number in range(20):
         source = UUID(int=number + 1)
-        peer = server.open(stranger(number), client=source, window_size=1)
+        peer = server.open(hostile_address(number), client=source, window_size=1)
         peer.send(*(numbered_packet(destination=ORDERS, source=source) for _ in range(200)))
         peers.append(peer)
     return peers
@@ -113,7 +113,7 @@ def _transactional(stream: int, number: int, source: UUID) -> bytes:
 def streams(server: AttackedServer) -> list[PlainPeer]:
     """A thousand transactional messages, each of a stream of its own."""
     source = UUID(int=79)
-    peer = server.open(stranger(2), client=source)
+    peer = server.open(hostile_address(2), client=source)
     peer.send(*(_transactional(number, 1, source) for number in range(1, 1001)))
     return [peer]
 
@@ -121,7 +121,7 @@ def streams(server: AttackedServer) -> list[PlainPeer]:
 def sequences(server: AttackedServer) -> list[PlainPeer]:
     """A thousand transactional messages of one stream, each after one that never comes."""
     source = UUID(int=80)
-    peer = server.open(stranger(3), client=source)
+    peer = server.open(hostile_address(3), client=source)
     peer.send(*(_transactional(7, 2 * number, source) for number in range(1, 1001)))
     return [peer]
 
@@ -129,7 +129,7 @@ def sequences(server: AttackedServer) -> list[PlainPeer]:
 def names(server: AttackedServer) -> list[PlainPeer]:
     """A thousand messages for queues that do not exist, each with another name; ten names are very long."""
     source = UUID(int=77)
-    peer = server.open(stranger(0), client=source)
+    peer = server.open(hostile_address(0), client=source)
     for number in range(1000):
         name = f"TCP:{SERVER}\\private$\\{number:04}" + "x" * (100 if number > 9 else 20_000)
         peer.send(numbered_packet(destination=name, source=source))
@@ -138,7 +138,7 @@ def names(server: AttackedServer) -> list[PlainPeer]:
 
 def identifiers(server: AttackedServer) -> list[PlainPeer]:
     """A thousand messages, each of which claims another source: the first ends the session."""
-    peer = server.open(stranger(1), client=UUID(int=78))
+    peer = server.open(hostile_address(1), client=UUID(int=78))
     for number in range(1000):
         peer.send(numbered_packet(destination=ORDERS, source=UUID(int=number + 1000), recoverable=True))
     return [peer]
@@ -147,7 +147,7 @@ def identifiers(server: AttackedServer) -> list[PlainPeer]:
 def deep_bodies(server: AttackedServer) -> list[PlainPeer]:
     """Every hostile packet of 64 KiB that the parsers are tested with."""
     for number, make in enumerate(HOSTILE.values()):
-        peer = server.open(stranger(number), client=UUID(int=number + 1))
+        peer = server.open(hostile_address(number), client=UUID(int=number + 1))
         peer.send(make(1 << 16))
         peer.close()
     return []
@@ -157,7 +157,7 @@ def unfinished_handshakes(server: AttackedServer) -> list[PlainPeer]:
     """Three hundred connections that stop in the middle of the handshake."""
     peers = []
     for number in range(300):
-        peer = server.connect(stranger(number))
+        peer = server.connect(hostile_address(number))
         peer.send(establish(UUID(int=number + 1))[:300] if number % 2 else parameters())
         peers.append(peer)
     return peers

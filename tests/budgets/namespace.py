@@ -75,6 +75,6 @@ def _problem(name: str) -> str:
     return "" if Path(f"/var/run/netns/{name}").exists() else "ip netns add left nothing"
 
 
-def stranger(number: int) -> str:
+def hostile_address(number: int) -> str:
     """An address of a peer that is unknown: another one for each number up to 60,000."""
     return f"10.77.{1 + number // 250}.{1 + number % 250}"

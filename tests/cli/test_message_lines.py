@@ -36,14 +36,14 @@ RECEIVED = {
 def lines(*values: object, **chosen: Any) -> MessageLines:
     """Lines of a file; what is not bytes is written as JSON."""
     data = b"\n".join(each if isinstance(each, bytes) else json.dumps(each).encode() for each in values)
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "defaults": {},
         "destination": "Q",
         "key": None,
         "is_json": True,
         "is_whole": False,
     }
-    return MessageLines("F", io.BytesIO(data), **{**told, **chosen})
+    return MessageLines("F", io.BytesIO(data), **{**reported, **chosen})
 
 
 class JsonLineTests(SynchronousTestCase):

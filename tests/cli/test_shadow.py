@@ -67,7 +67,7 @@ class PlantedTests(SynchronousTestCase):
         self.assertEqual(self.found(unknown), {"missing": ["3"], "extra": ["unknown"]})
 
     def test_all_together(self) -> None:
-        """All kinds at once are told apart."""
+        """All kinds at once are distinguished."""
         change: dict[int, ConsumerAnswer | None] = {
             1: None,
             2: ConsumerAnswer("2", "other", 0.0),

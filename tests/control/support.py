@@ -39,7 +39,7 @@ from tests.nodes.support import Node
 T = TypeVar("T")
 
 ORDERS = ".\\private$\\orders"
-LETTERS = ".\\system$;deadletter"
+DEAD_LETTERS = ".\\system$;deadletter"
 
 
 def resource(kind: str, name: str, action: str = "") -> str:

@@ -95,7 +95,7 @@ class AnswerMemoryTests(SynchronousTestCase):
         self.clock.advance(20)
         self.assertEqual(self.cut(), [True, False, False])
 
-    def test_nobody_waits(self) -> None:
+    def test_no_receiver_waits(self) -> None:
         """Without others that wait a reader may take as long as it likes."""
         self.memory.take(self.first, 200)
         self.first.is_behind = True

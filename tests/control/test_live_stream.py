@@ -227,7 +227,7 @@ class StreamTests(ControlTestCase):
         self.assertEqual([topic for topic, _ in self.events(caller, known)], ["overview", "queue"])
         self.assertEqual(self.events(caller)[-1][1]["value"]["messages"], 11)
 
-    def test_nobody_listens(self) -> None:
+    def test_no_listener(self) -> None:
         """Without an open stream nothing is scheduled; the end of a client ends its stream."""
         idle = len(self.clock.reactor.getDelayedCalls())
         caller = self.stream("topics=overview")

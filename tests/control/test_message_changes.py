@@ -11,7 +11,7 @@ from msmq.manager.applications.targets import own_queue
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
-from tests.control.support import LETTERS, ORDERS, ControlTestCase, resource
+from tests.control.support import DEAD_LETTERS, ORDERS, ControlTestCase, resource
 
 OTHER = ".\\private$\\other"
 ELSEWHERE = "DIRECT=OS:BETA\\private$\\q"
@@ -240,7 +240,7 @@ class MoveTests(ChangeTestCase):
             (ORDERS, ORDERS, "both the source and the target"),
             (ORDERS, f"{ORDERS};journal", "a journal accepts received messages only"),
             (ELSEWHERE, OTHER, "outgoing queue"),
-            (LETTERS, OTHER, "requeue --to"),
+            (DEAD_LETTERS, OTHER, "requeue --to"),
             (ORDERS, ".\\private$\\none", "none"),
         ):
             body = self.document({"queue": target, "all": True})
@@ -297,8 +297,8 @@ class RequeueTests(ChangeTestCase):
 
     def test_requeue_all(self) -> None:
         """They are sent to where they were for, in order, and leave the dead-letter queue."""
-        *lines, end = self.change("requeue", LETTERS, all=True)
-        self.assertEqual((end["done"], self.bodies(LETTERS)), (2, []))
+        *lines, end = self.change("requeue", DEAD_LETTERS, all=True)
+        self.assertEqual((end["done"], self.bodies(DEAD_LETTERS)), (2, []))
         page = self.run_to_end(self.service.inspection.browse(ELSEWHERE))
         self.assertEqual([bytes(each.view.body) for each in page.messages], [b"1", b"2"])
         self.assertEqual(
@@ -309,28 +309,30 @@ class RequeueTests(ChangeTestCase):
     def test_to_another_queue(self) -> None:
         """Matching messages are sent to another destination, which may be transactional."""
         transactional = self.make_queue("tx", transactional=True)
-        *_, end = self.change("requeue", LETTERS, where="body == '2'", to=transactional)
-        self.assertEqual((end["done"], self.bodies(transactional), self.bodies(LETTERS)), (1, [b"2"], [b"1"]))
+        *_, end = self.change("requeue", DEAD_LETTERS, where="body == '2'", to=transactional)
+        self.assertEqual(
+            (end["done"], self.bodies(transactional), self.bodies(DEAD_LETTERS)), (1, [b"2"], [b"1"])
+        )
 
     def test_edited(self) -> None:
         """One is replaced by what an edited document says; keys of its journey are ignored."""
-        letter = self.seen(LETTERS)[0].lookup_id
-        shown = self.call("GET", f"{resource('queues', LETTERS, 'messages')}/{letter}").json
+        dead_letter = self.seen(DEAD_LETTERS)[0].lookup_id
+        shown = self.call("GET", f"{resource('queues', DEAD_LETTERS, 'messages')}/{dead_letter}").json
         document = {**shown, "body": "mended", "priority": 7, "reason": "none"}
-        self.change("requeue", LETTERS, lookup_ids=[letter], to=OTHER, message=document)
+        self.change("requeue", DEAD_LETTERS, lookup_ids=[dead_letter], to=OTHER, message=document)
         [sent] = self.seen(OTHER)
         self.assertEqual((bytes(sent.view.body), sent.view.priority, sent.view.label), (b"mended", 7, "L"))
-        wrong = self.refused("requeue", LETTERS, lookup_ids=[letter], message={"prioritty": 1})
+        wrong = self.refused("requeue", DEAD_LETTERS, lookup_ids=[dead_letter], message={"prioritty": 1})
         self.assertEqual(wrong.status, 400)
         self.assertIn("'prioritty'", wrong.json["detail"])
 
     def test_some_are_refused(self) -> None:
         """A dead letter that cannot be sent stays, is named, and holds up none of the others."""
         gone = self.make_queue("gone", quota=0)
-        *lines, end = self.change("requeue", LETTERS, all=True, to=gone)
+        *lines, end = self.change("requeue", DEAD_LETTERS, all=True, to=gone)
         self.assertEqual({line["error"] for line in lines}, {"MQ_ERROR_INSUFFICIENT_RESOURCES"})
         self.assertEqual((end["done"], end["failed"]), (0, 2))
-        self.assertEqual(self.bodies(LETTERS), [b"1", b"2"])
+        self.assertEqual(self.bodies(DEAD_LETTERS), [b"1", b"2"])
 
     def test_other_queues(self) -> None:
         """Only a dead-letter queue has dead letters."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from twisted.logger import capturedLogs
 
 from msmq.queues.arriving.message import Delivery
-from tests.control.support import LETTERS, ControlTestCase, resource
+from tests.control.support import DEAD_LETTERS, ControlTestCase, resource
 
 NAME = "DIRECT=TCP:127.0.0.9\\private$\\q"
 
@@ -80,7 +80,7 @@ class PurgeTests(ControlTestCase):
         self.put(b"3", queue="DIRECT=TCP:127.0.0.8\\private$\\q")
         answer = self.call("POST", resource("outgoing", NAME, "purge"), b"", progress="true")
         self.assertEqual(answer.json, {"purged": 2})
-        self.assertEqual(self.bodies(LETTERS), [b"1", b"2"])
+        self.assertEqual(self.bodies(DEAD_LETTERS), [b"1", b"2"])
         left = {queue["format_name"]: queue["messages"] for queue in self.call("GET", "/v1/outgoing").json}
         self.assertEqual(left.pop(NAME, 0), 0)
         self.assertEqual(list(left.values()), [1])

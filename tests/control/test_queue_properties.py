@@ -7,7 +7,7 @@ from typing import Any
 
 from msmq.queues.arriving.message import Delivery
 from msmq.structures.algorithms import PrivacyLevel
-from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
+from tests.control.support import DEAD_LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 RECOVERABLE = {"delivery": Delivery.RECOVERABLE}
 
@@ -84,7 +84,7 @@ class ShowTests(ControlTestCase):
 
     def test_system_queues(self) -> None:
         """They can be shown and, on request, listed; they cannot be deleted or changed."""
-        self.assertEqual(self.show(LETTERS)["path"], LETTERS)
+        self.assertEqual(self.show(DEAD_LETTERS)["path"], DEAD_LETTERS)
         self.assertEqual([queue["path"] for queue in self.call("GET", "/v1/queues").json], [ORDERS])
         listed = [queue["path"] for queue in self.call("GET", "/v1/queues", system="true").json]
         self.assertEqual(listed[0], ORDERS)
@@ -92,7 +92,7 @@ class ShowTests(ControlTestCase):
             set(listed[1:]), {".\\system$;journal", ".\\system$;deadletter", ".\\system$;deadxact"}
         )
         for method, body in (("DELETE", None), ("PATCH", b'{"label": "x"}')):
-            answer = self.call(method, resource("queues", LETTERS), body)
+            answer = self.call(method, resource("queues", DEAD_LETTERS), body)
             self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_OPERATION", "deadletter")
 
 

@@ -172,12 +172,12 @@ class LdapDirectoryContract(WritableDirectoryContract):
 
     # What every LDAP server does
 
-    async def result(self, asked: Deferred[Any], told: str = "") -> DirectoryOperationResult:
+    async def result(self, asked: Deferred[Any], reported: str = "") -> DirectoryOperationResult:
         """How what was asked failed, and that it was said why."""
         try:
             await asked
         except DirectoryError as error:
-            self.assertIn(told, error.detail)
+            self.assertIn(reported, error.detail)
             return error.result
         raise AssertionError("a DirectoryError was expected")
 
@@ -226,12 +226,12 @@ class LdapDirectoryContract(WritableDirectoryContract):
                 *entries,
                 *await self.operations.find(root.configuration, Scope.TREE, ANYTHING, ("*",)),
             ]
-        told: dict[str, dict[str, bytes]] = {}
+        reported: dict[str, dict[str, bytes]] = {}
         for entry in entries:
             held = {name for name in entry.values if name.startswith("msmq") or name in PUBLISHED}
             for name in {kind.decode().lower() for kind in entry.all("objectClass")} & set(SCHEMA):
                 self.assertLessEqual(held - {*PUBLISHED, "msmqsignkey"}, SCHEMA[name], entry.name)
-                told.setdefault(name, {}).update({each: entry.values[each][0] for each in held})
+                reported.setdefault(name, {}).update({each: entry.values[each][0] for each in held})
         for name, attribute, value in (
             ("msmqconfiguration", "mSMQEncryptKey", keys.to_bytes()),
             ("msmqconfiguration", "mSMQSites", london.identifier.bytes_le),
@@ -244,7 +244,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
             ("msmqenterprisesettings", "mSMQLongLived", b"99"),
             ("msmqsettings", "mSMQRoutingService", b"TRUE"),
         ):
-            self.assertEqual(told[name].get(attribute.lower()), value, attribute)
+            self.assertEqual(reported[name].get(attribute.lower()), value, attribute)
         read = await directory.read(QueueManagerObject, [equals("identifier", manager.identifier)])
         self.assertEqual(read["public_encryption_key_list"], keys)
         self.assertEqual((await directory.read(QueueObject))["identifier"], queue.identifier)
@@ -318,14 +318,14 @@ class LdapDirectoryContract(WritableDirectoryContract):
             f"CN=MSMQ Settings,CN=ALPHA,CN=Servers,CN={site},{root.sites}" for site in ("london", "paris")
         ]
 
-        async def told() -> list[bool]:
+        async def reported() -> list[bool]:
             return [await self.operations.entry(name, (GUID,)) is not None for name in places]
 
-        self.assertEqual(await told(), [False, False])
+        self.assertEqual(await reported(), [False, False])
         for sites, expected in (((london,), [True, False]), ((paris,), [False, True]), ((), [False, False])):
             moved = attrs.evolve(manager, site_identifier_list=tuple(site.identifier for site in sites))
             await directory.write(moved, ("site_identifier_list",))
-            self.assertEqual(await told(), expected)
+            self.assertEqual(await reported(), expected)
 
     async def test_settings_are_completed(self) -> None:
         """A server whose site another program has created has settings once it publishes its role."""
@@ -383,13 +383,13 @@ class LdapDirectoryContract(WritableDirectoryContract):
         gates = {"cost": 5, "gates": ("ALPHA", "BETA")}
         [link] = await enrollment.link(("London", "Paris"), **gates)  # type: ignore[arg-type]
         self.assertEqual(await enrollment.link(("paris", "london"), **gates), [])  # type: ignore[arg-type]
-        told = (await directory.read(RoutingLinkObject)).object
+        reported = (await directory.read(RoutingLinkObject)).object
         beta = await directory.read(QueueManagerObject, [equals("computer_name", "BETA")], ("identifier",))
         self.assertEqual(
-            (told.site1_identifier, told.site2_identifier, told.actual_cost),
+            (reported.site1_identifier, reported.site2_identifier, reported.actual_cost),
             (london.identifier, paris.identifier, 5),
         )
-        self.assertEqual(set(told.site_gate_identifier_list), {read["identifier"], beta["identifier"]})
+        self.assertEqual(set(reported.site_gate_identifier_list), {read["identifier"], beta["identifier"]})
         await enrollment.change("ALPHA", MemberRequest(sites=("Paris",)))
         self.assertIsNone(await self.operations.entry(settings % "London", (GUID,)))
         self.assertIsNotNone(await self.operations.entry(settings % "Paris", (GUID,)))
@@ -537,7 +537,7 @@ class LdapDirectoryContract(WritableDirectoryContract):
             paths = sorted(entry["pathname"] for entry in await found)
             self.assertEqual(paths, [f"alpha\\{name}" for name in names])
         self.assertIs(await self.result_of(one), DirectoryOperationResult.OBJECT_NOT_FOUND)
-        # The first of many is enough, and what the server remembers of the rest keeps nobody from more.
+        # The first of many is enough, and what the server remembers of the rest keeps no client from more.
         self.assertIn("pathname", (await directory.read(QueueObject)).values)
         self.assertEqual(len(await self.all_of(directory, QueueObject)), 10)
 

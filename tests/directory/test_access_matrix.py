@@ -319,14 +319,14 @@ class AccessMatrixTests(TestCase):
         shown = self.manager.inspection.queue(VAULT)
         self.assertEqual((shown.authenticate, shown.quota, shown.label), (True, 100, "mine"))
         self.assertFalse((await self.manager.access.why(VAULT, "S-1-1-0", "send")).granted)
-        told = "\n".join(self.manager.inspection.status().directory_differences or ())
+        reported = "\n".join(self.manager.inspection.status().directory_differences or ())
         for each in (
             "authentication is false",
             "quota is 1 ",
             "the list is without",
             "public_encryption_key_list",
         ):
-            self.assertIn(each, told)
+            self.assertIn(each, reported)
         entry = await self.administrator.entry(self.own, ("mSMQEncryptKey",))
         assert entry is not None
         self.assertNotEqual(entry.first("mSMQEncryptKey"), bytes(64))
@@ -334,8 +334,8 @@ class AccessMatrixTests(TestCase):
         await self.manager.set_queue(VAULT, {"quota": 101})
         self.assertTrue(await self.does(helpdesk.delete(self.vault)))
         await self.look()
-        [told] = self.manager.inspection.status().directory_differences or ()
-        self.assertIn("its object is not in the directory", told)
+        [reported] = self.manager.inspection.status().directory_differences or ()
+        self.assertIn("its object is not in the directory", reported)
         self.assertEqual(self.manager.inspection.queue(VAULT).authenticate, True)
 
     def rename(self, names: Sequence[str]) -> list[str]:

@@ -89,17 +89,17 @@ class AttributeTableTests(SynchronousTestCase):
     def test_shipped_schema(self) -> None:
         """The schema for OpenLDAP has each of MSMQ's attributes, in its class, with its syntax."""
         text = (DOCUMENTS / "ldap" / "msmq-schema.ldif").read_text().replace("\n  ", " ")
-        told = dict(re.findall(r"olcAttributeTypes: \( \S+ NAME '([^']+)'(.*)\)", text))
+        reported = dict(re.findall(r"olcAttributeTypes: \( \S+ NAME '([^']+)'(.*)\)", text))
         classes = dict(re.findall(r"olcObjectClasses: \( \S+ NAME '([^']+)'(.*)\)", text))
         for name, row in table().items():
-            if name not in told:
+            if name not in reported:
                 # Of the core schema, or of the server itself.
                 self.assertIn(name, ("cn", "whenCreated", "whenChanged", "description", "member"))
                 continue
-            syntax = re.search(r"SYNTAX \S+\.(\d+)", told[name])
+            syntax = re.search(r"SYNTAX \S+\.(\d+)", reported[name])
             assert syntax is not None
             self.assertIn(row.syntax, RFC_4517[syntax[1]], name)
-            self.assertEqual("SINGLE-VALUE" not in told[name], row.is_list, name)
+            self.assertEqual("SINGLE-VALUE" not in reported[name], row.is_list, name)
             for kept in row.classes:
                 self.assertRegex(classes[kept], rf"\b{name}\b")
 

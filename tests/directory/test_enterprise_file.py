@@ -205,12 +205,12 @@ class ReadingTests(EnterpriseFileTests):
 class ProblemTests(EnterpriseFileTests):
     """Files in which something is wrong."""
 
-    def assert_told(self, text: str, line: int | None, key: str, problem: str) -> None:
+    def assert_reported(self, text: str, line: int | None, key: str, problem: str) -> None:
         """It is reported, with its line, and the file is refused."""
         path = self.written(text)
         found = check_enterprise(path)
-        told = [(each.line, each.key, each.problem) for each in found if each.is_fault]
-        self.assertIn((line, key, problem), told)
+        reported = [(each.line, each.key, each.problem) for each in found if each.is_fault]
+        self.assertIn((line, key, problem), reported)
         with self.assertRaises(EnterpriseFileError) as caught:
             load_enterprise(path)
         self.assertEqual(caught.exception.problems, tuple(each for each in found if each.is_fault))
@@ -222,7 +222,7 @@ class ProblemTests(EnterpriseFileTests):
     def test_cost_out_of_range(self) -> None:
         """A link's cost is 1 to 999999."""
         for cost in (0, -1, 1_000_000):
-            self.assert_told(
+            self.assert_reported(
                 self.changed("cost = 7", f"cost = {cost}"),
                 15,
                 "link[1].cost",
@@ -231,19 +231,19 @@ class ProblemTests(EnterpriseFileTests):
 
     def test_unknown_names(self) -> None:
         """An unknown reference is reported, with a suggestion."""
-        self.assert_told(
+        self.assert_reported(
             self.changed('sites = ["berlin"]', 'sites = ["Berlni"]'),
             23,
             "queue_manager[1].sites[1]",
             "'Berlni' is not a site of this file; did you mean 'berlin'?",
         )
-        self.assert_told(
+        self.assert_reported(
             self.changed('gates = ["beta", "GAMMA"]', 'gates = ["beta",\n"DELTA"]'),
             17,
             "link[1].gates[2]",
             "'DELTA' is not a queue manager of this file",
         )
-        self.assert_told(
+        self.assert_reported(
             self.changed('gates = ["beta", "GAMMA"]', 'gates = ["beta",\n"GAMA"]'),
             17,
             "link[1].gates[2]",
@@ -252,35 +252,35 @@ class ProblemTests(EnterpriseFileTests):
 
     def test_unknown_identifiers(self) -> None:
         """An unknown GUID in routing is reported, with its line."""
-        nobody = UUID(int=0x77)
-        self.assert_told(
-            self.changed('sites = ["berlin"]', f'sites = ["{nobody}"]'),
+        unknown_site = UUID(int=0x77)
+        self.assert_reported(
+            self.changed('sites = ["berlin"]', f'sites = ["{unknown_site}"]'),
             18,
             "",
-            f"queue manager ALPHA: belongs to a site {{{nobody}}}, which there is not",
+            f"queue manager ALPHA: belongs to a site {{{unknown_site}}}, which there is not",
         )
 
     def test_duplicates(self) -> None:
         """Two things never share a GUID, nor two of one kind a name, nor two queues a path."""
-        self.assert_told(
+        self.assert_reported(
             self.changed(f'id = "{BETA}"', f'id = "{BERLIN}"'),
             28,
             "queue_manager[2].id",
             "is the GUID of site[1] too",
         )
-        self.assert_told(
+        self.assert_reported(
             self.changed('name = "BETA"', 'name = "alpha"'),
             27,
             "queue_manager[2].name",
             "is the name of another queue manager too",
         )
         more = f"\n[[queue]]\npath = 'alpha\\ORDERS'\nid = \"{UUID(int=0x99)}\"\n"
-        self.assert_told(WHOLE + more, 47, "queue[2].path", "is the path of another queue too")
+        self.assert_reported(WHOLE + more, 47, "queue[2].path", "is the path of another queue too")
 
     def test_missing_keys(self) -> None:
         """A missing key is reported on the line of its table."""
-        self.assert_told(self.changed("cost = 7\n", ""), 13, "link[1]", "needs 'cost'")
-        self.assert_told(
+        self.assert_reported(self.changed("cost = 7\n", ""), 13, "link[1]", "needs 'cost'")
+        self.assert_reported(
             self.changed('[enterprise]\nid = "00000000-0000-0000-0000-0000000000ee"\n', ""),
             None,
             "",
@@ -289,19 +289,19 @@ class ProblemTests(EnterpriseFileTests):
 
     def test_wrong_types(self) -> None:
         """A value of a wrong type is reported."""
-        self.assert_told(
+        self.assert_reported(
             self.changed("foreign = true", "foreign = 1"),
             11,
             "site[2].foreign",
             "must be true or false, not a whole number",
         )
-        self.assert_told(
+        self.assert_reported(
             self.changed('gates = ["beta", "GAMMA"]', 'gates = "beta"'),
             16,
             "link[1].gates",
             "must be an array of names or GUIDs, not text",
         )
-        self.assert_told(
+        self.assert_reported(
             "[site]\nname = 'x'",
             1,
             "site",
@@ -316,19 +316,19 @@ class ProblemTests(EnterpriseFileTests):
             ("ssl:hq:1:tokenFile=t", "must not contain tokenFile; the caller sets the token file"),
         ):
             text = self.changed('address = "127.0.0.2"', f'address = "127.0.0.2"\ncontrol = "{value}"')
-            self.assert_told(text, 23, "queue_manager[1].control", problem)
+            self.assert_reported(text, 23, "queue_manager[1].control", problem)
         text = self.changed('address = "127.0.0.2"', 'address = "127.0.0.2"\ncontrol = "ssl:hq:1"')
         self.assertEqual(load_enterprise(self.written(text)).controls, {ALPHA: "ssl:hq:1"})
 
     def test_unknown_keys_and_tables(self) -> None:
         """Unknown keys and tables are reported."""
-        self.assert_told(
+        self.assert_reported(
             self.changed("foreign = true", "foriegn = true"),
             11,
             "site[2].foriegn",
             "is not a key of site; did you mean 'foreign'?",
         )
-        self.assert_told(
+        self.assert_reported(
             WHOLE + "\n[[sites]]\n", 46, "sites", "is not a table of an enterprise; did you mean 'site'?"
         )
 
@@ -348,19 +348,19 @@ out_routing_servers = ["BETA"]
 
     def test_nothing_at_all(self) -> None:
         """An empty file has no sites and no queue managers, which is reported too."""
-        told = [each.problem for each in self.problems("")]
-        self.assertIn("has no table [enterprise]", told)
-        self.assertTrue(any("has no sites" in each for each in told), told)
+        reported = [each.problem for each in self.problems("")]
+        self.assertIn("has no table [enterprise]", reported)
+        self.assertTrue(any("has no sites" in each for each in reported), reported)
 
     def test_links(self) -> None:
         """A link has two ends, and they are not the same site."""
-        self.assert_told(
+        self.assert_reported(
             self.changed(f'sites = ["Berlin", "{PARIS}"]', 'sites = ["Berlin"]'),
             14,
             "link[1].sites",
             "must name two sites, not 1",
         )
-        self.assert_told(
+        self.assert_reported(
             self.changed(f'sites = ["Berlin", "{PARIS}"]', 'sites = ["Berlin", "berlin"]'),
             14,
             "link[1].sites[2]",
@@ -369,14 +369,14 @@ out_routing_servers = ["BETA"]
 
     def test_queues(self) -> None:
         """A queue is public, and on a queue manager of the file."""
-        self.assert_told(
+        self.assert_reported(
             self.changed(r"path = 'ALPHA\orders'", r"path = 'DELTA\orders'"),
             39,
             "queue[1].path",
             "is on DELTA, which is not a queue manager of this file",
         )
         for path in (r".\orders", r"ALPHA\private$\orders"):
-            self.assert_told(
+            self.assert_reported(
                 self.changed(r"path = 'ALPHA\orders'", f"path = '{path}'"),
                 39,
                 "queue[1].path",
@@ -398,13 +398,13 @@ out_routing_servers = ["BETA"]
 
     def test_certificates(self) -> None:
         """A certificate that is missing, or invalid, is reported."""
-        self.assert_told(
+        self.assert_reported(
             self.changed('"two.der"', '"three.der"'),
             44,
             "user[1].certificates[2]",
             "'three.der' cannot be read: No such file or directory",
         )
-        self.assert_told(
+        self.assert_reported(
             self.changed('"two.der"', '"estate.toml"'),
             44,
             "user[1].certificates[2]",
@@ -448,14 +448,14 @@ out_routing_servers = ["BETA"]
             text = WHOLE + ACCOUNTS
             self.assertIn(old, text)
             found = check_enterprise(self.written(text.replace(old, new, 1)))
-            told = [each for each in found if each.key.endswith(place) and problem in each.problem]
-            self.assertTrue(told, found)
-            assert told[0].line is not None
-            self.assertGreater(told[0].line, WHOLE.count("\n"))
+            reported = [each for each in found if each.key.endswith(place) and problem in each.problem]
+            self.assertTrue(reported, found)
+            assert reported[0].line is not None
+            self.assertGreater(reported[0].line, WHOLE.count("\n"))
 
     def test_no_toml(self) -> None:
         """A file that is not TOML is reported with the line, and a missing one without."""
-        self.assert_told("[enterprise]\nid = \n", 2, "", "is not TOML: Invalid value")
+        self.assert_reported("[enterprise]\nid = \n", 2, "", "is not TOML: Invalid value")
         [problem] = check_enterprise(Path(self.mktemp()))
         self.assertEqual((problem.line, problem.problem), (None, "cannot be read: No such file or directory"))
 

@@ -34,7 +34,7 @@ from msmq.interfaces.plugins import IDirectoryFactory
 @implementer(IPlugin, IDirectoryFactory)
 class Phonebook:
     name = "phonebook"
-    description = "a directory of somebody else"
+    description = "a directory of a plugin"
 
     def make_directory(self, argument, context):
         if not argument:

@@ -114,9 +114,9 @@ class FileDirectoryTests(EnterpriseFileTests):
             identifier=ALPHA, computer_name="ALPHA", public_encryption_key_list=ciphers.encryption_keys
         )
         names = ("public_encryption_key_list",)
-        with capturedLogs() as told:
+        with capturedLogs() as reported:
             self.successResultOf(self.directory.write(own, names))
-        warnings = [formatEvent(event) for event in told if event.get("log_level") is LogLevel.warn]
+        warnings = [formatEvent(event) for event in reported if event.get("log_level") is LogLevel.warn]
         self.assertEqual(len(warnings), 1)
         self.assertIn("encryption_keys", warnings[0])
         self.assertIn("ALPHA", warnings[0])
@@ -127,9 +127,9 @@ class FileDirectoryTests(EnterpriseFileTests):
             self.found(QueueManagerObject, "identifier", ALPHA)["public_encryption_key_list"],
             ciphers.encryption_keys,
         )
-        with capturedLogs() as told:
+        with capturedLogs() as reported:
             self.successResultOf(self.directory.write(own, names))
-        self.assertEqual([event for event in told if event.get("log_level") is LogLevel.warn], [])
+        self.assertEqual([event for event in reported if event.get("log_level") is LogLevel.warn], [])
 
     def test_reading(self) -> None:
         """Objects of the file are found by Identifier and by attributes."""
@@ -193,12 +193,12 @@ class FileDirectoryTests(EnterpriseFileTests):
                     self.assertEqual(
                         self.result_of(asked), (DirectoryOperationResult.DIRECTORY_NOT_CONNECTED, problem)
                     )
-        told: list[str] = []
-        self.directory.watch(lambda: told.append("changed"))
+        reported: list[str] = []
+        self.directory.watch(lambda: reported.append("changed"))
         self.clock.advance(5 * CHECK_INTERVAL)
         self.change(WHOLE)
         self.clock.advance(CHECK_INTERVAL)
-        self.assertEqual(told, ["changed"])
+        self.assertEqual(reported, ["changed"])
         self.assertTrue(self.directory.condition.is_reached)
         self.assertEqual(self.found(SiteObject, "name", "Berlin")["name"], "Berlin")
 
@@ -289,9 +289,9 @@ class FileDirectoryTests(EnterpriseFileTests):
     def test_copy_cannot_be_written(self) -> None:
         """A disk that takes no copy is reported, and the directory works."""
         self.copy.path.parent.write_text("a file where the data directory should be")
-        with capturedLogs() as told:
+        with capturedLogs() as reported:
             self.opened()
-        errors = [formatEvent(event) for event in told if event.get("log_level") is LogLevel.error]
+        errors = [formatEvent(event) for event in reported if event.get("log_level") is LogLevel.error]
         self.assertEqual(len(errors), 1, errors)
         self.assertIn(str(self.copy.path), errors[0])
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.2")
@@ -358,16 +358,16 @@ class FileDirectoryTests(EnterpriseFileTests):
     def test_file_changes(self) -> None:
         """It is read anew, watchers are notified, and what a queue manager wrote of itself stays."""
         self.opened()
-        told: list[str] = []
-        self.directory.watch(lambda: told.append("changed"))
+        reported: list[str] = []
+        self.directory.watch(lambda: reported.append("changed"))
         own = QueueManagerObject(identifier=ALPHA, computer_name="ALPHA", foreign_system=True)
         self.successResultOf(self.directory.write(own, ("foreign_system",)))
         handle = self.successResultOf(self.directory.begin_read(SiteObject))
         self.clock.advance(CHECK_INTERVAL)
-        self.assertEqual(told, [])
+        self.assertEqual(reported, [])
         self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.9"').replace('"Paris"', '"Lyon"'))
         self.clock.advance(CHECK_INTERVAL)
-        self.assertEqual(told, ["changed"])
+        self.assertEqual(reported, ["changed"])
         self.assertEqual(self.directory.address_of("ALPHA"), "127.0.0.9")
         self.assertTrue(self.found(QueueManagerObject, "identifier", ALPHA)["foreign_system"])
         self.assertEqual(self.found(SiteObject, "name", "Lyon")["name"], "Lyon")
@@ -375,7 +375,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         names = [self.successResultOf(self.directory.read_next(handle))["name"] for _ in range(2)]
         self.assertEqual(names, ["Berlin", "Paris"])
         self.clock.advance(CHECK_INTERVAL)
-        self.assertEqual(told, ["changed"])
+        self.assertEqual(reported, ["changed"])
 
     def test_values_of_a_changed_file(self) -> None:
         """All that the file states of a queue manager is as there, whatever that has written of itself."""
@@ -437,15 +437,15 @@ class FileDirectoryTests(EnterpriseFileTests):
     def test_change_with_faults(self) -> None:
         """It changes nothing; when the file is right again it is read."""
         self.opened()
-        told: list[str] = []
-        self.directory.watch(lambda: told.append("changed"))
+        reported: list[str] = []
+        self.directory.watch(lambda: reported.append("changed"))
         self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.9"') + "[[sight]]\n")
         self.clock.advance(CHECK_INTERVAL)
         self.clock.advance(CHECK_INTERVAL)
-        self.assertEqual((told, self.directory.address_of("ALPHA")), ([], "127.0.0.2"))
+        self.assertEqual((reported, self.directory.address_of("ALPHA")), ([], "127.0.0.2"))
         self.change(WHOLE.replace('"127.0.0.2"', '"127.0.0.7"'))
         self.clock.advance(CHECK_INTERVAL)
-        self.assertEqual((told, self.directory.address_of("ALPHA")), (["changed"], "127.0.0.7"))
+        self.assertEqual((reported, self.directory.address_of("ALPHA")), (["changed"], "127.0.0.7"))
 
     def test_file_is_gone(self) -> None:
         """The last content stays in use while the file is missing; when it is back it is read."""

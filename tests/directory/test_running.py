@@ -114,14 +114,14 @@ class DirectoryRunnerTests(SynchronousTestCase):
     def test_answer_that_takes_time(self) -> None:
         """A procedure waits for its answer, and gets it when it comes."""
         waiting: Deferred[None] = Deferred()
-        told: list[Answer] = []
+        reported: list[Answer] = []
 
         async def perform(effect: DirectoryEffect) -> Any:
             await waiting
             return "done"
 
         def procedure() -> Procedure[str]:
-            told.append((yield Store(())))
+            reported.append((yield Store(())))
             return "over"
 
         runner = DirectoryRunner(self.directory, self.clock, perform)
@@ -130,7 +130,7 @@ class DirectoryRunnerTests(SynchronousTestCase):
         self.clock.advance(5)
         waiting.callback(None)
         self.assertEqual(self.successResultOf(running), "over")
-        [answer] = told
+        [answer] = reported
         self.assertEqual((answer.now, answer.outcome.value), (self.clock.now(), "done"))
 
     def test_no_directory(self) -> None:

@@ -133,21 +133,21 @@ class AnswerTests(SynchronousTestCase):
         assert isinstance(answer, bytes)
         self.assertLessEqual(len(answer), LARGEST_REPLY)
         self.assertGreater(len(answer), LARGEST_REPLY - 40)
-        told = [each.name for each in TopologyServerReply.from_bytes(answer).servers]
-        self.assertEqual(told, names[: len(told)])
+        reported = [each.name for each in TopologyServerReply.from_bytes(answer).servers]
+        self.assertEqual(reported, names[: len(reported)])
 
     def test_names_that_a_list_cannot_have(self) -> None:
         """A name of the directory with a comma or a NUL is left out, as is one that is longer than a
         datagram; the request is answered all the same, with the server's own name if no other is left.
         """
-        for names, told in (
+        for names, reported in (
             (("A", "B,C", "", "D\0", "E"), ["A", "E"]),
             (("B,C",), ["GAMMA"]),
             (("F" * LARGEST_REPLY,), ["GAMMA"]),
         ):
             serving = server()
             serving.directory_servers = names
-            self.assertEqual([each.name for each in self.reply(serving).servers], told)
+            self.assertEqual([each.name for each in self.reply(serving).servers], reported)
 
     def test_the_last_server_that_fits(self) -> None:
         """A server is listed if the reply with it is at most as long as a datagram.
@@ -166,8 +166,8 @@ class AnswerTests(SynchronousTestCase):
                 answer = serving.answer(REQUEST.to_bytes())
                 assert isinstance(answer, bytes)
                 self.assertEqual(len(answer), LARGEST_REPLY - 1)
-                told = TopologyServerReply.from_bytes(answer).servers
-                self.assertEqual([each.name for each in told], ["A", name])
+                reported = TopologyServerReply.from_bytes(answer).servers
+                self.assertEqual([each.name for each in reported], ["A", name])
                 serving.directory_servers = ("A", f"{name}D", "B")
                 self.assertEqual([each.name for each in self.reply(serving).servers], ["A"])
 

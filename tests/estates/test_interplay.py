@@ -178,8 +178,10 @@ class ClocksTests(EstateTestCase):
         self.queue(zeta, path.rpartition("\\")[2], transactional=True)
         self.commit(self.alpha, self.private_name(zeta, path), b"x", dead_letter=True, journal=True, **times)
         self.wait(90)
-        letters = [int(view.message_class) for view in self.system(self.alpha, TRANSACTIONAL_DEAD_LETTERS)]
-        return self.take_in_transaction(zeta, path), letters
+        dead_letters = [
+            int(view.message_class) for view in self.system(self.alpha, TRANSACTIONAL_DEAD_LETTERS)
+        ]
+        return self.take_in_transaction(zeta, path), dead_letters
 
     def test_without_limits(self) -> None:
         """A message without limits of its own is received whichever clock is wrong."""
@@ -192,9 +194,9 @@ class ClocksTests(EstateTestCase):
 
     def test_receiver_ahead(self) -> None:
         """A receiver whose clock is ahead by more than the limit refuses the message as expired."""
-        arrived, letters = self.exchange(HOUR, time_to_reach_queue=60)
+        arrived, dead_letters = self.exchange(HOUR, time_to_reach_queue=60)
         self.assertEqual(arrived, [])
-        self.assertEqual(letters, [MessageClass.NACK_REACH_QUEUE_TIMEOUT])
+        self.assertEqual(dead_letters, [MessageClass.NACK_REACH_QUEUE_TIMEOUT])
 
 
 class HeldMessagesTests(EstateTestCase):
@@ -247,12 +249,12 @@ class DeletedQueueTests(EstateTestCase):
         deletion = self.deferred(self.zeta.service.delete_queue(path))
         self.wait(200)
         self.successResultOf(deletion)
-        letters: list[bytes] = []
+        dead_letters: list[bytes] = []
         for more in iter(lambda: self.system_bodies(self.alpha, TRANSACTIONAL_DEAD_LETTERS), []):
-            letters += more
+            dead_letters += more
         self.assertEqual(self.waiting(self.alpha), 0)
         self.assertEqual(received, bodies[:200])
-        self.assertEqual(sorted(letters, key=int), bodies[200:])
+        self.assertEqual(sorted(dead_letters, key=int), bodies[200:])
 
     def bodies_of_first(self, path: str, count: int) -> list[bytes]:
         """Receive this number of messages permanently."""

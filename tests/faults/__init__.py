@@ -14,21 +14,21 @@ def seed_of(usual: int) -> int:
     return int(os.environ.get("MSMQ_CRASH_SEED", usual))
 
 
-_TOLD: list[str] = []
+_REPORTED: list[str] = []
 _BEGAN = time.monotonic()
 
 
 def tell(figures: str) -> None:
     """Print what was tried, now and once more at the end, in a thorough run."""
     if IS_THOROUGH:
-        if not _TOLD:
+        if not _REPORTED:
             atexit.register(_tell_all)
-        _TOLD.append(figures)
+        _REPORTED.append(figures)
         _print(figures)
 
 
 def _tell_all() -> None:
-    _print("\n".join([f"This was tried in {time.monotonic() - _BEGAN:.0f} seconds:", *_TOLD]))
+    _print("\n".join([f"This was tried in {time.monotonic() - _BEGAN:.0f} seconds:", *_REPORTED]))
 
 
 def _print(text: str) -> None:

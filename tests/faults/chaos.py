@@ -235,7 +235,7 @@ class Chaos:
             else:
                 self._cut_off(reading, name, seen)
         if is_returned:
-            # Whoever receives while another holds the first messages is given the next ones.
+            # A reader that receives while another holds the first messages is given the next ones.
             while server.client.transactions() and not self._stop.is_set():
                 self._stop.wait(0.002)
         return count

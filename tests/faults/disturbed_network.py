@@ -33,7 +33,7 @@ class Disturbance(Enum):
     """One direction is over, and the other one is not."""
 
     REFUSED = "refused"
-    """It is over, and for a while nobody is let in."""
+    """It has ended, and for a while no connection is accepted."""
 
 
 @attrs.define(eq=False)

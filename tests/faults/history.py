@@ -233,7 +233,7 @@ class History:
         return any(map(self._is_deleting, operation.sources()))
 
     def _begin_abort(self, number: int, operation: Operation) -> None:
-        # What it has received is there for others before it is told that it has ended.
+        # What it has received is there for others before the end is reported to it.
         self._taken.pop(number, None)
         for name, source, _ in operation.details[0]:
             if source is not None:

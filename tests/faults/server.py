@@ -22,7 +22,7 @@ from tests.servers.prepared import PreparedProcess
 PROJECT = Path(__file__).resolve().parent.parent.parent
 
 LIMIT = 60
-"""Seconds after which a server, or whoever waits for it, is taken to hang."""
+"""Seconds after which a server, or a process that waits for it, counts as hung."""
 
 _CONFIGURATION = '[listen]\nsession = "tcp:0:interface=127.0.0.1"\nping = "off"\n'
 _READY = re.compile(r"\] store \w+")

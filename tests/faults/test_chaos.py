@@ -63,7 +63,7 @@ class ChaosTestCase(SynchronousTestCase):
         # A path of trial's own may be longer than a unix socket's may be.
         self.directory = Path(tempfile.mkdtemp(prefix="msmq-chaos-"))
         self.addCleanup(shutil.rmtree, self.directory)
-        # Otherwise the servers would outlive a test that is told to end.
+        # Otherwise the servers would outlive a test that is terminated.
         self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, self.terminated))
 
     def terminated(self, *_: object) -> None:

@@ -58,9 +58,9 @@ LOG_FILES = (
 REFUSALS = (Status.MQ_ERROR_INSUFFICIENT_RESOURCES, Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
 
 KEPT_OUT = "or the store is full"
-"""What is told to those who would put something on a disk that was full a moment ago."""
+"""The refusal of a change to a disk that was full a moment ago."""
 
-TOLD = (
+REPORTED = (
     "cannot write: there is no space left: ",
     "cannot write: the disk or its file system failed: ",
     "cannot open: there is no space left: ",
@@ -70,7 +70,7 @@ TOLD = (
     KEPT_OUT,
 )
 
-LOG_TOLD = (
+LOG_REPORTED = (
     "cannot write: No space left on device",
     "cannot write: Input/output error",
     "cannot write: Read-only file system",
@@ -83,7 +83,7 @@ LOG_TOLD = (
     KEPT_OUT,
 )
 """The same for the record log."""
-"""What people are told, one of these."""
+"""Texts of errors, of which one is shown."""
 
 
 class FailingSystemTestCase(ServerTestCase):
@@ -92,14 +92,14 @@ class FailingSystemTestCase(ServerTestCase):
     @cvar storage: the description of the store.
     @cvar errors: the ways in which each call fails.
     @cvar threads: that write; the n-th call of each of them fails, so that each may refuse something.
-    @cvar told: the possible texts of a refusal or of a failed start.
+    @cvar reported: the possible texts of a refusal or of a failed start.
     """
 
     skip = why_not()
     storage = "sqlite"
     errors = ERRORS
     threads = 1
-    told: Sequence[str] = TOLD
+    reported: Sequence[str] = REPORTED
 
     def files(self, data: Path) -> list[Path]:
         """The files of the store, and their directories."""
@@ -187,7 +187,7 @@ class FailingSystemTestCase(ServerTestCase):
         else:
             self.assertEqual(server.ended(), 1)
             self.assertIn("msmq cannot start: ", server.output)
-            self.assert_told(server.output)
+            self.assert_reported(server.output)
         self.assertFalse(server.is_hung)
         self.assertNotIn("Traceback", server.output)
         self.check_restart(home, account)
@@ -200,7 +200,7 @@ class FailingSystemTestCase(ServerTestCase):
             self.check_recovery(visitor, account, is_full=status["throttled"])
         for refusal in account.refusals:
             self.assertIn(refusal.status, REFUSALS, refusal)
-            self.assert_told(refusal.detail)
+            self.assert_reported(refusal.detail)
         if visitor.has_sent and visitor.is_there(ORDERS) and not server.client.status()["throttled"]:
             taken = visitor.send(ORDERS, "needs no disk", delivery="express")
             self.assertTrue(taken, f"{account.refusals[-1:]}")
@@ -222,8 +222,8 @@ class FailingSystemTestCase(ServerTestCase):
         refusals = [each for each in account.refusals if KEPT_OUT not in each.detail]
         self.assertLessEqual(len(refusals), self.threads, account.refusals)
 
-    def assert_told(self, text: str) -> None:
-        self.assertTrue(any(told in text for told in self.told), text)
+    def assert_reported(self, text: str) -> None:
+        self.assertTrue(any(reported in text for reported in self.reported), text)
 
     def check_restart(self, home: Path, account: Account) -> None:
         """A server on a sound system finds what was promised, and works."""
@@ -289,7 +289,7 @@ class LogFailingSystemTests(FailingSystemTestCase):
     errors = LOG_ERRORS
     # The reactor's, that of groups, and that of segments and checkpoints.
     threads = 3
-    told = LOG_TOLD
+    reported = LOG_REPORTED
 
     def files(self, data: Path) -> list[Path]:
         """The files of the store, and their directories."""

@@ -64,7 +64,7 @@ ABROAD: Final = "DIRECT=TCP:127.0.0.77\\private$\\nobody"
 
 SIZES: Final = (0, 10, 300, 300, 2000, 30_000)
 CROWD: Final = 60
-"""Messages in a queue above which nobody sends to it."""
+"""Messages in a queue above which no user sends to it."""
 
 
 def say(*what: object) -> None:
@@ -299,10 +299,10 @@ class Users:
         )
 
     async def _requeue(self) -> None:
-        letters = await self._manager.inspection.dead_letters(5)
-        if not letters:
+        dead_letters = await self._manager.inspection.dead_letters(5)
+        if not dead_letters:
             return
-        view = self._chance.choice(letters).message.view
+        view = self._chance.choice(dead_letters).message.view
         identifier = self._identifier(str(view.destination_format_name()))
         if identifier is not None:
             effects = [[name_of(view.body), DEAD_LETTERS, identifier]]

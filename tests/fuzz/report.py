@@ -13,7 +13,7 @@ from pathlib import Path
 import coverage
 
 ROOMS = ("wire", "structures", "session", "discovery", "decoding")
-"""The rooms that read what others send; the others of the core are told only what these make of it."""
+"""The rooms that read what others send; the others of the core get only what these make of it."""
 
 
 def main() -> None:

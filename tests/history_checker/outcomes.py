@@ -91,7 +91,7 @@ class Message:
 
     @property
     def maybe_received(self) -> list[Operation]:
-        """Those of which nobody knows whether they did."""
+        """Those of which it is not known whether they did."""
         found = [operation for _, operation in self.shown if operation.result == "unknown"]
         return [*found, *(each for each in self.picked if each not in found)]
 
@@ -106,7 +106,7 @@ class Message:
 class Outcomes:
     """All messages of a history.
 
-    @ivar phantoms: violations: messages that nobody had sent when they were seen.
+    @ivar phantoms: violations: messages that had not been sent when they were seen.
     @ivar unnamed_damages: the queue manager of each message or event that cannot be read any more.
     """
 

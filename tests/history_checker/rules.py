@@ -162,7 +162,7 @@ def early(outcomes: Outcomes) -> Iterator[str]:
 
 
 def wrong_fates(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
-    """A message has one fate, for which there is a reason, and its sender is told no other."""
+    """A message has one fate, for which there is a reason, and its sender gets no other acknowledgement."""
     removals: dict[str | None, float] = {}
     for operation in operations:
         if operation.kind in ("purge", "delete"):
@@ -182,7 +182,7 @@ def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]
         if _NEEDS_LIMIT.get(fate, "reach") not in message.limits and fate in _NEEDS_LIMIT:
             yield f"{fate}, but it has no such limit"
         if fate in (PURGED, DELETED) and removals.keys().isdisjoint({*message.queues, None}):
-            yield f"{fate}, but nobody purged {message.queue}"
+            yield f"{fate}, but {message.queue} was not purged"
     received = bool(message.received)
     arrived = [fate for fate, has_arrived, _ in message.fates if has_arrived and fate != EARLY_DAMAGE]
     if received and arrived:
@@ -198,7 +198,7 @@ def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]
         if received:
             refused = {kind for kind, _ in message.acknowledgements} - {REACHED, RECEIVED}
             if refused:
-                yield f"received, and its sender was told {', '.join(sorted(refused))}"
+                yield f"received, but acknowledged as {', '.join(sorted(refused))}"
             if message.is_ordered and message.dead_letters:
                 yield f"received, and a dead letter: {message.dead_letters[0]}"
 

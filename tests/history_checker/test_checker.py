@@ -142,7 +142,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_found("lost: 1")
 
     def test_lost_after_it_was_seen(self) -> None:
-        """A message that a reader gave back, and that nobody sees again."""
+        """A message that a reader gave back, and that is never seen again."""
         self.history.send("1")
         reader = self.history.receive("1", result="returned")
         self.assert_found(f"lost: 1: taken by operation 1, last seen by operation {reader}")
@@ -244,7 +244,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_found("doubled: 1: received, and seen again")
 
     def test_acknowledged_twice(self) -> None:
-        """Its sender is told the same twice."""
+        """Its sender gets the same acknowledgement twice."""
         self.history.send("1")
         self.history.receive("1")
         self.history.acknowledged("1", "received")
@@ -337,7 +337,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_found("1: it was not yet received", "2: it was not received", "2: it never was in")
 
     def test_two_fates(self) -> None:
-        """A message was received, and removed otherwise, and its sender is told that."""
+        """A message was received, and removed otherwise, and its sender gets an acknowledgement of that."""
         history = self.history
         history.send("1")
         history.receive("1")
@@ -348,7 +348,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_found(
             "received, and purged in its queue",
             "received, purged: more than one",
-            "received, and its sender was told purged",
+            "received, but acknowledged as purged",
             "received, and a dead letter: purged",
         )
 
@@ -364,7 +364,7 @@ class CheckerTests(SynchronousTestCase):
         self.assert_found("2: nack_bad_dst_q, damaged: more than one")
 
     def test_fates_without_a_reason(self) -> None:
-        """A message expires without a limit, or is purged where nobody purged, or twice."""
+        """A message expires without a limit, or is purged without a purge, or twice."""
         history = self.history
         history.send("1")
         history.fate("1", "receive timeout")
@@ -375,7 +375,7 @@ class CheckerTests(SynchronousTestCase):
         history.fate("3", "receive timeout")
         self.assert_found(
             "1: receive timeout, but it has no such limit",
-            "2: purged, but nobody purged BETA orders",
+            "2: purged, but BETA orders was not purged",
             "3: receive timeout at BETA, 2 times",
         )
 
@@ -396,7 +396,7 @@ class HistoryTests(SynchronousTestCase):
             self.assertIn("line 2", str(error))
 
     def test_same_label(self) -> None:
-        """Two messages with one label cannot be told apart."""
+        """Two messages with one label cannot be distinguished."""
         history = History()
         history.send("1")
         history.send("1")

@@ -122,8 +122,8 @@ class CommandTestCase(TestCase):
         self, *arguments: str, environment: Mapping[str, str] | None = None, piped: bytes = b""
     ) -> Command:
         """Start the command."""
-        told = {"MSMQ_CONTROL": str(self.socket), **(environment or {})}
-        return spawn(arguments, told, self.directory, piped)
+        reported = {"MSMQ_CONTROL": str(self.socket), **(environment or {})}
+        return spawn(arguments, reported, self.directory, piped)
 
     async def msmq(
         self, *arguments: str, environment: Mapping[str, str] | None = None, piped: bytes = b""
@@ -148,7 +148,7 @@ class CommandTestCase(TestCase):
         while await self.bodies() != list(bodies):
             await deferLater(reactor, 0.01)
 
-    async def until_somebody_waits(self) -> None:
+    async def until_a_receiver_waits(self) -> None:
         """Wait until a reader waits for a message."""
         while not own_queue(self.service.model, ORDERS).readers:
             await deferLater(reactor, 0.01)
@@ -370,7 +370,7 @@ class MessageTests(CommandTestCase):
     async def test_waits(self) -> None:
         """Without a time-out it waits until a message comes."""
         command = self.begin("receive", ORDERS, "--json")
-        await self.until_somebody_waits()
+        await self.until_a_receiver_waits()
         await self.put(b"late")
         ended = await command.ended
         self.assertEqual([message["body"] for message in ended.objects], ["late"])
@@ -397,7 +397,7 @@ class GivingBackTests(CommandTestCase):
     async def test_killed_while_it_waits(self) -> None:
         """Messages that arrive after a waiting command was killed stay in the queue."""
         command = self.begin("receive", ORDERS)
-        await self.until_somebody_waits()
+        await self.until_a_receiver_waits()
         command.kill()
         await command.ended
         await self.put(b"1")
@@ -444,7 +444,7 @@ class GivingBackTests(CommandTestCase):
     async def test_interrupted(self) -> None:
         """Ctrl-C ends it with one line and the status that shells know."""
         command = self.begin("receive", ORDERS)
-        await self.until_somebody_waits()
+        await self.until_a_receiver_waits()
         command.interrupt()
         ended = await command.ended
         self.assertEqual((ended.status, ended.errors), (128 + signal.SIGINT, "msmq: interrupted\n"))

@@ -274,7 +274,7 @@ class TlsTests(RemoteTestCase):
         ca = f"caFile={self.ca}"
         for arguments in ((ca,), (f"pins={'00' * 32},{pin}",), (ca, f"pins={pin.upper()}")):
             self.assertEqual((await self.beside(self.client(*arguments).status))["name"], "ALPHA")
-        strange = self.secret("strange.pem", make_credentials("A stranger").authority)
+        strange = self.secret("strange.pem", make_credentials("Another authority").authority)
         for arguments, word in (
             (("caFile=",), "certificate is not trusted"),
             ((f"caFile={strange}",), "certificate is not trusted"),

@@ -119,8 +119,8 @@ class SecuredTransferTests(SynchronousTestCase):
 
     def events(self, name: str, identifier: str) -> list[dict[str, Any]]:
         """A server's output about a message."""
-        [told] = self.msmq(name, "explain", identifier)
-        events: list[dict[str, Any]] = told["events"]
+        [reported] = self.msmq(name, "explain", identifier)
+        events: list[dict[str, Any]] = reported["events"]
         return events
 
     def test_signed_and_encrypted(self) -> None:

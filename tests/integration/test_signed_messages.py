@@ -129,16 +129,18 @@ class SignedMessagesTests(SynchronousTestCase):
             ("ALPHA", (), "accepts only authenticated messages, and it is not signed"),
         ):
             [one] = self.msmq(name, "send", TO_BETA, *common, *options, "--body", "forged")
-            [letter] = self.msmq(name, "receive", ".\\system$;deadxact", "--timeout", str(DEADLINE), "--peek")
+            [dead_letter] = self.msmq(
+                name, "receive", ".\\system$;deadxact", "--timeout", str(DEADLINE), "--peek"
+            )
             self.assertEqual(
-                (letter["id"], letter["class_name"]), (one["id"], "MQMSG_CLASS_NACK_BAD_SIGNATURE")
+                (dead_letter["id"], dead_letter["class_name"]), (one["id"], "MQMSG_CLASS_NACK_BAD_SIGNATURE")
             )
             refused.append((one["id"], reason))
-            [told] = self.msmq(name, "explain", one["id"])
-            self.assertIn("NACK_BAD_SIGNATURE", json.dumps(told))
+            [reported] = self.msmq(name, "explain", one["id"])
+            self.assertIn("NACK_BAD_SIGNATURE", json.dumps(reported))
         for identifier, reason in refused:
-            [told] = self.msmq("BETA", "explain", identifier)
-            self.assertIn(reason, json.dumps(told))
+            [reported] = self.msmq("BETA", "explain", identifier)
+            self.assertIn(reason, json.dumps(reported))
         self.assertEqual(self.run_msmq("BETA", "receive", ORDERS, "--timeout", "0").returncode, 3)
 
     def test_certificates_of_others(self) -> None:

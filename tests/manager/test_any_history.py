@@ -265,13 +265,13 @@ class World:
         """Send a dead letter again, perhaps one that has just become so."""
         if number % 2:
             self.clock.advance(LIFE)
-        letters = [
+        dead_letters = [
             identifier_of(event.identity)
             for event in self.events()
             if event.reason == KEPT and event.identity
         ]
-        if letters:
-            self.do(self.node.service.requeue(letters[number % len(letters)]), lambda result: None)
+        if dead_letters:
+            self.do(self.node.service.requeue(dead_letters[number % len(dead_letters)]), lambda result: None)
 
     def events(self) -> list[AppendEvent]:
         """The event log."""
@@ -327,7 +327,7 @@ class World:
 
     def restart(self, number: int) -> None:
         """The queue manager stops, or is killed, and starts again."""
-        # Whoever waits dies with it, or is told that it stops, which is the same to him.
+        # A caller that waits ends with it, or gets the error that it stops, which is the same to it.
         while self.under_way:
             self.go_away(0)
         if number % 2:
@@ -440,7 +440,7 @@ class AnyHistoryTests(SynchronousTestCase):
         world.settle()
         subqueues = [f"{queue};{name}" for queue in QUEUES for name in ("aside", "poison")]
         there = Counter(body for queue in (*QUEUES, *subqueues) for body in world.drain(queue))
-        letters = Counter(body for queue in (DEADLETTER, DEADXACT) for body in world.drain(queue))
+        dead_letters = Counter(body for queue in (DEADLETTER, DEADXACT) for body in world.drain(queue))
         journals = [f"{queue};journal" for queue in QUEUES]
         for journal in journals:
             world.drain(journal)
@@ -460,19 +460,19 @@ class AnyHistoryTests(SynchronousTestCase):
                 # It had left, was a dead letter, and is there again under another identifier.
                 self.assertEqual(events[identity], 1, (body, fate))
                 identity = again[identity]
-            told = events[identity]
-            self.assertLessEqual(told, 1, (body, fate))
-            self.assertLessEqual(there[body] + letters[body], 1, (body, fate))
+            reported = events[identity]
+            self.assertLessEqual(reported, 1, (body, fate))
+            self.assertLessEqual(there[body] + dead_letters[body], 1, (body, fate))
             self.assertLessEqual(fate.received + there[body], 1, (body, fate))
             # What was reported to its sender as deleted was not received as well.
-            self.assertLessEqual(fate.received + told, 1, (body, fate))
-            self.assertLessEqual(letters[body], 1, (body, fate))
+            self.assertLessEqual(fate.received + reported, 1, (body, fate))
+            self.assertLessEqual(dead_letters[body], 1, (body, fate))
             if fate.is_sent is False:
                 self.assertEqual(
-                    (there[body], fate.received, told, letters[body]), (0, 0, 0, 0), (body, fate)
+                    (there[body], fate.received, reported, dead_letters[body]), (0, 0, 0, 0), (body, fate)
                 )
             if fate.is_sent and not fate.is_excused:
-                known = there[body] + (told or fate.received) or min(1, fate.maybe_received)
+                known = there[body] + (reported or fate.received) or min(1, fate.maybe_received)
                 self.assertLessEqual(known, 1, (body, fate))
                 if not known:
                     missing.append((body, fate))

@@ -12,7 +12,7 @@ from tests.manager.support import BROKEN, ManagerTestCase
 class EventTestCase(ManagerTestCase):
     """The fixtures of L{ManagerTestCase}."""
 
-    def told(self, identifier: MessageIdentifier) -> list[tuple[str, str]]:
+    def reported(self, identifier: MessageIdentifier) -> list[tuple[str, str]]:
         """The events of a message, and their queues."""
         explanation = self.run_to_end(self.service.inspection.explain(identifier))
         return [(event.event, event.queue) for event in explanation.events]
@@ -37,9 +37,9 @@ class EventTests(EventTestCase):
             self.run_to_end(self.service.delete_queue(self.orders))
             self.queue(self.alpha)
             path = "private$\\orders"
-            self.assertEqual(self.told(expired), [("expired", path)])
-            self.assertEqual(self.told(purged), [("purged", path)])
-            self.assertEqual(self.told(deleted), [("deleted", path)])
+            self.assertEqual(self.reported(expired), [("expired", path)])
+            self.assertEqual(self.reported(purged), [("purged", path)])
+            self.assertEqual(self.reported(deleted), [("deleted", path)])
 
     def test_times_and_classes(self) -> None:
         """An event has the time of the wall clock, and the class that says it on the wire."""
@@ -80,16 +80,16 @@ class EventTests(EventTestCase):
         """A received message leaves no event."""
         [identifier] = self.put(self.orders, b"1")
         self.take(self.alpha, self.orders)
-        self.assertEqual((self.told(identifier), self.places(identifier), self.events()), ([], [], []))
+        self.assertEqual((self.reported(identifier), self.places(identifier), self.events()), ([], [], []))
 
     def test_held_when_purged(self) -> None:
         """Messages that readers had then have an event after their decision."""
         [identifier] = self.put(self.orders, b"1")
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.run_to_end(self.service.purge_queue(self.orders))
-        self.assertEqual(self.told(identifier), [])
+        self.assertEqual(self.reported(identifier), [])
         reservation.release()
-        self.assertEqual(self.told(identifier), [("purged", "private$\\orders")])
+        self.assertEqual(self.reported(identifier), [("purged", "private$\\orders")])
 
 
 class ExplainTests(EventTestCase):

@@ -28,8 +28,8 @@ class OwnershipTests(ManagerTestCase):
     def test_store_of_another_queue_manager(self) -> None:
         """It is refused with its owner's name, and its owner finds everything as it was."""
         self.put(self.orders, b"1")
-        told = self.refusal()
-        self.assertIn(f"is that of queue manager {braced(ALPHA)}, and this is {braced(BETA)}", told)
+        reported = self.refusal()
+        self.assertIn(f"is that of queue manager {braced(ALPHA)}, and this is {braced(BETA)}", reported)
         self.begin()
         self.assertEqual(self.seen(self.orders), [b"1"])
 

@@ -30,7 +30,7 @@ def machine(name: str) -> QueueManager:
 
 
 def nowhere() -> NoRoute:
-    return NoRoute(Rule.UNKNOWN_DESTINATION, "nobody knows it")
+    return NoRoute(Rule.UNKNOWN_DESTINATION, "unknown destination")
 
 
 @implementer(IRouter)
@@ -72,7 +72,7 @@ class ScriptedRouter:
         self.waiting.pop(0).callback([machine(name) for name in hops])
 
     def route(self, source: UUID, destination: UUID, down: Set[UUID] = frozenset()) -> Any:
-        raise AssertionError("nobody asks for the whole way")
+        raise AssertionError("the whole route is not asked for")
 
     def close(self) -> Deferred[None]:
         return succeed(None)

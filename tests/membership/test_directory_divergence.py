@@ -65,16 +65,16 @@ class QueueTests(SynchronousTestCase):
             ("quota", 1, "1", "100"),
             ("journal_quota", 0, "0", "100"),
         ):
-            told = f"{name} is {shown} in the directory; {here} stays in effect here"
-            self.assertEqual(changed(KEEP, **{name: there}), ({name: getattr(VAULT, name)}, [told]))
-            told = f"{name} is {shown} from now on, as in the directory; it was {here}"
-            self.assertEqual(changed(FOLLOW, **{name: there}), ({name: there}, [told]))
+            reported = f"{name} is {shown} in the directory; {here} stays in effect here"
+            self.assertEqual(changed(KEEP, **{name: there}), ({name: getattr(VAULT, name)}, [reported]))
+            reported = f"{name} is {shown} from now on, as in the directory; it was {here}"
+            self.assertEqual(changed(FOLLOW, **{name: there}), ({name: there}, [reported]))
 
     def test_what_does_not(self) -> None:
         """Other changes are taken over, and reported."""
         for name, there in (("label", "silver"), ("quota", UNLIMITED), ("base_priority", 3)):
-            taken, told = changed(KEEP, **{name: there})
-            self.assertEqual((taken, len(told)), ({name: there}, 1))
+            taken, reported = changed(KEEP, **{name: there})
+            self.assertEqual((taken, len(reported)), ({name: there}, 1))
         plain = attrs.evolve(VAULT, authentication=False, privacy_level=QueuePrivacy.OPTIONAL)
         self.assertEqual(take_over_queue(plain, VAULT, KEEP)[0], VAULT)
 
@@ -84,9 +84,9 @@ class QueueTests(SynchronousTestCase):
             for there in QueuePrivacy:
                 held = attrs.evolve(VAULT, privacy_level=here)
                 found = attrs.evolve(VAULT, privacy_level=there)
-                taken, told = take_over_queue(held, found, KEEP)
+                taken, reported = take_over_queue(held, found, KEEP)
                 self.assertIs(taken.privacy_level, here if here is QueuePrivacy.BODY else there)
-                self.assertEqual(len(told), here is not there)
+                self.assertEqual(len(reported), here is not there)
 
     def test_quotas(self) -> None:
         """A quota is kept against a smaller one, and against no other."""
@@ -94,7 +94,7 @@ class QueueTests(SynchronousTestCase):
             for there, expected in ((99, 100), (100, 100), (101, 101), (0, 100)):
                 self.assertEqual(changed(KEEP, **{name: there})[0], {name: expected})
 
-    def test_how_values_are_told(self) -> None:
+    def test_how_values_are_reported(self) -> None:
         """Texts are reported in quotes, and no more than the first hundred characters of them."""
         long = "x" * 120
         _, differences = take_over_queue(VAULT, attrs.evolve(VAULT, label=long, base_priority=-7), FOLLOW)
@@ -107,7 +107,7 @@ class QueueTests(SynchronousTestCase):
         """An object without any right to messages does not replace the list of a queue; that is reported."""
         ours, wider = (packed(f"D:(OA;;CR;{SEND};;{account})") for account in ("BU", "WD"))
         untranslated, none = packed("D:(A;;0x4;;;BU)"), packed("D:(A;;GA;;;SY)(A;;RP;;;WD)")
-        told = (
+        reported = (
             "the list is without any right to messages in the directory; the list of the queue stays in"
             " effect here"
         )
@@ -127,15 +127,15 @@ class QueueTests(SynchronousTestCase):
                 taken, differences = take_over_queue(held, attrs.evolve(held, security=there), changes)
                 self.assertEqual(taken.security, expected)
                 is_kept = expected == here
-                self.assertEqual([str(each) for each in differences], [told] if is_kept else [])
+                self.assertEqual([str(each) for each in differences], [reported] if is_kept else [])
 
     def test_its_identity(self) -> None:
         """An object that was moved, or is of another kind, changes nothing with either setting."""
         for changes in DirectoryChanges:
-            taken, told = changed(changes, pathname="omega\\vault", transactional=True)
+            taken, reported = changed(changes, pathname="omega\\vault", transactional=True)
             self.assertEqual(taken, {"pathname": "GAMMA\\vault", "transactional": False})
             self.assertEqual(
-                told,
+                reported,
                 [
                     'pathname is "omega\\vault" in the directory; "GAMMA\\vault" stays in effect here',
                     "transactional is true in the directory; false stays in effect here",
@@ -175,7 +175,7 @@ class QueueManagerTests(SynchronousTestCase):
         ):
             self.assertIs(has_other_keys(take_over_queue_manager(own, found)[1]), expected)
 
-    def test_how_values_are_told(self) -> None:
+    def test_how_values_are_reported(self) -> None:
         """Keys are not shown; lists are, or that they are empty."""
         sites = (UUID(int=1), UUID(int=2))
         found = QueueManagerObject(
@@ -251,7 +251,7 @@ class ListTests(SynchronousTestCase):
         entry for some rights to the object, are not.
         """
         domain = "S-1-5-21-1-2-3"
-        for entry, is_told in (
+        for entry, is_reported in (
             ("(A;;GA;;;WD)", True),
             ("(A;;CR;;;WD)", True),
             ("(A;ID;GA;;;WD)", False),
@@ -266,12 +266,12 @@ class ListTests(SynchronousTestCase):
             ("(A;;GA;;;SY)", False),
             ("(A;;GA;;;BA)", False),
         ):
-            told = [
+            reported = [
                 text
                 for text in list_divergence(parse_sddl("D:"), parse_sddl(f"D:{entry}"))
                 if text.startswith("the directory allows every right to messages to ")
             ]
-            self.assertEqual(len(told), is_told, entry)
+            self.assertEqual(len(reported), is_reported, entry)
         self.assertEqual(list_divergence(parse_sddl("D:"), SecurityDescriptor()), ())
         # A right of the queue that no directory has is no difference.
         self.assertEqual(list_divergence(parse_sddl("D:(A;;0x1;;;WD)"), parse_sddl("D:")), ())

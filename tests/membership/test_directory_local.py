@@ -21,7 +21,7 @@ from tests.membership.directory_builders import ALPHA, NOT_FOUND, ORDERS, SITE, 
 
 
 class LocalTests(SynchronousTestCase):
-    """A queue manager that nobody has asked anything yet."""
+    """A queue manager that has had no request yet."""
 
     def test_default_time_to_reach_queue(self) -> None:
         """It is that of the enterprise, if there is a directory and it was read; else four days."""

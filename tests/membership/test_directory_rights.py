@@ -173,14 +173,14 @@ class TranslationTests(SynchronousTestCase):
     def test_rights_without_an_entry(self) -> None:
         """A right without a directory entry is refused, with the entry and the remedy."""
         default = class_default(DOMAIN)
-        for text, told in (
+        for text, reported in (
             (f"D:(A;;0x4;;;WD)(A;;0x1;;;{B})", "entry 2, about .*1105, allows delete-message without peek"),
             (f"D:(A;;0x8;;;{B})", "allows delete-journal-message without peek"),
             (f"D:(A;;0x4;;;WD)(D;;0x4;;;{B})", "entry 2, .* denies behind an entry that allows"),
             (f"D:(XA;;0x4;;;{B};(Member_of {{SID(BA)}}))", "entry 1, .* has a condition"),
         ):
             error = self.assertRaises(LocalProtocolError, to_directory, default, None, parse_sddl(text))
-            self.assertRegex(str(error), told)
+            self.assertRegex(str(error), reported)
         error = self.assertRaises(
             LocalProtocolError, to_directory, SecurityDescriptor(), None, parse_sddl(f"D:(A;;0x4;;;{B})")
         )

@@ -67,7 +67,7 @@ class RoutedConnectorTests(SynchronousTestCase):
         self.lookups.append(name)
         found = ADDRESSES[name]
         if not found:
-            raise HostNotFound(f"{name}: nobody knows this computer")
+            raise HostNotFound(f"{name}: unknown computer")
         return [NextHopAddress(each, 1801, self.here.client_endpoint(each, 1801)) for each in found]
 
     def listen(self, address: str, identifier: UUID) -> SessionFactory:

@@ -194,7 +194,7 @@ class PromiseChecker:
                 for receipt in batch.receiver.receipts[batch.queue]
                 if lookup_id in receipt.views
             ]
-            # A receiver that lost its power does not know; then it was received if nothing else is told.
+            # A receiver that lost its power does not know; then it was received if nothing else is reported.
             if True in states or (None in states and not fates & _ARRIVED):
                 fates.add("received")
             _check(bool(fates & _ARRIVED), f"{number}: was in its queue, and is nowhere")
@@ -249,7 +249,7 @@ class PromiseChecker:
 
     def _compare(self, host: Host, name: str) -> None:
         found, expected = getattr(self._found[host], name), getattr(self._expected[host], name)
-        _check(not found - expected, f"{host.name}: {name} that nobody asked for: {found - expected}")
+        _check(not found - expected, f"{host.name}: {name} that was not requested: {found - expected}")
         missing = expected - found
         _check(self._world.was_full or not missing, f"{host.name}: {name} that are missing: {missing}")
 

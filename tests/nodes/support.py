@@ -114,7 +114,7 @@ class Node:
     async def _lookup(self, name: str) -> Sequence[NextHopAddress]:
         address = ADDRESSES.get(name.upper().removesuffix(".EXAMPLE.COM"), name)
         if address not in ADDRESSES.values():
-            raise HostNotFound(f"{name}: nobody knows this computer")
+            raise HostNotFound(f"{name}: unknown computer")
         return [NextHopAddress(address, 1801, self.host.client_endpoint(address, 1801))]
 
     def start(self) -> None:

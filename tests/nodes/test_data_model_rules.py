@@ -53,14 +53,14 @@ class OutgoingTransferTests(SenderTestCase):
         self.assertEqual((info.eod_last_ack, info.eod_resend_time), (NO_SEQUENCE, sent + 30))
         self.clock.advance(2)
         self.tell(order_ack(sequence, 1))
-        told = int(self.clock.now().wall)
+        reported = int(self.clock.now().wall)
         info = self.info()
         self.assertEqual(info.eod_last_ack, SequenceInfo(sequence, 1, 0))
         self.assertEqual(info.eod_first_non_ack, SequenceInfo(sequence, 2, 1))
         self.assertEqual(info.eod_last_non_ack, SequenceInfo(sequence, 3, 2))
         self.assertEqual(info.eod_next_seq, SequenceInfo(sequence, 4, 3))
-        self.assertEqual((info.eod_last_ack_time, info.eod_resend_interval), (told, 30.0))
-        self.assertEqual(info.eod_resend_time, told + 30)
+        self.assertEqual((info.eod_last_ack_time, info.eod_resend_interval), (reported, 30.0))
+        self.assertEqual(info.eod_resend_time, reported + 30)
 
     def test_counts(self) -> None:
         """The messages waiting for each acknowledgement, the OrderAcks received, and the attempts.

@@ -31,7 +31,7 @@ class FreshStartTests(ScriptedTestCase):
         peer.send(transactional(b"x", (7, 1, 0), destination="TCP:127.0.0.2\\private$\\nobody"))
         self.clock.advance(20)
         self.assertEqual({ack[-2] for ack in peer.acks}, {64})
-        # Nobody says that the message is in its place, so it comes again and again.
+        # No acknowledgement confirms that the message has arrived, so it comes again and again.
         waits: list[float] = []
         heard = len(peer.messages)
         since = 21.0

@@ -115,12 +115,12 @@ class StreamTests(EstateCase):
     def test_message(self) -> None:
         """A row holds what the message and the store say."""
         [row] = self.rows(self.read().where("offset = 5 and topic like '%orders'"))
-        told = {
+        reported = {
             name: row[name]
             for name in ("id", "label", "body", "priority", "lookup_id", "abort_count", "move_count")
         }
         self.assertEqual(
-            told,
+            reported,
             {
                 "id": "{BE7A0000-0000-4000-8000-000000000002}\\5",
                 "label": "message 5",

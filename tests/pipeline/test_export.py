@@ -77,8 +77,8 @@ class ExportTests(ExportTestCase):
     def test_queue(self) -> None:
         """A queue becomes one file a day, with every column, and the packets as they are."""
         self.write([put(number, priority=7 if number == 6 else 3) for number in range(1, 9)])
-        [told] = self.export(".\\private$\\orders")
-        self.assertEqual(told, Exported(".\\private$\\orders", "queue", rows=8, files=3))
+        [reported] = self.export(".\\private$\\orders")
+        self.assertEqual(reported, Exported(".\\private$\\orders", "queue", rows=8, files=3))
         folders = [name.partition("/")[0] for name in self.files if name.endswith(".parquet")]
         self.assertEqual(folders, ["date=2023-11-15", "date=2023-11-16", "date=2023-11-16"])
         self.assertEqual(sorted(self.rows()), list(range(1, 9)))
@@ -134,8 +134,8 @@ class ExportTests(ExportTestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         self.assertIn(f"{self.directory}/.msmq-private-orders-log", str(error))
         self.assertEqual(self.files, ["_msmq_export.json", "_msmq_export.lock"])
-        [told] = self.export("orders", log=True)
-        self.assertEqual((told.rows, self.rows()), (10, list(range(1, 11))))
+        [reported] = self.export("orders", log=True)
+        self.assertEqual((reported.rows, self.rows()), (10, list(range(1, 11))))
 
     def test_names(self) -> None:
         """Journals, dead letters, outgoing queues, logs and events, each under its name."""
@@ -152,8 +152,8 @@ class ExportTests(ExportTestCase):
             ("events", False, "events", 1),
         ):
             self.directory = Path(self.mktemp())
-            [told] = self.export(name, log=with_log)
-            self.assertEqual((told.stream, told.rows, len(self.rows())), (stream, count, count))
+            [reported] = self.export(name, log=with_log)
+            self.assertEqual((reported.stream, reported.rows, len(self.rows())), (stream, count, count))
         [path] = self.directory.rglob("*.parquet")
         table = pyarrow.parquet.read_table(path, partitioning=None)
         self.assertEqual(table.column_names, list(names_of(EVENT_COLUMNS)))
@@ -162,8 +162,8 @@ class ExportTests(ExportTestCase):
     def test_damaged(self) -> None:
         """A damaged packet is a row with all of its bytes, and with what is wrong."""
         self.write([put(1), put(2, content=DAMAGED), put(3, content=b""), put(4, content=packet(4)[:-3])])
-        [told] = self.export("orders")
-        self.assertEqual((told.rows, told.damaged), (4, 3))
+        [reported] = self.export("orders")
+        self.assertEqual((reported.rows, reported.damaged), (4, 3))
         self.assertEqual(self.rows("packet"), [packet(1), DAMAGED, b"", packet(4)[:-3]])
         errors = self.rows("decode_error")
         self.assertEqual([error is None for error in errors], [True, False, False, False])
@@ -177,8 +177,8 @@ class ExportTests(ExportTestCase):
     def test_large_ones(self) -> None:
         """A file has no more rows than it may."""
         self.write([log(number) for number in range(1, 11)])
-        [told] = self.export("orders", log=True, file_rows=2)
-        self.assertEqual((told.rows, self.rows()), (10, list(range(1, 11))))
+        [reported] = self.export("orders", log=True, file_rows=2)
+        self.assertEqual((reported.rows, self.rows()), (10, list(range(1, 11))))
         self.assertLessEqual(
             max(pyarrow.parquet.read_metadata(path).num_rows for path in self.directory.rglob("*.parquet")), 2
         )
@@ -202,8 +202,8 @@ class AgainTests(ExportTestCase):
             self.assertEqual(self.export(name, log=stream)[0].rows, 0)
             self.assertEqual(self.files, before)
             self.write([entry(number) for number in range(4, 9)])
-            [told] = self.export(name, log=stream)
-            self.assertEqual((told.rows, self.rows()), (5, list(range(1, 9))))
+            [reported] = self.export(name, log=stream)
+            self.assertEqual((reported.rows, self.rows()), (5, list(range(1, 9))))
             self.assertEqual(set(before) - set(self.files), set())
 
     def test_queue(self) -> None:
@@ -215,8 +215,8 @@ class AgainTests(ExportTestCase):
         self.write(
             [RemoveMessages(ORDERS.identifier, (put(1).lookup_id,)), put(2), put(4, priority=7), put(6)]
         )
-        [told] = self.export("orders")
-        self.assertEqual((told.rows, sorted(self.rows())), (3, [1, 2, 3, 4, 5, 6]))
+        [reported] = self.export("orders")
+        self.assertEqual((reported.rows, sorted(self.rows())), (3, [1, 2, 3, 4, 5, 6]))
 
     def test_messages_of_years(self) -> None:
         """An export remembers of its files only the messages that the queue still has."""
@@ -236,31 +236,31 @@ class AgainTests(ExportTestCase):
         self.export("orders", log=True)
         self.write([log(number) for number in range(4, 9)])
         self.write([TrimLog(ORDERS.identifier, MORNING + 3 * DAY / 4 + 1, None)])
-        [told] = self.export("orders", log=True)
-        self.assertEqual((told.rows, told.trimmed), (5, None))
+        [reported] = self.export("orders", log=True)
+        self.assertEqual((reported.rows, reported.trimmed), (5, None))
         self.write([log(number) for number in range(9, 13)])
         self.write([TrimLog(ORDERS.identifier, MORNING + 10 * DAY / 4 + 1, None)])
-        [told] = self.export("orders", log=True)
-        self.assertEqual((told.rows, told.trimmed), (2, (9, 10)))
+        [reported] = self.export("orders", log=True)
+        self.assertEqual((reported.rows, reported.trimmed), (2, (9, 10)))
 
     def test_damaged_in_the_store(self) -> None:
         """A row with a wrong bit is left out and named, and so when it is the last one that was exported."""
         self.write([put(1), put(2), put(3), *map(log, range(1, 5))])
         spoil_log(self.data, packet(2))
-        [told] = self.export("orders")
-        self.assertEqual((told.rows, told.unreadable, len(told.problems)), (2, 1, 1))
-        self.assertRegex(told.problems[0], "are damaged$")
-        [told] = self.export("orders", log=True)
-        self.assertEqual((told.rows, told.unreadable), (3, 1))
+        [reported] = self.export("orders")
+        self.assertEqual((reported.rows, reported.unreadable, len(reported.problems)), (2, 1, 1))
+        self.assertRegex(reported.problems[0], "are damaged$")
+        [reported] = self.export("orders", log=True)
+        self.assertEqual((reported.rows, reported.unreadable), (3, 1))
         spoil_log(self.data, packet(4))
         self.write([log(5)])
-        [told] = self.export("orders", log=True)
-        self.assertEqual((told.rows, told.unreadable), (1, 0))
+        [reported] = self.export("orders", log=True)
+        self.assertEqual((reported.rows, reported.unreadable), (1, 0))
         spoil_log(self.data, packet(5))
         rebuild_log(self.data / "msmq.log", self.data / "mark", lambda: MORNING)
         self.write([log(6)])
-        [told] = self.export("orders", log=True)
-        self.assertEqual((told.rows, told.unreadable), (1, 0))
+        [reported] = self.export("orders", log=True)
+        self.assertEqual((reported.rows, reported.unreadable), (1, 0))
         self.assertEqual([1, 3, 4, 5, 6], self.rows(pattern="*-log*"))
 
     def test_trimmed_meanwhile(self) -> None:
@@ -278,8 +278,8 @@ class AgainTests(ExportTestCase):
                     self.write([TrimLog(ORDERS.identifier, MORNING + kept, None)])
                 trimmed.append(rows)
 
-            [told] = self.export("orders", log=True, on_rows=trim)
-            self.assertEqual((self.rows(), told.trimmed), (found, lost))
+            [reported] = self.export("orders", log=True, on_rows=trim)
+            self.assertEqual((self.rows(), reported.trimmed), (found, lost))
 
     def test_trimmed_at_any_moment(self) -> None:
         """Each entry is exported or reported, whenever the server trims the log."""
@@ -310,10 +310,12 @@ class AgainTests(ExportTestCase):
                 for name in ("log_bounds", "log_after", "log"):
                     self.patch(store, name, trimming(getattr(store, name)))
                 exporter = Exporter(store, self.directory)
-                [told] = exporter.run([ExportRequest("log", Topic(ORDERS.identifier, ".\\private$\\orders"))])
+                [reported] = exporter.run(
+                    [ExportRequest("log", Topic(ORDERS.identifier, ".\\private$\\orders"))]
+                )
             whole, rest = [*range(1, 9)], [*range(1, 4), 7, 8]
-            self.assertIn((self.rows(), told.trimmed), [(whole, None), (rest, (4, 6))], moment)
-            outcomes.add(told.trimmed)
+            self.assertIn((self.rows(), reported.trimmed), [(whole, None), (rest, (4, 6))], moment)
+            outcomes.add(reported.trimmed)
             if left > 0:
                 self.assertEqual({None, (4, 6)}, outcomes)
                 return

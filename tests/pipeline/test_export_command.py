@@ -38,13 +38,13 @@ class StoresTests(ExportTestCase):
         self.directory = Path(self.mktemp())
         with store_at(place) as store:
             requests = [export_request(store, name, log=is_log) for name, is_log in self.wanted]
-            told = list(Exporter(store, self.directory).run(requests))
-        self.assertEqual(min(each.rows for each in told), 1)
-        self.assertEqual(sum(each.damaged for each in told), 1)
+            reported = list(Exporter(store, self.directory).run(requests))
+        self.assertEqual(min(each.rows for each in reported), 1)
+        self.assertEqual(sum(each.damaged for each in reported), 1)
         found: list[dict[str, Any]] = []
         for path in sorted(self.directory.rglob("*.parquet"), key=lambda path: path.name):
             found += pyarrow.parquet.read_table(path, partitioning=None).to_pylist()
-        self.assertEqual(len(found), sum(each.rows for each in told))
+        self.assertEqual(len(found), sum(each.rows for each in reported))
         return found
 
     def test_equal(self) -> None:
@@ -99,8 +99,8 @@ class CommandTests(ExportTestCase):
             spoil_log(self.data, packet(number))
         output = ("--output", str(self.directory), "--data", str(self.data))
         ended = self.msmq("export", "orders", *output, "--json")
-        [told] = ended.objects
-        self.assertEqual((ended.status, told["rows"], told["unreadable"]), (1, 2, 22))
+        [reported] = ended.objects
+        self.assertEqual((ended.status, reported["rows"], reported["unreadable"]), (1, 2, 22))
         *lines, last = ended.errors.splitlines()
         self.assertEqual((20, MOST_PROBLEMS), (len(lines), MOST_PROBLEMS))
         for line in lines:
@@ -117,7 +117,7 @@ class CommandTests(ExportTestCase):
         ):
             directory = self.mktemp()
             ended = self.msmq("export", "orders", "--output", directory, *place, "--json")
-            self.assertEqual([told["rows"] for told in ended.objects], [1])
+            self.assertEqual([reported["rows"] for reported in ended.objects], [1])
         self.assert_refused(
             ["export", "orders", "--output", self.mktemp(), "--control", "ssl:h:1"], 2, "--store"
         )

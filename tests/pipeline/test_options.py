@@ -25,10 +25,10 @@ class HostileOptionTests(SynchronousTestCase):
         """An option is refused, in a line that is no longer than people read."""
         parse = write_options if option in ("maxMessagesPerSecond", "serverTimeout") else read_options
         given = {"path": "x", option: text} if parse is read_options else {"control": "x", option: text}
-        told = str(self.assertRaises(ReadingError, parse, given))
-        self.assertTrue(told.startswith(f"the option {option} is {text[:20]!r}"[:-1]), told)
-        self.assertIn(reason, told)
-        self.assertLess(len(told), 400)
+        reported = str(self.assertRaises(ReadingError, parse, given))
+        self.assertTrue(reported.startswith(f"the option {option} is {text[:20]!r}"[:-1]), reported)
+        self.assertIn(reason, reported)
+        self.assertLess(len(reported), 400)
 
     def test_numbers(self) -> None:
         """Numbers are from 1 on, and not beyond what Spark has."""

@@ -179,7 +179,7 @@ class EventRowTests(SynchronousTestCase):
             1.5, ALPHA.bytes_le + b"\x07\0\0\0", "expired", "too late", 0x8002, "private$\\orders"
         )
         row = dict(zip(names_of(EVENT_COLUMNS), event_row(StoredEvent(9, event)), strict=True))
-        told = {
+        reported = {
             "id": "{A1FA0000-0000-4000-8000-000000000001}\\7",
             "event": "expired",
             "reason": "too late",
@@ -197,10 +197,10 @@ class EventRowTests(SynchronousTestCase):
                 "timestamp": datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC),
                 "timestampType": 1,
                 "headers": None,
-                **told,
+                **reported,
             },
         )
-        self.assertEqual(json.loads(row["value"]), {"time": "1970-01-01T00:00:01.500000+00:00", **told})
+        self.assertEqual(json.loads(row["value"]), {"time": "1970-01-01T00:00:01.500000+00:00", **reported})
 
     def test_event_of_the_queue_manager(self) -> None:
         """An event of no message, with text that is not Unicode text."""

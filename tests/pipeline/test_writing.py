@@ -85,9 +85,11 @@ class BatchTests(WritingCase):
         self.write(frame, destination=ORDERS)
         [one] = self.received()
         self.assertEqual((one.body, one.extension), (b"\x00\x01", b"xy"))
-        told = {name: one.properties[name] for name in ("label", "priority", "delivery", "application_tag")}
+        reported = {
+            name: one.properties[name] for name in ("label", "priority", "delivery", "application_tag")
+        }
         self.assertEqual(
-            told, {"label": "first", "priority": 7, "delivery": "recoverable", "application_tag": 5}
+            reported, {"label": "first", "priority": 7, "delivery": "recoverable", "application_tag": 5}
         )
 
     def test_delivery(self) -> None:

@@ -43,7 +43,7 @@ class MetadataTests(SynchronousTestCase):
             f"{path.relative_to(PROJECT)} imports {needed.name}"
             for path in python_files("msmq")
             for needed in imports_of(module_name(path), parsed_package()[module_name(path)])
-            # Whoever uses the fixtures for pytest has it.
+            # Users of the fixtures for pytest have it.
             if (module_name(path), needed.name) != ("msmq.testing.pytest_fixtures", "pytest")
             and (top := needed.name.split(".")[0]) not in sys.stdlib_module_names | {"msmq"}
             and DISTRIBUTIONS.get(top, top.lower()) not in declared

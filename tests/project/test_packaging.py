@@ -186,7 +186,7 @@ class InstallationTests(SynchronousTestCase):
 
 
 class SourceDistributionTests(SynchronousTestCase):
-    """What somebody who packages msmq for a system gets."""
+    """What a packager for a distribution gets."""
 
     def test_source_distribution_is_complete(self) -> None:
         """It has every tracked file, so that the tests run and the documentation can be made from it."""

@@ -246,7 +246,7 @@ class Alpha:
             return position.view
         self.store.drain()
         packet = self.store.contents.packet(position.queue.definition.identifier, position.lookup_id)
-        assert packet is not None, f"nobody has the packet of {position}"
+        assert packet is not None, f"there is no packet of {position}"
         return UserMessageView(packet)
 
     def load(self, positions: Iterable[MessagePosition]) -> None:
@@ -425,7 +425,7 @@ class Alpha:
             assert PositionState.DELETED not in {position.state for position in inside}
             for number, position in queue.positions.items():
                 assert number == position.lookup_id
-                assert position.view is not None or position.is_stored, "somebody has the packet"
+                assert position.view is not None or position.is_stored, "the packet is stored or in memory"
                 assert position.view is None or position.size == position.view.size
         queues += (queue for each in self.dying for queue in (each.queue, *each.queue.subqueues.values()))
         everything = [position for queue in dict.fromkeys(queues) for position in queue.positions.values()]

@@ -75,7 +75,7 @@ class QueueHistory(RuleBasedStateMachine):
             if is_peek:
                 assert set(found) <= before, "it was there to be seen"
             else:
-                assert set(found) <= self.available, "nobody else has it"
+                assert set(found) <= self.available, "no other reader has it"
                 self.available -= set(found)
                 self.held.append(Held(tag, list(effect.positions)))
 
@@ -117,7 +117,7 @@ class QueueHistory(RuleBasedStateMachine):
             self.queue, tag=tag, now=self.now, peek=is_peek, count=count, deadline=deadline
         )
         found = [effect for effect in effects if isinstance(effect, ReadCompleted)]
-        assert bool(found) == bool(in_time), "whoever may get something gets it at once"
+        assert bool(found) == bool(in_time), "a reader for which there is a message gets it at once"
         if found:
             seen = [position.lookup_id for position in found[0].positions]
             assert len(seen) <= count and seen == in_time[: len(seen)], "the first, in order"
@@ -172,7 +172,7 @@ class QueueHistory(RuleBasedStateMachine):
         assert self.queue.has_available == bool(self.available)
 
     @invariant()
-    def nobody_waits_in_vain(self) -> None:
+    def no_reader_waits_in_vain(self) -> None:
         assert not (self.in_time() and self.waiting)
         assert set(self.queue.readers) == set(self.waiting)
 
@@ -189,7 +189,7 @@ class QueueHistory(RuleBasedStateMachine):
         assert self.queue.total_bytes == self.model.storage.used == total
 
     @invariant()
-    def somebody_looks_again(self) -> None:
+    def a_reader_looks_again(self) -> None:
         lives = [self.queue.positions[found].view for found in self.available]
         is_mortal = any(view is not None and view.time_to_be_received != FOREVER for view in lives)
         if self.waiting or is_mortal:

@@ -140,12 +140,12 @@ class EventTests(LogCase):
 
     def check_last(self, event: str, message_class: MessageClass, queue: str) -> None:
         """Check that the last batch removed one message and logged it."""
-        told = [change for change in self.batch() if isinstance(change, AppendEvent)]
+        reported = [change for change in self.batch() if isinstance(change, AppendEvent)]
         self.assertEqual(
-            [(each.event, each.message_class, each.queue, each.time) for each in told],
+            [(each.event, each.message_class, each.queue, each.time) for each in reported],
             [(event, message_class, queue, self.alpha.now.wall)],
         )
-        self.assertEqual(told[0].identity[16:], (1).to_bytes(4, "little"))
+        self.assertEqual(reported[0].identity[16:], (1).to_bytes(4, "little"))
         self.assertEqual(sum(isinstance(change, RemoveMessages) for change in self.batch()), 1)
 
     def test_every_removal(self) -> None:

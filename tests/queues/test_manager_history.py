@@ -31,14 +31,14 @@ from tests.queues.simulation import Alpha
 from tests.samples import examples
 
 FOREVER = 0xFFFFFFFF
-LETTERS = (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
+DEAD_LETTERS = (QueueSuffix.DEADLETTER, QueueSuffix.DEADXACT)
 
 PENDING = "pending"
 """It was handed over, and it is not known yet whether it has come in."""
 HERE = "here"
 """It has come in; it is in one place, or an event says what became of it."""
 RECEIVED = "received"
-"""Somebody has received it for good."""
+"""It was received, durably."""
 NEVER = "never"
 """It did not come in."""
 LOST = "lost"
@@ -60,7 +60,7 @@ class ManagerHistory(CursorUse):
         self.mourned: set[int] = set()
         self.journaled: dict[int, UUID] = {}
         self.deleted: dict[UUID, dict[int, UUID]] = {}
-        self.letters_read: set[int] = set()
+        self.dead_letters_read: set[int] = set()
         self.transactions: list[Transaction] = []
         self.sent: dict[Transaction, list[int]] = {}
         self.arrivals: dict[Admission, list[int]] = {}
@@ -129,7 +129,7 @@ class ManagerHistory(CursorUse):
             number = self.number(position)
             if position.queue.is_system:
                 if position.queue.parent is None:
-                    self.letters_read.add(number)
+                    self.dead_letters_read.add(number)
                 else:
                     self.journaled.pop(number, None)
             else:
@@ -172,9 +172,9 @@ class ManagerHistory(CursorUse):
 
     def copies(self) -> list[Queue]:
         """The journals and dead-letter queues."""
-        letters = [self.alpha.model.system_queue(suffix) for suffix in LETTERS]
+        dead_letters = [self.alpha.model.system_queue(suffix) for suffix in DEAD_LETTERS]
         return [
-            *letters,
+            *dead_letters,
             *(queue.journal for queue in self.alpha.model.queues() if queue.journal is not None),
         ]
 
@@ -389,7 +389,7 @@ class ManagerHistory(CursorUse):
             self.alpha.check()
 
     @invariant()
-    def nobody_waits_in_vain(self) -> None:
+    def no_reader_waits_in_vain(self) -> None:
         if hasattr(self, "alpha"):
             for queue in self.all_queues():
                 assert not (queue.has_available and queue.readers), "a reader waits beside a message"
@@ -398,23 +398,23 @@ class ManagerHistory(CursorUse):
         """Check that each message is in one queue, or left with one event; nothing may be pending."""
         places: Counter[int] = Counter()
         copies: Counter[int] = Counter()
-        letters: Counter[int] = Counter()
+        dead_letters: Counter[int] = Counter()
         for queue in list(self.alpha.model.collection.all_queues()):
-            is_letter = queue.definition.path.startswith("system$;dead")
+            is_dead_letter = queue.definition.path.startswith("system$;dead")
             for position in queue.positions.values():
                 if position.state is PositionState.ARRIVING:
                     continue
                 number = self.number(position)
-                (letters if is_letter else copies if queue.is_system else places)[number] += 1
+                (dead_letters if is_dead_letter else copies if queue.is_system else places)[number] += 1
         events = [event for event in self.alpha.last_events if not event.queue.startswith("system$")]
-        told = Counter(int.from_bytes(event.identity[16:], "little") for event in events)
+        reported = Counter(int.from_bytes(event.identity[16:], "little") for event in events)
         mourned = {
             int.from_bytes(event.identity[16:], "little")
             for event in self.alpha.last_events
             if event.reason == "kept as a dead letter"
         }
         for number, fate in self.fate.items():
-            found = places[number], told[number]
+            found = places[number], reported[number]
             if fate == HERE:
                 assert found in ((1, 0), (0, 1)), (
                     f"message {number} is in {found[0]} places, {found[1]} events"
@@ -425,8 +425,10 @@ class ManagerHistory(CursorUse):
                 assert found == (0, 0), f"message {number} is {fate}, and {found}"
             assert copies[number] == (number in self.journaled), f"copies of message {number}"
             assert number not in mourned or number in self.mourned
-            is_kept = number in mourned and number not in self.letters_read
-            assert letters[number] == is_kept or (number not in self.recoverable and not letters[number])
+            is_kept = number in mourned and number not in self.dead_letters_read
+            assert dead_letters[number] == is_kept or (
+                number not in self.recoverable and not dead_letters[number]
+            )
 
     def teardown(self) -> None:
         """When everything has ended and is gone, nothing is left anywhere."""
@@ -460,7 +462,7 @@ class ManagerHistory(CursorUse):
             self.alpha.give_back(self.held.pop())
             self.settle()
             self.collect()
-        for suffix in LETTERS:
+        for suffix in DEAD_LETTERS:
             self.alpha.purge(self.alpha.model.system_queue(suffix))
         self.settle()
         storage = self.alpha.model.storage

@@ -31,7 +31,7 @@ class MeanwhileCase(SynchronousTestCase):
         """Let transactional messages be there."""
         self.alpha.put(self.queue, *(arriving(body, transactional=True) for body in bodies))
 
-    def told(self) -> list[tuple[str, bytes]]:
+    def reported(self) -> list[tuple[str, bytes]]:
         """The entries of the event log: message and event."""
         names: list[tuple[str, bytes]] = []
         for departure in self.alpha.departures:
@@ -76,7 +76,7 @@ class DeletedTests(MeanwhileCase):
         self.alpha.commit(transaction)
         self.alpha.delete(self.queue)
         self.store.drain()
-        self.assertEqual(len(self.alpha.events), 1, "the one that nobody received")
+        self.assertEqual(len(self.alpha.events), 1, "the one that was not received")
 
     def test_received_and_not_stored(self) -> None:
         """If that commit fails, the message was deleted with its queue, and has an event."""
@@ -88,7 +88,7 @@ class DeletedTests(MeanwhileCase):
         self.store.fails = 1
         self.store.drain()
         self.assertEqual(len(self.alpha.events), 2)
-        self.assertEqual(self.told(), [("NACK_Q_DELETED", b"1")])
+        self.assertEqual(self.reported(), [("NACK_Q_DELETED", b"1")])
         self.alpha.commit(transaction)
         self.assertIs(transaction.state, TransactionState.ABORTED)
         self.assertEqual(len(self.alpha.events), 2)
@@ -111,7 +111,7 @@ class DeletedTests(MeanwhileCase):
         self.store.fails = 1
         self.store.drain()
         self.assertEqual(self.alpha.events, [("deleted", "private$\\orders")] * 2)
-        self.assertEqual(self.told(), [("NACK_Q_DELETED", b"1")])
+        self.assertEqual(self.reported(), [("NACK_Q_DELETED", b"1")])
 
     def test_sent_and_aborted(self) -> None:
         """A message that was never sent has no event."""
@@ -129,7 +129,7 @@ class DeletedTests(MeanwhileCase):
         self.alpha.send_in(transaction, other, b"there")
         self.alpha.delete(self.queue)
         self.alpha.commit(transaction)
-        self.assertEqual(self.told(), [("NACK_Q_DELETED", b"late")])
+        self.assertEqual(self.reported(), [("NACK_Q_DELETED", b"late")])
         self.assertEqual(len(self.alpha.events), 3)
         self.assertEqual(self.alpha.bodies(other), [b"there"])
 
@@ -141,7 +141,7 @@ class DeletedTests(MeanwhileCase):
         self.alpha.commit(transaction)
         self.alpha.delete(self.queue, at_once=10)
         self.store.drain()
-        self.assertEqual(self.told(), [("NACK_Q_DELETED", b"late")])
+        self.assertEqual(self.reported(), [("NACK_Q_DELETED", b"late")])
         self.assertEqual(len(self.alpha.events), 3)
 
     def test_an_arrival(self) -> None:
@@ -157,7 +157,7 @@ class DeletedTests(MeanwhileCase):
             self.store.fails = fails
             self.store.drain()
             self.assertEqual(len(self.alpha.events), expected)
-            self.assertEqual(len(self.told()), expected - 2)
+            self.assertEqual(len(self.reported()), expected - 2)
             self.alpha.check_store()
 
     def test_an_arrival_and_then_a_crash(self) -> None:
@@ -222,7 +222,7 @@ class DeletedTests(MeanwhileCase):
             self.store.drain()
             self.assertEqual(self.alpha.bodies(self.queue), expected)
             names = [] if fails else [("NACK_Q_DELETED", b"1"), ("NACK_Q_DELETED", b"2")]
-            self.assertEqual(self.told(), names)
+            self.assertEqual(self.reported(), names)
             self.assertEqual(len(self.alpha.events), len(names))
             self.alpha.check()
             self.alpha.check_store()
@@ -274,7 +274,7 @@ class PurgedTests(MeanwhileCase):
         held = self.take()
         self.assertEqual({position.state for position in held}, {PositionState.PURGE_PENDING})
         self.alpha.commit(self.transaction)
-        self.assertEqual(self.told(), [("NACK_Q_PURGED", b"2")])
+        self.assertEqual(self.reported(), [("NACK_Q_PURGED", b"2")])
         self.assertEqual(self.alpha.events, [("purged", "private$\\orders")])
         self.assertEqual(self.alpha.bodies(self.queue), [b"3"])
         self.assertEqual(self.target.positions, {})
@@ -286,7 +286,7 @@ class PurgedTests(MeanwhileCase):
         """
         self.take()
         self.alpha.abort(self.transaction)
-        self.assertEqual(sorted(self.told()), [("NACK_Q_PURGED", b"1"), ("NACK_Q_PURGED", b"2")])
+        self.assertEqual(sorted(self.reported()), [("NACK_Q_PURGED", b"1"), ("NACK_Q_PURGED", b"2")])
         self.assertEqual(self.queue.positions, {})
 
     def test_a_commit_that_is_not_stored(self) -> None:
@@ -295,15 +295,15 @@ class PurgedTests(MeanwhileCase):
         self.store.fails = 1
         self.alpha.commit(self.transaction)
         self.assertEqual({position.state for position in held}, {PositionState.PURGE_PENDING})
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         self.alpha.commit(self.transaction)
-        self.assertEqual(self.told(), [("NACK_Q_PURGED", b"2")])
+        self.assertEqual(self.reported(), [("NACK_Q_PURGED", b"2")])
         self.put(b"1", b"2")
         self.take()
         self.store.fails = 1
         self.alpha.commit(self.transaction)
         self.alpha.abort(self.transaction)
-        self.assertEqual(len(self.told()), 1 + 2 + 1)
+        self.assertEqual(len(self.reported()), 1 + 2 + 1)
         self.assertEqual(self.queue.positions, {})
 
     def test_a_crash(self) -> None:
@@ -325,7 +325,7 @@ class PurgedTests(MeanwhileCase):
         self.assertEqual(self.alpha.bodies(self.queue), [b"4", b"5"], "a lock without an owner is none")
         self.assertEqual(self.alpha.model.deadline(self.alpha.now), self.alpha.now.monotonic)
         self.alpha.later(0)
-        self.assertEqual(sorted(self.told()), [("NACK_Q_PURGED", b"1"), ("NACK_Q_PURGED", b"2")])
+        self.assertEqual(sorted(self.reported()), [("NACK_Q_PURGED", b"1"), ("NACK_Q_PURGED", b"2")])
         self.assertEqual(self.alpha.events, [("purged", "private$\\orders")] * 2)
         self.assertEqual(self.alpha.stored(self.queue), [b"4", b"5"])
         self.alpha = self.alpha.restart()
@@ -397,7 +397,7 @@ class ExpiredTests(MeanwhileCase):
         self.alpha.later(9)
         self.assertEqual(len(self.transaction.operations), 1)
         self.alpha.commit(self.transaction)
-        self.assertEqual((self.told(), self.alpha.events), ([], []))
+        self.assertEqual((self.reported(), self.alpha.events), ([], []))
 
     def test_received_and_aborted(self) -> None:
         """It leaves then, and no reader gets it."""
@@ -405,20 +405,20 @@ class ExpiredTests(MeanwhileCase):
         self.alpha.later(9)
         waits = self.alpha.read(self.queue, wait=True)
         self.alpha.abort(self.transaction)
-        self.assertEqual(self.told(), [("NACK_RECEIVE_TIMEOUT", b"5")])
+        self.assertEqual(self.reported(), [("NACK_RECEIVE_TIMEOUT", b"5")])
         self.assertNotIn(waits, self.alpha.reads)
 
     def test_moved(self) -> None:
         """Its time limit continues in the subqueue, from where it is removed when it has expired."""
-        for seconds, told in ((2, []), (9, [("NACK_RECEIVE_TIMEOUT", b"5")])):
+        for seconds, reported in ((2, []), (9, [("NACK_RECEIVE_TIMEOUT", b"5")])):
             target = self.alpha.subqueue(self.queue)
             transaction = self.alpha.begin()
             self.alpha.move_in(transaction, self.queue.peek(1)[0], target)
             self.alpha.now = self.alpha.now.later(seconds)
             self.alpha.commit(transaction)
-            self.assertEqual(self.told(), told)
+            self.assertEqual(self.reported(), reported)
             self.alpha.later(9)
-            self.assertEqual(self.told(), [("NACK_RECEIVE_TIMEOUT", b"5")])
+            self.assertEqual(self.reported(), [("NACK_RECEIVE_TIMEOUT", b"5")])
             self.assertEqual(self.alpha.events, [("expired", "private$\\orders;sub")])
             self.alpha.departures.clear()
             self.store.contents.events.clear()
@@ -439,9 +439,9 @@ class ExpiredTests(MeanwhileCase):
         self.alpha.now = self.alpha.now.later(4)
         self.store.fails = 1
         self.alpha.commit(transaction)
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         self.alpha.commit(transaction)
-        self.assertEqual(self.told(), [("NACK_RECEIVE_TIMEOUT", b"late")])
+        self.assertEqual(self.reported(), [("NACK_RECEIVE_TIMEOUT", b"late")])
         self.assertEqual(self.alpha.stored(self.queue), [b"5", b"3"])
 
     def test_a_crash_after_a_late_commit(self) -> None:
@@ -455,7 +455,7 @@ class ExpiredTests(MeanwhileCase):
         self.alpha = self.alpha.restart()
         self.store.is_slow = False
         self.alpha.later(0)
-        self.assertEqual(self.told(), [("NACK_RECEIVE_TIMEOUT", b"late")])
+        self.assertEqual(self.reported(), [("NACK_RECEIVE_TIMEOUT", b"late")])
         self.assertEqual(self.alpha.events, [("expired", "private$\\orders")])
 
     def test_sent_and_due_later(self) -> None:
@@ -466,7 +466,7 @@ class ExpiredTests(MeanwhileCase):
         self.alpha.commit(transaction)
         self.assertEqual(self.alpha.bodies(self.queue), [b"5", b"8"])
         self.alpha.later(7)
-        self.assertEqual(self.told(), [("NACK_RECEIVE_TIMEOUT", b"5"), ("NACK_RECEIVE_TIMEOUT", b"8")])
+        self.assertEqual(self.reported(), [("NACK_RECEIVE_TIMEOUT", b"5"), ("NACK_RECEIVE_TIMEOUT", b"8")])
 
     def test_a_departure_that_is_not_stored(self) -> None:
         """No reader gets the message meanwhile; it leaves, with one event, when the store works again."""

@@ -70,7 +70,7 @@ class OverflowTests(OverflowCase):
             self.kept(),
             [PacketHolder.MEMORY, PacketHolder.MEMORY, PacketHolder.OVERFLOW, PacketHolder.OVERFLOW],
         )
-        self.assertEqual(admission.changes, [], "nobody waits for it")
+        self.assertEqual(admission.changes, [], "no sender waits for it")
         [batch] = self.store.done
         self.assertTrue(all(isinstance(each, PutMessage) and each.is_express for each in batch))
         self.assertEqual(self.alpha.model.storage.express, 2 * SIZE)

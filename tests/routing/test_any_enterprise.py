@@ -28,7 +28,7 @@ from tests.routing.pseudocode import Pseudocode, cheapest_by_trying
 from tests.samples import examples
 
 ENTERPRISES = examples(40)
-NOBODY = UUID(int=0xDEAD)
+UNKNOWN = UUID(int=0xDEAD)
 
 any_enterprise = settings(
     max_examples=ENTERPRISES,
@@ -47,7 +47,7 @@ class AgreementTests(SynchronousTestCase):
     def check(self, topology: Topology) -> None:
         naive, search = oracle(topology), RowSearch(topology)
         machines = [machine.identifier for machine in topology.queue_managers]
-        for own in [*machines, NOBODY]:
+        for own in [*machines, UNKNOWN]:
             self.assertEqual(is_site_gate(topology, own), naive.is_site_gate(own))
             self.assertEqual(get_routing_server(topology, own), naive.get_routing_server(own))
             self.check_member(get_site_gate(topology, own), naive.get_site_gate(own))
@@ -64,7 +64,7 @@ class AgreementTests(SynchronousTestCase):
                 self.assertEqual(row.cost, cost)
                 self.assertEqual(row.next_hop_site_id, min(next_sites))
                 self.assertEqual(row.is_tied, len(next_sites) > 1)
-            for destination in [*machines, NOBODY]:
+            for destination in [*machines, UNKNOWN]:
                 if destination == own:
                     continue
                 answers = naive.get_next_hops(own, destination)
@@ -76,7 +76,7 @@ class AgreementTests(SynchronousTestCase):
                     self.assertIn(hops, answers)
                     self.assertNotIn(own, hops)
                     self.assertEqual(next_hops(topology, own, destination), hops)
-        for site in [*(site.identifier for site in topology.sites), NOBODY]:
+        for site in [*(site.identifier for site in topology.sites), UNKNOWN]:
             gate = get_site_gate_for_site(topology, site)
             self.check_member(gate, naive.get_site_gate_for_site(site))
 
@@ -84,7 +84,7 @@ class AgreementTests(SynchronousTestCase):
         self, topology: Topology, own: UUID, table: RoutingTable, search: RowSearch
     ) -> None:
         """Assert that the rows computed for one message equal those of the table, also after others."""
-        for site in [*(site.identifier for site in topology.sites), NOBODY]:
+        for site in [*(site.identifier for site in topology.sites), UNKNOWN]:
             found = search.table(own, [site])
             self.assertEqual(found.own_sites, table.own_sites)
             self.assertEqual(found.rows.get(site), table.rows.get(site))
@@ -203,7 +203,7 @@ class DeliveryTests(SynchronousTestCase):
         topology = plan.builder().build().topology
         graph = oracle(topology).graph()
         gates = topology.gates(topology.sites[0].identifier)
-        table = routing_table(topology, gates[0] if gates else NOBODY)
+        table = routing_table(topology, gates[0] if gates else UNKNOWN)
         for site, row in table.rows.items():
             [own] = table.own_sites
             self.assertEqual(row.cost, 0 if site == own else cheapest_by_trying(graph, own, site))

@@ -25,7 +25,7 @@ class InvocationTests(EnterpriseTestCase):
             (self.private_name(self.zeta, path), path, True),
             (public, "ZETA\\public", True),
         ):
-            self.send(self.alpha, name, b"letter")
+            self.send(self.alpha, name, b"message")
             self.clock.advance(5)
             [view] = self.take(self.zeta, queue)
             expected += is_routed

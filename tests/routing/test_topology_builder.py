@@ -121,7 +121,7 @@ class FaultTests(SynchronousTestCase):
         )
 
     def test_cycle_that_others_lead_to(self) -> None:
-        """A cycle is named once, however many queue managers lead to it and whoever comes first."""
+        """A cycle is named once, however many queue managers lead to it and whichever comes first."""
         estate = Estate(sites="A")
         for machine, out in (("q", "r"), ("r", "r"), ("s", "r q"), ("t", "s u"), ("u", "t"), ("v", "u")):
             estate.machine(machine, "A", routing_server=True, out=out)

@@ -124,11 +124,11 @@ class TlsServerTests(TestCase):
         alpha = await self.alpha(host)
         side, address = (beta, ALPHA_ADDRESS) if counted_by == "BETA" else (alpha, BETA_ADDRESS)
         await self.until(
-            lambda: side.inspection.status().sessions_refused.get("pins", 0) > 1, "nobody was refused"
+            lambda: side.inspection.status().sessions_refused.get("pins", 0) > 1, "no peer was refused"
         )
         [peer] = side.inspection.status().refused_peers
         self.assertEqual(peer.address, address)
-        # However often somebody comes, the log says it once a minute.
+        # However often such a peer connects, the log has it once a minute.
         self.assertEqual("\n".join(self.lines).count(because), 1)
         self.assertEqual((beta.inspection.queue(QUEUE).messages, alpha.inspection.status().messages), (0, 1))
         self.assertNotIn("secret", "\n".join(self.lines))
@@ -144,12 +144,12 @@ class TlsServerTests(TestCase):
 
     async def test_a_client_with_another_certificate_is_refused(self) -> None:
         """An unknown certificate counts as none."""
-        stranger = TlsFiles.make(self.directory, "stranger")
+        unpinned = TlsFiles.make(self.directory, "stranger")
         await self.refused(
-            self.dialling(files=stranger),
+            self.dialling(files=unpinned),
             self.alpha_files.pin,
             counted_by="BETA",
-            because=f"the certificate of {ALPHA_ADDRESS}, {stranger.pin}, is not one of those pinned",
+            because=f"the certificate of {ALPHA_ADDRESS}, {unpinned.pin}, is not one of those pinned",
         )
 
     async def test_an_expired_certificate_is_refused(self) -> None:

@@ -1,6 +1,6 @@
 """A cluster of Kafka on loopback: the mock cluster that librdkafka has for its own tests, in this process.
 
-It speaks Kafka's protocol to every client, keeps records and the offsets of groups, and fails as it is told.
+It speaks Kafka's protocol to every client, keeps records and the offsets of groups, and fails as set.
 It does not isolate transactions: records of one that was aborted are seen by every consumer.
 It has no SASL and no TLS, creates no topic for an administrator, and keeps nothing for another process.
 """

@@ -190,7 +190,7 @@ class _Interpreter:
     """
 
     def __init__(self, program: str) -> None:
-        # A fork belongs to whoever asked for it once the process between them has ended.
+        # A fork belongs to the process that asked for it once the process between them has ended.
         if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl")
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -142,11 +142,11 @@ class ServerTests(TestCase):
         """The log has name, identifier, addresses, directory, and that the store is not durable."""
         server = await self.started()
         assert server.parts is not None
-        told = "\n".join(self.lines)
+        reported = "\n".join(self.lines)
         identifier = f"{{{format_guid(server.parts.manager.inspection.status().identifier)}}}"
         for what in ("queue manager ALPHA", identifier, *server.addresses, str(self.data), "store memory"):
-            self.assertIn(what, told)
-        self.assertIn("recoverable and transactional sends are refused", told)
+            self.assertIn(what, reported)
+        self.assertIn("recoverable and transactional sends are refused", reported)
 
     async def test_its_status_says_where_it_listens(self) -> None:
         """C{msmq status} shows the addresses that are really bound."""

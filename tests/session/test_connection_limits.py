@@ -74,8 +74,10 @@ class DoorkeeperTests(SynchronousTestCase):
     def test_refusals_are_counted_and_shown(self) -> None:
         """By reason, and by host, the latest first; the log says it once a minute."""
         door = ConnectionLimits(1, 1000)
-        told = [door.note(PEER, ConnectionRefusal.RATE, NOW.later(second)) for second in range(0, 121, 10)]
-        self.assertEqual([index for index, is_told in enumerate(told) if is_told], [0, 6, 12])
+        reported = [
+            door.note(PEER, ConnectionRefusal.RATE, NOW.later(second)) for second in range(0, 121, 10)
+        ]
+        self.assertEqual([index for index, is_reported in enumerate(reported) if is_reported], [0, 6, 12])
         self.assertTrue(door.note(PEER, ConnectionRefusal.NOT_ALLOWED, NOW))
         door.note("192.0.2.8", ConnectionRefusal.CERTIFICATE, NOW)
         self.assertEqual(

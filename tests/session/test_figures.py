@@ -123,8 +123,8 @@ class AcceptorTests(SynchronousTestCase):
         MQQB-3.1.1.1.1.2-02.
         """
         refused = accepted()
-        somebody_else = ALPHA
-        refused.receive(establish(ALPHA, somebody_else))
+        another = ALPHA
+        refused.receive(establish(ALPHA, another))
         self.assertEqual(refused.take_written(), established(ALPHA, BETA, refused=True))
         self.assertEqual(refused.session.state, SessionState.CLOSED)
         silent = accepted()

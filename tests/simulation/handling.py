@@ -53,38 +53,38 @@ class HandlingApplications:
 
     async def _requeue(self, host: Host, are_together: bool) -> None:
         life = host.life
-        letters = await host.service.inspection.dead_letters()
-        for letter in letters:
+        dead_letters = await host.service.inspection.dead_letters()
+        for dead_letter in dead_letters:
             if life != host.life:
                 return
-            if (sending := self._replacement(host, letter)) is None:
+            if (sending := self._replacement(host, dead_letter)) is None:
                 continue
-            work = self._requeue_one(host, letter, sending)
+            work = self._requeue_one(host, dead_letter, sending)
             if are_together:
                 host.begin(work)
             else:
                 await work
 
-    def _replacement(self, host: Host, letter: MessageLocation) -> Sending | None:
+    def _replacement(self, host: Host, dead_letter: MessageLocation) -> Sending | None:
         """What is sent instead of a dead letter; C{None} if that is not one of an application."""
-        view = letter.message.view
+        view = dead_letter.message.view
         name = view.destination_format_name()
         world = host.world
         for receiver in world.hosts:
             for queue in (*QUEUES, MISSING):
                 if world.format_name(host, receiver, queue).lower() == str(name).lower():
-                    letter_name = f"{host.name} {letter.message.lookup_id}"
+                    letter_name = f"{host.name} {dead_letter.message.lookup_id}"
                     return self._applications.begin_again(host, receiver, queue, view, requeues=letter_name)
         return None
 
-    async def _requeue_one(self, host: Host, letter: MessageLocation, sending: Sending) -> None:
+    async def _requeue_one(self, host: Host, dead_letter: MessageLocation, sending: Sending) -> None:
         life, is_unclear = host.life, False
         result = "refused"
         number = sending.batch.first
         try:
             changes = await host.service.message_administration.requeue(
-                letter.queue,
-                [letter.message.lookup_id],
+                dead_letter.queue,
+                [dead_letter.message.lookup_id],
                 edited={"application_tag": number, "body": body_of(number)},
             )
         except MQError:

@@ -39,7 +39,7 @@ class Load:
         self._round += 1
         self._exchange()
         self._fail()
-        self._strangers()
+        self._unknown_peers()
         self._administer()
 
     def _send(self, server: SoakedServer, count: int, **properties: Any) -> None:
@@ -73,7 +73,7 @@ class Load:
         self._send(self._relay, 2, destination="DIRECT=TCP:127.0.0.254\\private$\\q", time_to_reach_queue=1)
         self._alpha.client.purge_queue(".\\system$;deadletter")
 
-    def _strangers(self) -> None:
+    def _unknown_peers(self) -> None:
         """Peers that shake hands and vanish, or say nothing of sense."""
         for number in range(4):
             with socket.create_connection((self._relay.address, 1801), DEADLINE) as peer:

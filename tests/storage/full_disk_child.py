@@ -125,7 +125,7 @@ async def fills_it(disk: Disk) -> None:
     await store.close()
 
 
-async def somebody_else_fills_it(disk: Disk) -> None:
+async def another_process_fills_it(disk: Disk) -> None:
     """Another program fills the disk: commits fail until there is space, then the store continues."""
     store = await opened(disk)
     for number in range(20):
@@ -237,7 +237,7 @@ SCENARIOS = {
     scenario.__name__: scenario
     for scenario in (
         fills_it,
-        somebody_else_fills_it,
+        another_process_fills_it,
         starts_on_it,
         express_fills_it,
         removed_one_by_one,

@@ -77,22 +77,22 @@ async def lose_express(store: IMessageStore) -> dict[str, object]:
     await store.commit([put(number, bytes(100_000), is_express=True) for number in range(30)])
     # It has grown beyond this already; the other file has not.
     limit_files(2_000_000)
-    told: list[str] = []
+    reported: list[str] = []
     for number in (100, 200):
         batch: list[Change] = [
             put(number, b"durable"),
             put(number + 1, b"express", is_express=True),
             AppendEvent(1.0, b"", str(number)),
         ]
-        told.append(await outcome(store.commit(batch)))
-    told.append(await outcome(store.commit([put(300, b"durable")])))
+        reported.append(await outcome(store.commit(batch)))
+    reported.append(await outcome(store.commit([put(300, b"durable")])))
     limit_files(resource.RLIM_INFINITY)
-    told.append(await outcome(store.commit([put(400, b"express", is_express=True)])))
+    reported.append(await outcome(store.commit([put(400, b"express", is_express=True)])))
     packets = await store.read(ORDERS.identifier, [100, 101, 300, 400])
     lost = await outcome(store.read(ORDERS.identifier, [201]))
     events = await store.read_events(0, 10)
     return {
-        "told": told,
+        "reported": reported,
         "packets": [packet.decode() for packet in packets],
         "lost": lost,
         "events": [entry.event.event for entry in events],
@@ -126,9 +126,9 @@ async def main(path: Path, scene: str) -> None:
     store = made_store(path, scene)
     await store.open()
     await store.commit([PutQueue(ORDERS)])
-    told = await SCENES[scene](store)
+    reported = await SCENES[scene](store)
     await store.close()
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(reported))
     sys.stdout.flush()
     os._exit(0)
 

@@ -29,7 +29,7 @@ PLUGIN = dedent(
     @implementer(IStorageFactory)
     class LedgerFactory:
         name = "ledger"
-        description = "a store of somebody else"
+        description = "a store of a plugin"
 
         def open_store(self, argument, data):
             if not argument:

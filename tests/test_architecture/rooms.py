@@ -75,7 +75,7 @@ ROOMS = {
     "named_objects": Room(3, ("errors", "quoting")),
     # The core of the bridge: mappings, and what is in flight.
     "bridge": Room(4, (*VALUES, "interfaces", "decoding"), pure=True),
-    # Providers meet each other, and whoever uses them, through interfaces.
+    # Providers meet each other, and their users, through interfaces.
     "storage": Room(4, (*BELOW_PROVIDERS, "plugins", "durable")),
     "directory": Room(4, (*BELOW_PROVIDERS, "plugins", "durable", "toml")),
     "security": Room(4, (*BELOW_PROVIDERS, "durable", "toml")),

@@ -1,8 +1,10 @@
-"""Names of public classes are unique in the package."""
+"""Names in the package: those of public classes are unique, and all are in the field's terms."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterator
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -10,6 +12,9 @@ from tests.test_architecture.sources import parsed_package
 
 SHARED_NAMES: frozenset[str] = frozenset()
 """Names of public classes that may stand in more than one file: none."""
+
+REPLACED = re.compile(r"(?:^|_)(?:nobody|somebody|strangers?|told|vouch\w*|whoever)(?:_|$)", re.IGNORECASE)
+"""Words for which the field has terms: unknown, unauthenticated, reported, authenticated, any caller."""
 
 
 class NameTests(SynchronousTestCase):
@@ -38,3 +43,28 @@ class NameTests(SynchronousTestCase):
             ast.parse("class Page: ...\nclass _Row: ...\nclass B:\n    class Inner: ..."),
         )
         self.assertEqual(self.duplicates({"one": one, "other": other}), {"Page": ["one", "other"]})
+
+    def test_terms(self) -> None:
+        """No name has a word for which the field has a term."""
+        found = {
+            f"{module}: {name}"
+            for module, tree in parsed_package().items()
+            for name in _names(tree)
+            if REPLACED.search(name)
+        }
+        self.assertEqual(found, set())
+
+    def test_replaced_words_are_found(self) -> None:
+        """In names of classes, functions, parameters, variables and attributes."""
+        tree = ast.parse("class A:\n    def tell(self, told):\n        self._stranger = NOBODY = told_by")
+        found = {name for name in _names(tree) if REPLACED.search(name)}
+        self.assertEqual(found, {"told", "_stranger", "NOBODY", "told_by"})
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield name
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name

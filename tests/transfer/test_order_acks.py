@@ -239,8 +239,8 @@ class DestinationTests(SynchronousTestCase):
         direct, private = UserMessageView(message(1)), UserMessageView(private_message(1))
         self.assertEqual(receiver.streams.answer_to(direct), PEER)
         self.assertEqual(receiver.streams.answer_to(private), ALPHA)
-        stranger = UserMessageView(transactional_packet(source=GAMMA))
-        self.assertIs(receiver.streams.answer_to(stranger), None)
+        unknown = UserMessageView(transactional_packet(source=GAMMA))
+        self.assertIs(receiver.streams.answer_to(unknown), None)
 
     def test_no_acknowledgement_for_a_lost_connection(self) -> None:
         """MQQB-3.1.6.9-01: what came over it is not answered, until it comes again over another."""

@@ -214,8 +214,8 @@ class NumberTests(SynchronousTestCase):
     def test_unknown_messages_are_refused(self) -> None:
         """A message that was never committed, or never read, is a mistake of the caller."""
         sender = Sender()
-        stranger = Position(transactional_packet())
-        self.assertRaises(LocalProtocolError, sender.transmit, stranger)
+        unknown = Position(transactional_packet())
+        self.assertRaises(LocalProtocolError, sender.transmit, unknown)
         (position,) = sender.put()
         position.view = None
         self.assertRaises(LocalProtocolError, sender.transmit, position)

@@ -119,10 +119,10 @@ class QueueMetricsTests(WebTestCase):
         self.put(ORDERS, b"late", time_to_be_received=5, dead_letter=True)
         self.clock.advance(10)
         found = self.metrics()
-        letters = found["msmq_dead_letters_total"]
-        self.assertEqual(letters[(("class", "NACK_RECEIVE_TIMEOUT"),)], 1)
-        self.assertEqual(sum(letters.values()), 1)
-        self.assertGreater(len(letters), 10)
+        dead_letters = found["msmq_dead_letters_total"]
+        self.assertEqual(dead_letters[(("class", "NACK_RECEIVE_TIMEOUT"),)], 1)
+        self.assertEqual(sum(dead_letters.values()), 1)
+        self.assertGreater(len(dead_letters), 10)
         self.assertEqual(found["msmq_dead_letters"][(("queue", ".\\system$;deadletter"),)], 1)
         self.assertEqual(found["msmq_messages_expired_total"][(("class", "NACK_RECEIVE_TIMEOUT"),)], 1)
 

@@ -48,7 +48,7 @@ TOKENS: Final = {
     "system": token("S-1-5-18", EVERYONE, AUTHENTICATED, ADMINISTRATORS),
     "machine": token(account(1501), EVERYONE, AUTHENTICATED),
     # in no group at all
-    "stranger": token("S-1-5-21-9-9-9-1"),
+    "foreign": token("S-1-5-21-9-9-9-1"),
     "carol": token(account(1003), EVERYONE, AUTHENTICATED, privileges=[Privilege.SECURITY]),
     "dave": token(account(1004), EVERYONE, AUTHENTICATED, privileges=[Privilege.TAKE_OWNERSHIP]),
 }

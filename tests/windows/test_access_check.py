@@ -174,10 +174,10 @@ class OwnWayTests(SynchronousTestCase):
         """[MS-DTYP] 2.5.3.2 says so of an absent list too; Samba lets in by one that is there and null."""
         for control in (Control(0), Control.DACL_PRESENT):
             descriptor = SecurityDescriptor(EVERYONE, None, None, None, control)
-            decision = check_access(descriptor, TOKENS["stranger"], QUEUE_KIND.every_right, QUEUE_KIND)
+            decision = check_access(descriptor, TOKENS["foreign"], QUEUE_KIND.every_right, QUEUE_KIND)
             self.assertEqual((decision.granted, decision.decided[0].cause), (True, Cause.NO_DACL))
             self.assertEqual(
-                granted(check_access(descriptor, TOKENS["stranger"], MAX, QUEUE_KIND)), QUEUE_KIND.every_right
+                granted(check_access(descriptor, TOKENS["foreign"], MAX, QUEUE_KIND)), QUEUE_KIND.every_right
             )
 
     def test_an_entry_gives_no_privilege(self) -> None:

@@ -118,8 +118,8 @@ class BytesTests(SynchronousTestCase):
         """A NULL list grants all access, an empty one none."""
         null = SecurityDescriptor(control=Control.DACL_PRESENT)
         self.assertIsNone(SecurityDescriptor.from_bytes(null.to_bytes()).dacl)
-        nobody = SecurityDescriptor(dacl=Acl())
-        self.assertEqual(SecurityDescriptor.from_bytes(nobody.to_bytes()).dacl, Acl())
+        denies_all = SecurityDescriptor(dacl=Acl())
+        self.assertEqual(SecurityDescriptor.from_bytes(denies_all.to_bytes()).dacl, Acl())
 
     @given(DESCRIPTORS)
     def test_written_descriptors_are_read(self, descriptor: SecurityDescriptor) -> None:

@@ -31,7 +31,7 @@ _CLOSED: Final = "the broker has closed the connection"
 
 
 class LinkEvents(Protocol):
-    """What a link is told of; each link has a session of its own, which the broker may end with it."""
+    """What is reported to a link; each link has a session of its own, which the broker may end with it."""
 
     def link_opened(self) -> None:
         """The broker has answered."""

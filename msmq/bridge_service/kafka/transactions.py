@@ -111,7 +111,7 @@ class TransactionalProducer:
         """Publish records in one transaction.
 
         @param state: what was committed before.
-        @raise BrokerError: the cluster cannot be used; whether they are committed is told by the state topic.
+        @raise BrokerError: the cluster cannot be used; the state topic has whether they are committed.
         """
         refused: dict[int, str] = {}
         wanted = []

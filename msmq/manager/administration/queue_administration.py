@@ -109,9 +109,9 @@ class Administration:
         if self._directory is not None and name.kind is PathKind.PUBLIC:
             # The default descriptor applies only locally: in the directory it may let everyone change the
             # entry.
-            is_told = supplied is not None and supplied.dacl is not None
+            has_list = supplied is not None and supplied.dacl is not None
             listed = b""
-            if is_told and self._descriptors is not None:
+            if has_list and self._descriptors is not None:
                 listed = await self._descriptors.published_list(path, properties["security"])
             return summarize_queue(model, await self._directory.create(name, properties, listed))
         identifier = self._new_identifier()

@@ -11,7 +11,7 @@ from msmq.queues.outgoing import OutgoingQueue
 from msmq.transfer.decisions.next_hop_decision import Key
 from msmq.transfer.decisions.outgoing_states import STILL
 
-NOBODY: Final = bytes(16)
+NO_QUEUE_MANAGER: Final = bytes(16)
 """The QueueManagerAddress of a message without a destination queue manager."""
 
 

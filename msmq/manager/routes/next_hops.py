@@ -12,7 +12,7 @@ from msmq.manager.peers.ack_sessions import EXAMINED_MESSAGES, AckSessions
 from msmq.manager.peers.peer_table import Peers
 from msmq.manager.routes.hop_carriers import HopCarriers, open_session
 from msmq.manager.routes.moved_senders import MovedSenders
-from msmq.manager.routes.next_hop import NOBODY, NextHop
+from msmq.manager.routes.next_hop import NO_QUEUE_MANAGER, NextHop
 from msmq.manager.routes.route_table import RouteTable
 from msmq.queues.holds import HoldReason, Holds
 from msmq.queues.outgoing import OutgoingQueue
@@ -305,7 +305,7 @@ class NextHops:
             return
         for position in positions:
             view = position.view
-            if view is not None and view.queue_manager_address == NOBODY:
+            if view is not None and view.queue_manager_address == NO_QUEUE_MANAGER:
                 position.view = UserMessageView(patch_queue_manager_address(view.packet, owner.bytes_le))
 
     def part(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 import attrs
@@ -27,10 +27,7 @@ from msmq.queues.model import QueueManagerModel
 from msmq.transfer.security.certificate_cache import UserCertCache
 from msmq.transfer.security.signature_rules import SigningPolicy
 from msmq.transfer.security.unproven_senders import UnprovenSenders
-from msmq.wire.sid import parse_sid
-
-NOBODY: Final = parse_sid("S-1-5-7")
-"""Anonymous: the sender of messages without a configured SID."""
+from msmq.windows.well_known_sids import ANONYMOUS
 
 
 @attrs.frozen(kw_only=True)
@@ -40,14 +37,14 @@ class SecurityProviders:
     @ivar signing: creates and verifies signatures.
     @ivar certificates: stores signing certificates; without it messages cannot be signed.
     @ivar signing_policy: which signatures are accepted and created.
-    @ivar sender: the SID of local senders.
+    @ivar sender: the SID of local senders; by default that of an anonymous one.
     @ivar sends_sender: whether unsigned messages carry it too.
     """
 
     signing: ISigning | None = None
     certificates: ICertificateStore | None = None
     signing_policy: SigningPolicy = attrs.field(factory=SigningPolicy)
-    sender: bytes = NOBODY
+    sender: bytes = ANONYMOUS
     sends_sender: bool = False
 
     def make_certificates(

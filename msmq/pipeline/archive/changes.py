@@ -86,7 +86,7 @@ class StreamChanges:
                 self._replace(files, self._rewritten(files, 0, fresh=False))
 
     def forget(self) -> None:
-        """Delete replaced files that nobody can be reading any more."""
+        """Delete replaced files that no reader can be using any more."""
         manifest = self.manifest
         kept = [(path, since) for path, since in manifest.retired if abs(self._now - since) < GRACE]
         replaced = [each for each in manifest.replaced if abs(self._now - each[2]) < GRACE]

@@ -45,7 +45,7 @@ def rows_for_spark(batches: Iterable[_T]) -> Iterator[_T]:
             return
         for batch in batches:
             before = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-            # Closed here, the process has failed to write, and ends; its last words are for nobody either.
+            # Closed here, the process has failed to write, and ends; its last output has no reader either.
             yield batch
             # Other connections of the process have their own handling.
             signal.signal(signal.SIGPIPE, before)

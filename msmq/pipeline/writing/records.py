@@ -27,7 +27,7 @@ _TARGETS: Final = ("destination", "destination_queue", "topic")
 _BODIES: Final = ("value", "body", "body_base64")
 _COPIED: Final = tuple(name for name in PROPERTIES if name != "extension_base64")
 _ANSWERED: Final = ("admin_queue", "response_queue")
-_NOBODY: Final = "{00000000-0000-0000-0000-000000000000}\\0"
+_NO_CORRELATION: Final = "{00000000-0000-0000-0000-000000000000}\\0"
 
 
 def check_columns(names: Iterable[str], destination: str) -> None:
@@ -90,7 +90,7 @@ class RecordBuilder:
                 " managers send: leave it out with class = 0"
             )
         properties = {name: row[name] for name in _COPIED if row.get(name) is not None}
-        if properties.get("correlation_id") == _NOBODY:
+        if properties.get("correlation_id") == _NO_CORRELATION:
             del properties["correlation_id"]
         if row.get("id") is not None:
             # The row was read from a store, where the response queue may be an invalid name.

@@ -20,7 +20,7 @@ from msmq.windows.well_known_sids import (
 )
 from msmq.wire.sid import format_sid
 
-_NOBODY = {
+_WITHOUT_GROUPS = {
     ANONYMOUS: Token(ANONYMOUS, frozenset({EVERYONE})),
     EVERYONE: Token(EVERYONE),
 }
@@ -42,7 +42,7 @@ class TokenAccessControl:
 
     def known_token(self, sid: bytes) -> Token | None:
         """See L{IAccessControl.known_token}."""
-        return _NOBODY.get(sid)
+        return _WITHOUT_GROUPS.get(sid)
 
     def token(self, sid: bytes) -> Deferred[Token]:
         """See L{IAccessControl.token}."""

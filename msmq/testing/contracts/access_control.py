@@ -20,7 +20,7 @@ from msmq.wire.sid import parse_sid
 T = TypeVar("T")
 
 ALICE, CLERKS, STAFF = (parse_sid(f"S-1-5-21-1-2-3-{rid}") for rid in (1001, 2001, 2002))
-STRANGER = parse_sid("S-1-5-21-9-9-9-1")
+FOREIGN_SID = parse_sid("S-1-5-21-9-9-9-1")
 ACCOUNTS = (
     Account(ALICE, "alice", frozenset({CLERKS, STAFF})),
     Account(CLERKS, "clerks", frozenset({STAFF}), is_user=False),
@@ -105,8 +105,8 @@ class AccessControlContract(_Base):
         """An unknown account has no token, and no access decision."""
         everything = parse_sddl("D:(A;;GA;;;WD)")
         for asked in (
-            self.access.token(STRANGER),
-            self.access.check(everything, STRANGER, SEND, QUEUE_KIND),
+            self.access.token(FOREIGN_SID),
+            self.access.check(everything, FOREIGN_SID, SEND, QUEUE_KIND),
         ):
             self.assertIn("the groups of S-1-5-21-9-9-9-1 are not known", self.refusal(asked))
 
@@ -120,13 +120,13 @@ class AccessControlContract(_Base):
 
     def test_users(self) -> None:
         """Neither groups nor unknown accounts are users."""
-        for sid, is_user in ((ALICE, True), (CLERKS, False), (STRANGER, False), (EVERYONE, False)):
+        for sid, is_user in ((ALICE, True), (CLERKS, False), (FOREIGN_SID, False), (EVERYONE, False)):
             self.assertEqual(self.answer(self.access.is_domain_user(sid)), is_user)
 
     def test_names(self) -> None:
         """SIDs, well-known names, names of the rules, and account names are resolved."""
         for principal, sid in (
-            ("S-1-5-21-9-9-9-1", STRANGER),
+            ("S-1-5-21-9-9-9-1", FOREIGN_SID),
             ("Everyone", EVERYONE),
             ("Bosses", RULES.names["bosses"]),
             ("alice", ALICE),
@@ -142,4 +142,4 @@ class AccessControlContract(_Base):
         self.assertEqual(self.access.name_of(ALICE), "alice (S-1-5-21-1-2-3-1001)")
         self.assertEqual(self.access.name_of(EVERYONE), "everyone (S-1-1-0)")
         self.assertEqual(self.access.name_of(RULES.names["bosses"]), "bosses (S-1-5-21-1-2-3-2003)")
-        self.assertEqual(self.access.name_of(STRANGER), "S-1-5-21-9-9-9-1")
+        self.assertEqual(self.access.name_of(FOREIGN_SID), "S-1-5-21-9-9-9-1")

@@ -149,7 +149,7 @@ class CiphersContract(_Base):
         alpha, beta = self.opened("alpha"), self.opened("beta")
         sent = alpha.make_session_key(0x6801, 128, 128, self.public_key(beta, ENHANCED_PROVIDER))
         self.refused(beta.recover_session_key, BASE_PROVIDER, sent.encrypted)
-        self.refused(beta.recover_session_key, "Nobody's Provider", sent.encrypted)
+        self.refused(beta.recover_session_key, "An Unknown Provider", sent.encrypted)
 
     def test_invalid_blobs(self) -> None:
         """Truncated blobs, trailing bytes, other constants and other ciphers are refused."""

@@ -149,8 +149,8 @@ class Chance:
 
     def remove_unread(self) -> Change:
         gone = tuple(self.random.sample(LOOKUP_IDS, self.random.randrange(4)))
-        told = AppendEvent(self.time(), b"", self.pick(TEXTS), self.pick(TEXTS), 7, self.pick(TEXTS))
-        return RemoveUnread(self.pick(QUEUES), gone, told)
+        reported = AppendEvent(self.time(), b"", self.pick(TEXTS), self.pick(TEXTS), 7, self.pick(TEXTS))
+        return RemoveUnread(self.pick(QUEUES), gone, reported)
 
     def move_message(self) -> Change:
         queue, lookup_id = self.place()

@@ -13,7 +13,7 @@ from msmq.bridge_service.amqp10.settings import Amqp10Settings
 
 
 class ScriptedBroker:
-    """Accepts a connection and its links; grants credit and settles only when told to.
+    """Accepts a connection and its links; grants credit and settles only when a test says so.
 
     @ivar client: the protocol under test, connected.
     @ivar links: the addresses of the links that the client has attached.

@@ -35,11 +35,11 @@ class DeadLetterTests(LateLinkCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.letters = self.connection.dead_letters("dead")
+        self.dead_letters = self.connection.dead_letters("dead")
 
     def store(self, body: bytes) -> Deferred[None]:
         """Store one; fires when the broker has it."""
-        return Deferred.fromCoroutine(self.letters.store(dead_letter(body)))
+        return Deferred.fromCoroutine(self.dead_letters.store(dead_letter(body)))
 
     def test_several_at_once(self) -> None:
         """Those that are stored while the link is opened share it."""

@@ -236,8 +236,8 @@ class RecordTests(ReplyTestCase):
             await self.send(name.encode("ascii", "replace"), extension=json.dumps({name: "x"}).encode())
         await self.send(b"after them")
         self.assertEqual(values(await self.records(1)), [b"after them"])
-        letters = await self.receive(3, DEAD_LETTERS)
-        self.assertEqual([each.body for each in letters], [b"?", b"?", b"a\0b"])
+        dead_letters = await self.receive(3, DEAD_LETTERS)
+        self.assertEqual([each.body for each in dead_letters], [b"?", b"?", b"a\0b"])
 
     async def test_record_that_cannot_be_mapped(self) -> None:
         """A record that cannot be sent is stored in the topic for dead letters, with the reason."""
@@ -246,9 +246,9 @@ class RecordTests(ReplyTestCase):
         route = self.route(self.inward(rules={"limit": 5}))
         self.assertEqual([each.body for each in await self.receive(2)], [b"one", b"two"])
         await self.until(lambda: route.counts.dead_letters == 1)
-        (letter,) = await self.records(1, f"{self.topic}.dead")
-        headers = dict(letter.headers())
-        self.assertEqual(letter.value(), b"too large")
+        (dead_letter,) = await self.records(1, f"{self.topic}.dead")
+        headers = dict(dead_letter.headers())
+        self.assertEqual(dead_letter.value(), b"too large")
         self.assertEqual(headers[REASON], b"limit: the body has 9 bytes, and limit is 5")
         self.assertEqual(headers["msmq-dead-letter-exchange"].decode(), self.topic)
 
@@ -263,9 +263,9 @@ class RecordTests(ReplyTestCase):
         route = self.route(self.inward())
         self.assertEqual([each.body for each in await self.receive(301)], [*before, b"two"])
         await self.until(lambda: route.counts.dead_letters == 1)
-        (letter,) = await self.records(1, f"{self.topic}.dead")
-        self.assertEqual(letter.value(), b"one")
-        self.assertIn(b"'utf-8' codec can't decode byte 0xff", dict(letter.headers())[REASON])
+        (dead_letter,) = await self.records(1, f"{self.topic}.dead")
+        self.assertEqual(dead_letter.value(), b"one")
+        self.assertIn(b"'utf-8' codec can't decode byte 0xff", dict(dead_letter.headers())[REASON])
 
     async def test_topic_for_dead_letters_is_missing(self) -> None:
         """A dead letter waits for its topic, and its record is not acknowledged before."""

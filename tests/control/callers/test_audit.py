@@ -27,7 +27,7 @@ from msmq.testing.access_control import MemoryAccessControl
 from msmq.windows.well_known_sids import ADMINISTRATORS
 from tests.control import support
 from tests.control.callers.test_token_check import OTHER, TOKEN, authentication, token_file
-from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
+from tests.control.support import DEAD_LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 ME = f"uid {os.getuid()} ({pwd.getpwuid(os.getuid()).pw_name})"
 MISSING = ".\\private$\\missing"
@@ -83,7 +83,7 @@ class AuditTestCase(ControlTestCase):
         caller.ask(method, path, body, **parameters)
         return caller.answer
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         """The lines about changes since this was last asked."""
         found = [str(formatEvent(event)) for event in self.lines]
         self.lines.clear()
@@ -112,7 +112,7 @@ class ChangeTests(AuditTestCase):
         self.local("POST", f"{target}/purge")
         self.local("DELETE", target)
         self.assertEqual(
-            self.told(),
+            self.reported(),
             [
                 f'{ME}: done: queue create {path} {{"transactional": true}}',
                 f'{ME}: done: queue set {path} {{"quota": 7}}',
@@ -144,7 +144,7 @@ class ChangeTests(AuditTestCase):
         self.assertEqual(self.local("DELETE", resource("queues", MISSING)).status, 404)
         [event] = self.lines
         self.assertEqual((event["outcome"], event["error"]), ("refused", "MQ_ERROR_QUEUE_NOT_FOUND"))
-        [line] = self.told()
+        [line] = self.reported()
         self.assertTrue(
             line.startswith(f"{ME}: refused with MQ_ERROR_QUEUE_NOT_FOUND: queue delete {MISSING} ("), line
         )
@@ -155,7 +155,7 @@ class ChangeTests(AuditTestCase):
         self.local("POST", acl, {"action": "deny", "principal": "anonymous", "rights": ["send"]})
         self.local("POST", acl, {"action": "revoke", "principal": "anonymous"})
         self.local("POST", acl, {"action": "allow", "principal": "nobody at all", "rights": ["send"]})
-        first, second, third = self.told()
+        first, second, third = self.reported()
         self.assertEqual(
             first, f'{ME}: done: acl deny {ORDERS} {{"principal": "anonymous", "rights": ["send"]}}'
         )
@@ -170,18 +170,18 @@ class ChangeTests(AuditTestCase):
         [moved] = self.identifiers()
         aside = f"{ORDERS};aside"
         self.local("POST", resource("messages", moved, "move"), {"queue": aside})
-        self.assertEqual(self.told(), [f"{ME}: done: move {moved} {json.dumps({'queue': aside})}"])
+        self.assertEqual(self.reported(), [f"{ME}: done: move {moved} {json.dumps({'queue': aside})}"])
         explained = self.local("GET", resource("messages", moved)).json["events"]
         self.assertEqual([(event["event"], event["queue"]) for event in explained], [("administered", aside)])
         self.assertIn(f"{ME}: done: move", explained[0]["reason"])
-        self.local("POST", resource("messages", moved, "move"), {"queue": LETTERS})
+        self.local("POST", resource("messages", moved, "move"), {"queue": DEAD_LETTERS})
         self.local("POST", resource("deadletters", moved, "requeue"))
-        again = self.told()[-1]
+        again = self.reported()[-1]
         self.assertTrue(again.startswith(f"{ME}: done: deadletter requeue {moved} ("), again)
         self.local("POST", resource("messages", moved, "move"), {"queue": aside})
-        self.assertIn(f"{ME}: refused with MQ_ERROR_MESSAGE_NOT_FOUND: move {moved}", self.told()[0])
+        self.assertIn(f"{ME}: refused with MQ_ERROR_MESSAGE_NOT_FOUND: move {moved}", self.reported()[0])
         explained = self.local("GET", resource("messages", moved)).json["events"]
-        self.assertEqual([event["queue"] for event in explained], [aside, LETTERS, LETTERS, None])
+        self.assertEqual([event["queue"] for event in explained], [aside, DEAD_LETTERS, DEAD_LETTERS, None])
         self.assertNotIn("refused", str([event["reason"] for event in explained]))
 
     def test_transactions(self) -> None:
@@ -190,7 +190,7 @@ class ChangeTests(AuditTestCase):
         name = str(transaction.identifier).upper()
         self.local("POST", f"/v1/transactions/{name}/abort")
         self.local("POST", f"/v1/transactions/{name}/abort")
-        done, refused = self.told()
+        done, refused = self.reported()
         self.assertEqual(done, f"{ME}: done: transaction abort {name}")
         self.assertIn("refused with MQ_ERROR_TRANSACTION_SEQUENCE", refused)
 
@@ -201,7 +201,7 @@ class ChangeTests(AuditTestCase):
         self.local("POST", "/v1/queues", {"path": ORDERS, "colour": "red"})
         self.local("POST", "/v1/messages", 1, destination=ORDERS)
         self.local("GET", "/v1/messages", queue=ORDERS)
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
 
     def test_caller_gone(self) -> None:
         """An operation that goes on without its caller is recorded when it has ended."""
@@ -209,17 +209,17 @@ class ChangeTests(AuditTestCase):
         caller = LocalCaller(self)
         caller.ask("POST", "/v1/queues", json.dumps({"path": MISSING}).encode())
         caller.hang_up()
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         self.disk.is_slow = False
         self.disk.catch_up()
         self.clock.advance(0)
-        self.assertEqual(self.told(), [f"{ME}: done: queue create {MISSING}"])
+        self.assertEqual(self.reported(), [f"{ME}: done: queue create {MISSING}"])
 
     def test_nothing_secret(self) -> None:
         """The file of a certificate, and its password, are not recorded."""
         wanted = {"file_base64": b64encode(b"not a file").decode(), "password": "hunter2"}
         self.local("POST", "/v1/certificates", wanted)
-        [line] = self.told()
+        [line] = self.reported()
         self.assertIn("certificate import default", line)
         for secret in ("hunter2", wanted["file_base64"], "not a file"):
             self.assertNotIn(secret, "".join(self.all))
@@ -228,7 +228,7 @@ class ChangeTests(AuditTestCase):
         """Text from a caller stays on its line, after all fields of the server."""
         path = f"no such\n{ME}: done: queue delete {ORDERS}\x1b[2J\u202e"
         self.local("POST", "/v1/queues", {"path": path})
-        [line] = self.told()
+        [line] = self.reported()
         self.assertTrue(line.startswith(f"{ME}: refused with "), line)
         self.assertIn("no such\\n", line)
         self.assertTrue(line.isprintable(), line)
@@ -242,17 +242,17 @@ class ChangeTests(AuditTestCase):
         for destination, count in ((ORDERS, 2), (other, 1), (ORDERS, 1)):
             for _ in range(count):
                 caller.feed(StreamRecord({"destination": destination}, b"x").to_bytes())
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         caller.hang_up()
         self.assertEqual(
-            self.told(),
+            self.reported(),
             [f"{ME}: done: import {ORDERS} (3 messages)", f"{ME}: done: import {other} (1 message)"],
         )
         plain = LocalCaller(self)
         plain.ask("GET", "/v1/send", headers=headers)
         plain.feed(StreamRecord({"destination": ORDERS}, b"x").to_bytes())
         plain.hang_up()
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
 
 
 class CallerTests(SynchronousTestCase):
@@ -260,12 +260,12 @@ class CallerTests(SynchronousTestCase):
 
     def test_texts(self) -> None:
         """A user has a name, a token its own, and no caller has more than that."""
-        nobody = 0x7FFFFFF0
+        unknown_uid = 0x7FFFFFF0
         for caller, text in (
             (Caller(uid=0), "uid 0 (root)"),
-            (Caller(uid=nobody), f"uid {nobody}"),
-            (Caller(uid=nobody, login_uid=nobody), f"uid {nobody}"),
-            (Caller(uid=nobody, login_uid=0), f"uid {nobody}, logged in as uid 0 (root)"),
+            (Caller(uid=unknown_uid), f"uid {unknown_uid}"),
+            (Caller(uid=unknown_uid, login_uid=unknown_uid), f"uid {unknown_uid}"),
+            (Caller(uid=unknown_uid, login_uid=0), f"uid {unknown_uid}, logged in as uid 0 (root)"),
             (Caller(token_name="token billing", address="192.0.2.1"), "token billing from 192.0.2.1"),
             (Caller(address="192.0.2.1"), "unknown from 192.0.2.1"),
             (Caller(), "unknown"),
@@ -323,7 +323,7 @@ class TokenNameTests(AuditTestCase):
             self.assertEqual(caller.answer.status, 200)
         purged = f": done: queue purge {ORDERS} (0 messages)"
         self.assertEqual(
-            self.told(),
+            self.reported(),
             [f"token billing from 192.0.2.1{purged}", f"unnamed token 2 from 192.0.2.1{purged}"],
         )
         for secret in (TOKEN, OTHER):

@@ -258,11 +258,11 @@ class GuardTests(ControlTestCase):
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
 
-    def stranger(self, host: str = "192.0.2.1") -> Caller:
+    def unknown_caller(self, host: str = "192.0.2.1") -> Caller:
         return Caller(self.guarded, self.clock, IPv4Address("TCP", host, 50000))
 
     def asking(self, authorization: str | None, method: str = "GET", path: str = "/v1/status") -> Caller:
-        caller = self.stranger()
+        caller = self.unknown_caller()
         headers = {} if authorization is None else {"Authorization": authorization}
         caller.ask(method, path, headers=headers)
         return caller
@@ -284,7 +284,7 @@ class GuardTests(ControlTestCase):
                 self.assertEqual(answer.headers["connection"], "close")
 
     def test_too_many_guesses(self) -> None:
-        """A host that goes on guessing is told when to try again, in another status."""
+        """A host that goes on guessing gets the time of its next attempt, in another status."""
         for number in range(FREE + 1):
             self.assertEqual(self.asking(f"Bearer {WRONG}{number}").answer.status, 401)
         answer = self.asking(f"Bearer {TOKEN}").answer
@@ -295,7 +295,7 @@ class GuardTests(ControlTestCase):
 
     def test_two_headers(self) -> None:
         """A request with two tokens is refused."""
-        caller = self.stranger()
+        caller = self.unknown_caller()
         caller.feed(
             f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
             f"Authorization: Bearer {TOKEN}\r\n\r\n".encode()
@@ -309,13 +309,13 @@ class GuardTests(ControlTestCase):
             ("POST", {"Content-Type": CONTENT_TYPE}),
             ("GET", {"Connection": "Upgrade", "Upgrade": PROTOCOL}),
         ):
-            caller = self.stranger()
+            caller = self.unknown_caller()
             caller.ask(method, "/v1/send", stream, headers)
             caller.feed(stream * 10)
             caller.feed(f"GET /v1/status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
             self.assertEqual(caller.answer.status, 401)
             self.assertEqual(caller.transport.value().count(b"HTTP/1.1"), 1)
-        caller = self.stranger()
+        caller = self.unknown_caller()
         caller.ask("POST", "/v1/messages", b"x", {"Expect": "100-continue"}, destination=ORDERS)
         self.assertEqual(caller.answer.status, 401)
         self.assertEqual(self.bodies(), [])
@@ -323,11 +323,11 @@ class GuardTests(ControlTestCase):
     def test_streams(self) -> None:
         """With the token a stream of records is sent as on the socket."""
         stream = StreamRecord({"destination": ORDERS}, b"x").to_bytes()
-        caller = self.stranger()
+        caller = self.unknown_caller()
         shown = {"Authorization": f"Bearer {TOKEN}"}
         caller.ask("POST", "/v1/send", stream, {"Content-Type": CONTENT_TYPE, **shown})
         self.assertEqual((caller.answer.status, self.bodies()), (200, [b"x"]))
-        caller = self.stranger()
+        caller = self.unknown_caller()
         caller.ask("GET", "/v1/send", headers={"Connection": "Upgrade", "Upgrade": PROTOCOL, **shown})
         caller.feed(stream)
         self.assertIn(b'"first"', caller.transport.value())
@@ -345,7 +345,7 @@ class GuardTests(ControlTestCase):
     def test_lost_before_the_next_request(self) -> None:
         """Of several requests at once, those that follow a lost connection are not carried out."""
         self.put(b"kept")
-        caller = self.stranger()
+        caller = self.unknown_caller()
         shown = f"Authorization: Bearer {TOKEN}\r\n"
         caller.protocol.dataReceived(
             f"GET /v1/status HTTP/1.1\r\n{shown}\r\n"
@@ -360,7 +360,7 @@ class GuardTests(ControlTestCase):
     def test_byte_by_byte(self) -> None:
         """A head that comes in pieces is no other head."""
         for authorization, status in ((TOKEN, 200), (WRONG, 401)):
-            caller = self.stranger()
+            caller = self.unknown_caller()
             head = f"GET /v1/status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {authorization}\r\n\r\n"
             for byte in head.encode():
                 caller.feed(bytes([byte]))
@@ -370,8 +370,8 @@ class GuardTests(ControlTestCase):
         """A caller without the token is disconnected after a time, however busy; one with it may take
         any time.
         """
-        silent, busy, refused = self.stranger(), self.stranger(), self.asking(None)
-        waiting = self.stranger()
+        silent, busy, refused = self.unknown_caller(), self.unknown_caller(), self.asking(None)
+        waiting = self.unknown_caller()
         waiting.ask(
             "GET", "/v1/messages", headers={"Authorization": f"Bearer {TOKEN}"}, queue=ORDERS, timeout=300
         )
@@ -393,20 +393,20 @@ class GuardTests(ControlTestCase):
     def test_unauthenticated_callers_are_limited(self) -> None:
         """The latest of the unauthenticated callers up to the limit are kept; others are not affected."""
         known = self.asking(f"Bearer {TOKEN}")
-        unauthenticated = [self.stranger() for _ in range(100)]
+        unauthenticated = [self.unknown_caller() for _ in range(100)]
         self.assertEqual([each.transport.disconnected for each in unauthenticated], [True] * 97 + [False] * 3)
         self.assertFalse(known.transport.disconnected)
-        for stranger in unauthenticated[97:]:
-            stranger.hang_up()
-        self.assertEqual([self.stranger().transport.disconnected for _ in range(3)], [False] * 3)
+        for unknown_caller in unauthenticated[97:]:
+            unknown_caller.hang_up()
+        self.assertEqual([self.unknown_caller().transport.disconnected for _ in range(3)], [False] * 3)
 
     def test_limit_for_one_host(self) -> None:
         """A host that connects again and again displaces itself, and no caller that has only begun."""
-        first, second = self.stranger(), self.stranger()
-        flood = [self.stranger(host="192.0.2.66") for _ in range(100)]
+        first, second = self.unknown_caller(), self.unknown_caller()
+        flood = [self.unknown_caller(host="192.0.2.66") for _ in range(100)]
         self.assertEqual([each.transport.disconnected for each in flood], [True] * 99 + [False])
         self.assertFalse(first.transport.disconnected or second.transport.disconnected)
-        third = self.stranger(host="192.0.2.5")
+        third = self.unknown_caller(host="192.0.2.5")
         self.assertTrue(first.transport.disconnected, "two are at its address")
         second.ask("GET", "/v1/status", headers={"Authorization": f"Bearer {TOKEN}"})
         self.assertEqual(second.answer.status, 200)
@@ -414,14 +414,14 @@ class GuardTests(ControlTestCase):
 
     def test_limit_for_one_network(self) -> None:
         """A caller with one IPv6 address has all of its network."""
-        first, second = self.stranger(), self.stranger()
-        flood = [self.stranger(host=f"2001:db8::{number:x}") for number in range(100)]
+        first, second = self.unknown_caller(), self.unknown_caller()
+        flood = [self.unknown_caller(host=f"2001:db8::{number:x}") for number in range(100)]
         self.assertEqual([each.transport.disconnected for each in flood], [True] * 99 + [False])
         self.assertFalse(first.transport.disconnected or second.transport.disconnected)
 
     def test_long_heads(self) -> None:
         """A head without end is cut off long before it is in memory."""
-        caller = self.stranger()
+        caller = self.unknown_caller()
         for _ in range(20):
             caller.feed(b"X: " + b"x" * 1000 + b"\r\n")
         self.assertTrue(caller.transport.disconnecting or caller.transport.disconnected)

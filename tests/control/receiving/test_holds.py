@@ -8,7 +8,7 @@ from twisted.logger import capturedLogs, formatEvent
 from msmq.settings import SessionSettings
 from msmq.testing.network import Network
 from tests.builders import ALPHA
-from tests.control.support import LETTERS, ORDERS, ControlTestCase, resource
+from tests.control.support import DEAD_LETTERS, ORDERS, ControlTestCase, resource
 from tests.nodes.support import Node
 
 ELSEWHERE = "DIRECT=TCP:127.0.0.9\\private$\\orders"
@@ -113,7 +113,7 @@ class QueuePauseTests(ControlTestCase):
 
     def test_refused(self) -> None:
         """A system queue is refused, and so is an unknown one."""
-        answer = self.call("POST", resource("queues", LETTERS, "pause"), b"")
+        answer = self.call("POST", resource("queues", DEAD_LETTERS, "pause"), b"")
         self.assert_refused(answer, 400, "MQ_ERROR_ILLEGAL_OPERATION")
         answer = self.call("POST", resource("queues", ".\\private$\\nosuch", "resume"), b"")
         self.assert_refused(answer, 404, "MQ_ERROR_QUEUE_NOT_FOUND")

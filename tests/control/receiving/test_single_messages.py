@@ -5,7 +5,7 @@ from __future__ import annotations
 from msmq.queues.arriving.message import Delivery
 from msmq.wire.guid import format_guid
 from tests.control.receiving.test_receive_stream import receipts
-from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
+from tests.control.support import DEAD_LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 LATER = ORDERS + ";later"
 UNKNOWN = "{11111111-2222-3333-4444-555555555555}\\7"
@@ -42,8 +42,8 @@ class MoveTests(ControlTestCase):
     def test_into_the_dead_letter_queue(self) -> None:
         """An administrator may move a message to the dead letters."""
         self.put(b"1")
-        self.assertEqual(self.move(self.identifiers()[0], LETTERS).status, 200)
-        self.assertEqual((self.bodies(), self.bodies(LETTERS)), ([], [b"1"]))
+        self.assertEqual(self.move(self.identifiers()[0], DEAD_LETTERS).status, 200)
+        self.assertEqual((self.bodies(), self.bodies(DEAD_LETTERS)), ([], [b"1"]))
 
     def test_nearest_copy_moves(self) -> None:
         """Of a message with copies in several queues, the copy in the family of the target is moved."""
@@ -132,7 +132,7 @@ class ExplainTests(ControlTestCase):
         self.assertRegex(event["time"], r"^\d{4}-\d\d-\d\dT")
         self.assertIn("dead letter", event["reason"])
         [place] = known["places"]
-        self.assertEqual((place["queue"], place["class"]), (LETTERS, 0xC002))
+        self.assertEqual((place["queue"], place["class"]), (DEAD_LETTERS, 0xC002))
 
     def test_purged(self) -> None:
         """One that was purged is nowhere, and its event says so."""
@@ -173,20 +173,22 @@ class ExplainTests(ControlTestCase):
 class DeadLetterTests(ControlTestCase):
     """Dead letters of messages not received in time."""
 
-    def letters(self, *bodies: bytes, queue: str = ORDERS) -> list[str]:
+    def dead_letters(self, *bodies: bytes, queue: str = ORDERS) -> list[str]:
         """Make messages dead letters; returns their identifiers."""
         self.put(*bodies, queue=queue, time_to_be_received=10, dead_letter=True, label="L")
         self.clock.advance(11)
-        return self.identifiers(LETTERS)
+        return self.identifiers(DEAD_LETTERS)
 
     def test_list(self) -> None:
         """Dead letters are listed with their queue and the class that says why, without their bodies."""
-        first, second = self.letters(b"1", b"2")
+        first, second = self.dead_letters(b"1", b"2")
         listed = self.call("GET", "/v1/deadletters").json
-        self.assertEqual([letter["id"] for letter in listed], [first, second])
-        self.assertEqual({letter["queue"] for letter in listed}, {LETTERS})
-        self.assertEqual({letter["state"] for letter in listed}, {"available"})
-        self.assertEqual({letter["class_name"] for letter in listed}, {"MQMSG_CLASS_NACK_RECEIVE_TIMEOUT"})
+        self.assertEqual([dead_letter["id"] for dead_letter in listed], [first, second])
+        self.assertEqual({dead_letter["queue"] for dead_letter in listed}, {DEAD_LETTERS})
+        self.assertEqual({dead_letter["state"] for dead_letter in listed}, {"available"})
+        self.assertEqual(
+            {dead_letter["class_name"] for dead_letter in listed}, {"MQMSG_CLASS_NACK_RECEIVE_TIMEOUT"}
+        )
         self.assertNotIn("body", listed[0])
 
     def test_empty_list(self) -> None:
@@ -196,9 +198,9 @@ class DeadLetterTests(ControlTestCase):
 
     def test_limit(self) -> None:
         """The limit applies to each dead-letter queue."""
-        letters = self.letters(b"1", b"2", b"3")
+        dead_letters = self.dead_letters(b"1", b"2", b"3")
         listed = self.call("GET", "/v1/deadletters", limit=2).json
-        self.assertEqual([letter["id"] for letter in listed], letters[:2])
+        self.assertEqual([dead_letter["id"] for dead_letter in listed], dead_letters[:2])
         answer = self.call("GET", "/v1/deadletters", limit="all")
         self.assert_refused(answer, 400, "MQ_ERROR_INVALID_PARAMETER", "limit")
         answer = self.call("GET", "/v1/deadletters", last=1)
@@ -208,21 +210,21 @@ class DeadLetterTests(ControlTestCase):
         """A long list is one array, though it is written in slices."""
         for count in (100, 101):
             with self.subTest(count=count):
-                self.take(LETTERS)
-                letters = self.letters(*[b"x"] * count)
+                self.take(DEAD_LETTERS)
+                dead_letters = self.dead_letters(*[b"x"] * count)
                 answer = self.call("GET", "/v1/deadletters")
                 self.assertTrue(answer.is_whole)
-                self.assertEqual([letter["id"] for letter in answer.json], letters)
+                self.assertEqual([dead_letter["id"] for dead_letter in answer.json], dead_letters)
 
     def test_requeue(self) -> None:
         """A dead letter is sent again as a new message, and removed from the dead letters."""
-        first, second = self.letters(b"1", b"2")
+        first, second = self.dead_letters(b"1", b"2")
         answer = self.call("POST", resource("deadletters", first, "requeue"))
         self.assertEqual(answer.status, 200)
         self.assertNotEqual(answer.json["id"], first)
         self.assertEqual(self.identifiers(ORDERS), [answer.json["id"]])
         self.assertEqual(self.bodies(ORDERS), [b"1"])
-        self.assertEqual(self.identifiers(LETTERS), [second])
+        self.assertEqual(self.identifiers(DEAD_LETTERS), [second])
         [record, _] = self.receive(peek="true").answer.records
         self.assertEqual((record.header["class"], record.header["label"]), (0, "L"))
 
@@ -237,11 +239,11 @@ class DeadLetterTests(ControlTestCase):
             answer = self.call("POST", resource("deadletters", identifier, "requeue"))
             self.assert_refused(answer, status, error)
         other = self.make_queue("other")
-        [letter] = self.letters(b"1", queue=other)
+        [dead_letter] = self.dead_letters(b"1", queue=other)
         self.run_to_end(self.service.delete_queue(other))
-        answer = self.call("POST", resource("deadletters", letter, "requeue"))
+        answer = self.call("POST", resource("deadletters", dead_letter, "requeue"))
         self.assert_refused(answer, 404, "MQ_ERROR_QUEUE_NOT_FOUND")
-        self.assertEqual(self.identifiers(LETTERS), [letter])
+        self.assertEqual(self.identifiers(DEAD_LETTERS), [dead_letter])
 
 
 class SystemQueueTests(ControlTestCase):
@@ -265,7 +267,7 @@ class SystemQueueTests(ControlTestCase):
         manager = format_guid(self.service.model.identifier)
         self.check(
             b"1",
-            LETTERS,
+            DEAD_LETTERS,
             ".\\SYSTEM$;DeadLetter",
             f"MACHINE={manager};DEADLETTER",
             "DIRECT=OS:alpha\\SYSTEM$;DEADLETTER",
@@ -304,7 +306,7 @@ class SystemQueueTests(ControlTestCase):
 
     def test_they_are_no_destinations(self) -> None:
         """They cannot be sent to."""
-        for name in (LETTERS, ORDERS + ";journal", LATER):
+        for name in (DEAD_LETTERS, ORDERS + ";journal", LATER):
             with self.subTest(name=name):
                 answer = self.call("POST", "/v1/messages", b"x", destination=name)
                 self.assert_refused(answer, 501, "MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION")
@@ -313,7 +315,7 @@ class SystemQueueTests(ControlTestCase):
         """A journal and the dead letters can be purged."""
         self.put(b"1", time_to_be_received=10, dead_letter=True)
         self.clock.advance(11)
-        self.assertEqual(self.call("POST", resource("queues", LETTERS, "purge")).json, {"purged": 1})
+        self.assertEqual(self.call("POST", resource("queues", DEAD_LETTERS, "purge")).json, {"purged": 1})
         path = self.make_queue("kept", journal=True)
         self.put(b"1", b"2", queue=path)
         self.take(path)

@@ -27,13 +27,13 @@ class SteadyTestCase(ControlTestCase):
     def said(self, caller: Caller) -> list[dict[str, object]]:
         """The headers of what the server has said since it agreed."""
         self.assertTrue(caller.transport.value().startswith(SWITCHED))
-        return [dict(told.header) for told in self.records(caller)]
+        return [dict(reported.header) for reported in self.records(caller)]
 
     def records(self, caller: Caller) -> list[StreamRecord]:
         return RecordDecoder().feed(caller.transport.value().removeprefix(SWITCHED))
 
     def say(self, caller: Caller, *records: StreamRecord) -> None:
-        caller.feed(b"".join(told.to_bytes() for told in records))
+        caller.feed(b"".join(reported.to_bytes() for reported in records))
         # Every slice has its turn.
         for _ in records:
             self.clock.advance(0)
@@ -72,7 +72,7 @@ class SendTests(SteadyTestCase):
         self.say(caller, *(record(b"%d" % number, delivery="recoverable") for number in range(4)))
         self.assertEqual(self.said(caller), [])
         self.disk.catch_up()
-        self.assertEqual([told["messages"] for told in self.said(caller)], [3, 1])
+        self.assertEqual([reported["messages"] for reported in self.said(caller)], [3, 1])
         self.assertEqual(self.bodies(), [b"0", b"1", b"2", b"3"])
 
     def test_keys(self) -> None:
@@ -190,7 +190,7 @@ class SendTests(SteadyTestCase):
                 refused, *taken, end = self.said(caller)
                 self.assertEqual(refused["error"], "MQ_ERROR_MESSAGE_STORAGE_FAILED")
                 self.assertEqual(
-                    ([told["messages"] for told in taken], end), ([1] * len(sent), {"end": "error"})
+                    ([reported["messages"] for reported in taken], end), ([1] * len(sent), {"end": "error"})
                 )
                 self.assertEqual(self.take(properties.get("destination", ORDERS)), sent)
 
@@ -213,7 +213,7 @@ class SendTests(SteadyTestCase):
         self.assertEqual(self.said(caller), [])
         self.assertEqual(caller.transport.producerState, "paused")
         caller.resume()
-        self.assertEqual([told["messages"] for told in self.said(caller)], [3])
+        self.assertEqual([reported["messages"] for reported in self.said(caller)], [3])
         self.assertEqual(caller.transport.producerState, "producing")
 
     def test_caller_that_leaves(self) -> None:
@@ -312,7 +312,7 @@ class ReceiveTests(SteadyTestCase):
         """A receipt is confirmed where it came, and answered; behind the last one the stream ends."""
         self.put(b"1", b"2", b"3")
         caller = self.receiving(count=3)
-        bodies = [told.body for told in self.records(caller) if "id" in told.header]
+        bodies = [reported.body for reported in self.records(caller) if "id" in reported.header]
         self.assertEqual(bodies, [b"1", b"2", b"3"])
         self.confirm(caller, 1)
         self.assertEqual(self.said(caller)[-1], {"confirmed": 1, "messages": 2})

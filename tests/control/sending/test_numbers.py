@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from msmq.control.protocol.records import StreamRecord
-from tests.control.support import LETTERS, ORDERS, Answer, ControlTestCase, resource
+from tests.control.support import DEAD_LETTERS, ORDERS, Answer, ControlTestCase, resource
 
 NUMBERS: tuple[Any, ...] = (
     *(-1, 1 << 31, 1 << 32, 1 << 53, (1 << 63) - 1, 1 << 63, 1 << 64, 10**30, 10**400, -(10**400)),
@@ -86,7 +86,7 @@ class NumberTests(ControlTestCase):
         for digits in ("-1", "9" * 20, "9" * 400, "9" * 5000, "\u0663", "F" * 5000):
             identifier = f"{{{guid}}}\\{digits}"
             self.check(self.call("GET", resource("messages", identifier)), digits)
-            self.check(self.post(resource("messages", identifier, "move"), {"queue": LETTERS}), digits)
+            self.check(self.post(resource("messages", identifier, "move"), {"queue": DEAD_LETTERS}), digits)
             self.check(self.call("POST", resource("deadletters", identifier, "requeue")), digits)
             answer = self.call("POST", "/v1/messages", b"", destination=ORDERS, correlation_id=identifier)
             self.check(answer, digits)

@@ -181,7 +181,7 @@ class ConnectionTests(ControlTestCase):
         caller.ask("GET", path, headers={"Connection": "Upgrade", "Upgrade": protocols}, **parameters)
         return caller
 
-    def told(self, caller: Caller) -> tuple[str, list[StreamRecord]]:
+    def reported(self, caller: Caller) -> tuple[str, list[StreamRecord]]:
         """The protocol that the server chose, and the records that it sent."""
         head, _, records = caller.transport.value().partition(b"\r\n\r\n")
         return head.rpartition(b"Upgrade: ")[2].decode("ascii"), RecordDecoder().feed(records)
@@ -191,7 +191,7 @@ class ConnectionTests(ControlTestCase):
         caller.feed(b"".join(record.to_bytes() for record in records))
         for _ in records:
             self.clock.advance(0)
-        return [dict(record.header) for record in self.told(caller)[1]]
+        return [dict(record.header) for record in self.reported(caller)[1]]
 
     def test_sent(self) -> None:
         """A run is answered as its number of messages, and they are in the queue in its order."""
@@ -231,7 +231,7 @@ class ConnectionTests(ControlTestCase):
             (PROTOCOL, PROTOCOL, [b"1", b"2", b"3"]),
         ):
             caller = self.connected("/v1/receive", protocols, queue=ORDERS, count="3")
-            protocol, records = self.told(caller)
+            protocol, records = self.reported(caller)
             self.assertEqual(protocol, chosen)
             self.assertEqual([record.body for record in records if "id" in record.header], bodies)
             caller.hang_up()

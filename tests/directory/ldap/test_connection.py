@@ -37,8 +37,8 @@ from tests.servers.certificates import make_credentials
 from tests.servers.emulated_ldap import EmulatedDirectory
 from tests.servers.slapd import ADMINISTRATOR, PASSWORD, SUFFIX, SlapdServer
 
-NOBODY: Final = LdapServer("127.0.0.1", 1)
-"""Where nobody listens."""
+CLOSED_PORT: Final = LdapServer("127.0.0.1", 1)
+"""A port on which no server listens."""
 
 ALPHA = f"cn=alpha,cn=Accounts,{SUFFIX}"
 """The account of a queue manager in the estate that is shipped."""
@@ -152,10 +152,10 @@ class LdapConnectionTests(ConfiguredTestCase):
 
     async def test_untrusted_certificate(self) -> None:
         """No password goes to a server without a trusted certificate."""
-        stranger = self.written("stranger.pem", make_credentials("A stranger").authority)
-        starts = attrs.evolve(self.settings, starts_tls=True, ca_file=stranger)
+        other_authority = self.written("stranger.pem", make_credentials("Another authority").authority)
+        starts = attrs.evolve(self.settings, starts_tls=True, ca_file=other_authority)
         for settings in (
-            attrs.evolve(self.tls, ca_file=stranger),
+            attrs.evolve(self.tls, ca_file=other_authority),
             attrs.evolve(self.tls, ca_file=None),
             starts,
         ):
@@ -209,7 +209,7 @@ class LdapConnectionTests(ConfiguredTestCase):
         """An unusable file is reported when the directory is opened."""
         empty, missing = self.written("empty", b"\n"), Path(self.mktemp())
         damaged = self.written("damaged", make_credentials().authority.replace(b"MII", b"XXX"))
-        for settings, told in (
+        for settings, reported in (
             (attrs.evolve(self.settings, password_file=missing), "password_file"),
             (attrs.evolve(self.settings, password_file=empty), "is empty"),
             (attrs.evolve(self.settings, password_file=self.written("long", b"x" * 2000)), "more than 1024"),
@@ -220,9 +220,9 @@ class LdapConnectionTests(ConfiguredTestCase):
             try:
                 await self.directory(settings).open()
             except LdapConfigurationError as error:
-                self.assertIn(told, str(error))
+                self.assertIn(reported, str(error))
             else:
-                self.fail(f"{told} was expected")
+                self.fail(f"{reported} was expected")
 
     async def test_bounded_rate(self) -> None:
         """A server that ends each connection is asked four times a second, and at once when it is back."""
@@ -275,17 +275,17 @@ class IdentifyTests(ConfiguredTestCase):
     async def test_no_identity(self) -> None:
         """Why the directory does not answer is reported."""
         guessed = attrs.evolve(self.settings, password_file=self.written("guessed", b"guessed"))
-        stranger = self.written("stranger.pem", make_credentials("A stranger").authority)
-        for settings, told in (
+        other_authority = self.written("stranger.pem", make_credentials("Another authority").authority)
+        for settings, reported in (
             (guessed, "is refused: LDAP result 49, invalidCredentials: wrong name or password"),
             (
-                attrs.evolve(self.tls, ca_file=stranger),
+                attrs.evolve(self.tls, ca_file=other_authority),
                 "is issued by CN=An authority, which ca_file does not trust",
             ),
-            (attrs.evolve(self.settings, servers=(NOBODY,)), "refused"),
+            (attrs.evolve(self.settings, servers=(CLOSED_PORT,)), "refused"),
             (attrs.evolve(self.settings, password_file=Path(self.mktemp())), "password_file"),
         ):
-            self.assertIn(told, await self.fault(settings))
+            self.assertIn(reported, await self.fault(settings))
         self.addCleanup(self.server.thaw)
         self.server.freeze()
         settings = attrs.evolve(self.settings, connect_timeout=0.3)

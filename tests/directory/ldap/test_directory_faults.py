@@ -75,9 +75,9 @@ class ExpiredCertificateTests(DirectoryFaults):
         self.assertIs(await self.refused(alpha.send("BETA\\later", [Message()])), Status.MQ_ERROR_NO_DS)
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_NO_DS)
         for manager in (alpha, beta):
-            told = directory_status(manager)
-            self.assertFalse(told.reached)
-            self.assertIn("the certificate of 127.0.0.1 expired on 2020-12-31", told.problem)
+            reported = directory_status(manager)
+            self.assertFalse(reported.reached)
+            self.assertIn("the certificate of 127.0.0.1 expired on 2020-12-31", reported.problem)
             judged = readiness(manager.state, manager.inspection.measurements, None)
             self.assertIs(judged.health, Health.DEGRADED)
             self.assertIn("the directory is not reached since", judged.reasons[0])

@@ -111,15 +111,15 @@ class EnterpriseTestCase(TestCase):
                     known[each.identifier] = await self.directory.create(renamed)
 
     def renamed(
-        self, told: DirectoryObject, links: Sequence[str], known: dict[UUID, UUID]
+        self, reported: DirectoryObject, links: Sequence[str], known: dict[UUID, UUID]
     ) -> DirectoryObject:
         changes: dict[str, Any] = {}
         for name in links:
-            value = getattr(told, name)
+            value = getattr(reported, name)
             changes[name] = known[value] if isinstance(value, UUID) else tuple(known[each] for each in value)
-        if isinstance(told, QueueManagerObject):
-            changes["qualified_computer_name"] = f"{told.computer_name.lower()}.msmq.test"
-        return attrs.evolve(told, **changes)
+        if isinstance(reported, QueueManagerObject):
+            changes["qualified_computer_name"] = f"{reported.computer_name.lower()}.msmq.test"
+        return attrs.evolve(reported, **changes)
 
     async def prepare(self, manager: QueueManagerObject) -> None:
         """Have what a queue manager needs to be in the directory."""

@@ -104,13 +104,13 @@ class BadObjectTests(FaultTestCase):
             read[entry["computer_name"]] = entry.values.get("queue_manager_quota")
         self.assertEqual(read, {"ALPHA": 5, "BETA": None})
         said = "\n".join(formatEvent(event) or "" for event in events)
-        for told in (
+        for reported in (
             "CN=msmq,CN=BETA,CN=Computers,DC=example,DC=com: mSMQQuota: 2 values, where one is allowed",
             "CN=msmq,CN=GAMMA,CN=Computers,DC=example,DC=com: a GUID of 5 bytes",
             "CN=msmq,CN=DELTA,CN=Computers,DC=example,DC=com: a GUID of 0 bytes",
             "CN=msmq,CN=EPSILON,CN=Computers,DC=example,DC=com: 2 values, where one is allowed",
         ):
-            self.assertIn(told, said)
+            self.assertIn(reported, said)
 
     async def test_wide_lists(self) -> None:
         """A list with more values than any estate has is left out and reported by its name and number."""

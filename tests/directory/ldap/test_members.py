@@ -118,8 +118,8 @@ class Members(TestCase):
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"first")
         [row] = await alpha.inspection.public_queues(label="B*", path="beta\\*")
         self.assertEqual(row.format_name, queue.format_name)
-        told = directory_status(alpha)
-        self.assertEqual((told.reached, told.source, told.problem), (True, self.reached_at, ""))
+        reported = directory_status(alpha)
+        self.assertEqual((reported.reached, reported.source, reported.problem), (True, self.reached_at, ""))
         for name in ("a=b", "*)(objectClass=*", "Bücher", "注文", "#1/<x>"):
             path = f"BETA\\{name}"
             await beta.create_queue(path)
@@ -128,14 +128,14 @@ class Members(TestCase):
                 self.assertEqual(await self.take(beta, path), name.encode())
             await beta.delete_queue(path)
         self.server.stop()
-        # What was found out holds; what would have to be is told at once.
+        # What was found out holds; what would have to be is reported at once.
         await alpha.send("BETA\\orders", [Message(body=b"second")])
         self.assertEqual(await self.take(beta, "BETA\\orders"), b"second")
         self.assertIs(await self.refused(alpha.send("BETA\\bills", [Message()])), Status.MQ_ERROR_NO_DS)
         self.assertIs(await self.refused(beta.create_queue("BETA\\bills")), Status.MQ_ERROR_NO_DS)
-        told = directory_status(beta)
-        self.assertFalse(told.reached)
-        self.assertTrue(told.since and told.problem)
+        reported = directory_status(beta)
+        self.assertFalse(reported.reached)
+        self.assertTrue(reported.since and reported.problem)
         self.server.start()
         await beta.create_queue("BETA\\bills")
         self.assertTrue(directory_status(beta).reached)

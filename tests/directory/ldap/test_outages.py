@@ -58,7 +58,7 @@ class OutageTests(TestCase):
         )
         return str(found["computer_name"])
 
-    async def outage(self, begin: Change, end: Change, told: str) -> None:
+    async def outage(self, begin: Change, end: Change, reported: str) -> None:
         """The fault is reported, and gone with its cause."""
         begin(self.server)
         said = ""
@@ -67,7 +67,7 @@ class OutageTests(TestCase):
                 await self.name()
             said = refused.exception.detail
         # The first attempt may lose the connection that there was.
-        self.assertIn(told, said)
+        self.assertIn(reported, said)
         self.assertFalse(self.directory.condition.is_reached)
         end(self.server)
         time = IReactorTime(reactor)

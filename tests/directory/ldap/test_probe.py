@@ -63,14 +63,14 @@ class ConfigurationTests(SynchronousTestCase):
     def test_wrong(self) -> None:
         """A missing base, a wrong account or password, and a password without TLS are reported."""
         here = f"ldap://127.0.0.1:{self.server.port}"
-        for backend, name, told in (
+        for backend, name, reported in (
             (f"{here}/dc=elsewhere,dc=com", ALPHA, "there is no CN=Configuration,dc=elsewhere,dc=com"),
             (f"{here}/elsewhere", ALPHA, "the base 'elsewhere' is not a distinguished name"),
             (f"{here}/{SUFFIX}", "cn=nobody,dc=example,dc=com", "LDAP result 49, invalidCredentials"),
             ("ldap://dc.example.com", ALPHA, "the password would be sent to dc.example.com unencrypted"),
         ):
             [problem] = self.problems(backend, name=name)
-            self.assertIn(told, problem)
+            self.assertIn(reported, problem)
             self.assertTrue(problem.startswith("3 directory.backend"), problem)
         self.password = self.place / "missing"
         self.assertIn("missing: No such file", self.problems(f"{here}/{SUFFIX}")[0])

@@ -104,7 +104,7 @@ class ReadOnlyServerTests(TestCase):
     async def test_useless_referrals(self) -> None:
         """A referral to nowhere, to itself, or in a circle is an error that names it, and ends."""
         circle = (10, "", [f"ldap://{self.replica_address}"])
-        for urls, told in (
+        for urls, reported in (
             (["http://elsewhere"], "it refers to http://elsewhere"),
             (["ldap://[", "ldap://", "ldap://x:0", "\0"], "it refers to ldap://["),
             ([f"ldap://{self.replica_address}"], "it refers to"),
@@ -114,7 +114,7 @@ class ReadOnlyServerTests(TestCase):
             self.refer(*urls)
             self.master.write_result = circle
             directory = self.directory()
-            self.assertIn(told, await self.fault(directory.create(QueueObject(pathname="ALPHA\\orders"))))
+            self.assertIn(reported, await self.fault(directory.create(QueueObject(pathname="ALPHA\\orders"))))
             await directory.close()
 
     async def test_size_limit(self) -> None:

@@ -64,7 +64,7 @@ class SettingsTests(SynchronousTestCase):
     def test_what_is_wrong(self) -> None:
         """Each fault is reported by its name."""
         credentials: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
-        for description, options, told in (
+        for description, options, reported in (
             ("ldap:", {}, "needs the servers"),
             ("ldap://h,/", {}, "'' is not a HOST[:PORT]"),
             ("ldap://h,:389/", {}, "':389' is not a HOST[:PORT]"),
@@ -84,7 +84,7 @@ class SettingsTests(SynchronousTestCase):
             ("ldap://dc.example.com/", credentials, "unencrypted"),
         ):
             error = self.assertRaises(ValueError, parse_settings, description, options)
-            self.assertIn(told, str(error))
+            self.assertIn(reported, str(error))
 
     def test_password_stays_at_home(self) -> None:
         """A password is sent unencrypted to this machine only."""

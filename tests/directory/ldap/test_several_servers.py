@@ -25,7 +25,7 @@ from tests.patience import DEADLINE
 from tests.servers.own_address import own_address
 from tests.servers.slapd import SUFFIX, SlapdServer
 
-NOBODY = LdapServer("127.0.0.1", 1)
+CLOSED_PORT = LdapServer("127.0.0.1", 1)
 
 
 @cache
@@ -76,7 +76,7 @@ class SeveralServersTests(SeveralServersTestCase):
 
     async def test_order(self) -> None:
         """The first that can be reached is asked, and stays the one."""
-        directory = self.directory([NOBODY, *self.first.servers, *self.second.servers])
+        directory = self.directory([CLOSED_PORT, *self.first.servers, *self.second.servers])
         for _ in range(2):
             self.assertEqual(await self.asked(directory), "FIRST")
 
@@ -111,12 +111,12 @@ class SeveralServersTests(SeveralServersTestCase):
         self.first.freeze()
         written = Deferred.fromCoroutine(operations.modify(computer, {"dNSHostName": [b"first.example.com"]}))
         self.assertIn("no answer within 1 seconds", await self.fault_of(written))
-        # Whoever comes next is answered by the other, which knows nothing of that computer.
+        # The next request is answered by the other, which knows nothing of that computer.
         self.assertIsNone(await operations.entry(computer, ()))
 
     async def test_all_are_away(self) -> None:
         """The reason of each is reported, and the next request tries again."""
-        directory = self.directory([NOBODY, *self.first.servers])
+        directory = self.directory([CLOSED_PORT, *self.first.servers])
         self.first.stop()
         fault = await self.fault_of(directory.read(QueueManagerObject))
         self.assertIn("127.0.0.1:1: ", fault)
@@ -172,7 +172,7 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         [answer] = self.answers
         answer.callback([self.second.servers[0].host.upper()])
         self.assertEqual(await self.asked(directory), "SECOND")
-        # Once more, and this time nobody else is found.
+        # Once more, and this time no other server is found.
         self.second.stop()
         self.assertTrue(await self.fault_of(directory.read(QueueManagerObject)))
         self.answers[1].callback([])
@@ -182,14 +182,14 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
     async def test_no_server(self) -> None:
         """Without any server the directory is unreachable, for any result of the discovery."""
         directory = self.looking()
-        for is_possible, told in ((True, "no directory server is known"), (False, "no network")):
+        for is_possible, reported in ((True, "no directory server is known"), (False, "no network")):
             asked = directory.read(QueueManagerObject)
             if is_possible:
                 self.answers[-1].callback([])
             else:
                 self.answers[-1].errback(OSError("no network"))
-            self.assertIn(told, await self.fault_of(asked))
-            # The search that nobody waits for.
+            self.assertIn(reported, await self.fault_of(asked))
+            # The search for which no caller waits.
             self.answers[-1].callback([])
 
     async def test_closed(self) -> None:
@@ -206,7 +206,7 @@ class ServersThatAreLookedForTests(SeveralServersTestCase):
         directory.add_servers([f"dc{number}" for number in range(1000)])
         self.assertEqual(len(directory.servers), 100)
         configured = LdapDirectory(
-            attrs.evolve(directory.settings, servers=(NOBODY,)), SystemClock(), reactor
+            attrs.evolve(directory.settings, servers=(CLOSED_PORT,)), SystemClock(), reactor
         )
         configured.add_servers(["elsewhere"])
         self.assertEqual(configured.servers, ("127.0.0.1",))

@@ -52,7 +52,7 @@ def _certificate(data: bytes, choice: int) -> None:
     for signature in (data[-128:], data[-256:], b""):
         verdict = SIGNING.verify(data, signature, algorithm, [data[:32], b""])
         expect(verdict is None or isinstance(verdict, int | Unusable), "a verdict")
-        expect(not isinstance(verdict, int), "nobody guesses a signature")
+        expect(not isinstance(verdict, int), "a signature cannot be guessed")
     SIGNING.sign(Credentials(b"", data), algorithm, b"data")
 
 

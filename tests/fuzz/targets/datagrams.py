@@ -12,14 +12,14 @@ from msmq.settings import SessionSettings
 from msmq.structures.internal.ping import Ping
 from tests.fuzz.finding import accepted, expect, written
 
-SOMEBODY = UUID(int=7)
+ALPHA = UUID(int=7)
 NOW = Moment(100.0, 1_700_000_000.0)
 
 
 def datagrams(data: bytes) -> None:
     """Each is answered, or ignored with a reason; an answer is never longer than the documents say."""
     request = accepted(Ping.from_bytes, data)
-    responder = PingResponder(SOMEBODY, SessionSettings())
+    responder = PingResponder(ALPHA, SessionSettings())
     answer = responder.answer(data, "127.0.0.9", 4000, NOW)
     if isinstance(answer, Ignored):
         expect(request is None or request.is_refused, "a request is answered")
@@ -31,7 +31,7 @@ def datagrams(data: bytes) -> None:
         _flood(responder, data)
     for is_ipx in (False, True):
         server = DiscoveryServer(
-            SOMEBODY, UUID(int=8), "BETA", directory_servers=["DC"], connected_networks=[SOMEBODY]
+            ALPHA, UUID(int=8), "BETA", directory_servers=["DC"], connected_networks=[ALPHA]
         )
         outcome = server.answer(data, is_ipx=is_ipx)
         if not isinstance(outcome, Unanswered):

@@ -11,7 +11,7 @@ from tests.integration import test_control_socket as command
 from tests.integration.test_control_socket import ORDERS, reactor
 from tests.patience import DEADLINE
 
-LETTERS = ".\\system$;deadletter"
+DEAD_LETTERS = ".\\system$;deadletter"
 TX = ".\\private$\\tx"
 UNKNOWN = "{11111111-2222-3333-4444-555555555555}\\7"
 
@@ -136,24 +136,24 @@ class MessageTests(DurableTestCase):
         """A message that was not received in time is listed and explained."""
         options = ("--recoverable", "--dead-letter", "--time-to-be-received", "1", "--body", "late")
         [sent] = await self.objects("send", ORDERS, *options)
-        while not (letters := await self.objects("deadletter", "list", "--limit", "5")):
+        while not (dead_letters := await self.objects("deadletter", "list", "--limit", "5")):
             await deferLater(reactor, 0.1)
-        self.assertEqual([letter["id"] for letter in letters], [sent["id"]])
-        self.assertEqual(letters[0]["class_name"], "MQMSG_CLASS_NACK_RECEIVE_TIMEOUT")
+        self.assertEqual([dead_letter["id"] for dead_letter in dead_letters], [sent["id"]])
+        self.assertEqual(dead_letters[0]["class_name"], "MQMSG_CLASS_NACK_RECEIVE_TIMEOUT")
         [known] = await self.objects("explain", sent["id"])
         self.assertEqual(known["message"]["id"], sent["id"])
-        self.assertEqual([place["queue"] for place in known["places"]], [LETTERS])
+        self.assertEqual([place["queue"] for place in known["places"]], [DEAD_LETTERS])
         [event] = known["events"]
         self.assertEqual((event["event"], event["class"]), ("expired", 0xC002))
         table = (await self.msmq("explain", sent["id"])).output.decode()
         self.assertRegex(table, r"(?m)^time +event +class_name +queue +reason$")
-        [seen] = await self.objects("receive", LETTERS, "--peek", "--timeout", "0")
+        [seen] = await self.objects("receive", DEAD_LETTERS, "--peek", "--timeout", "0")
         self.assertEqual(seen["body"], "late")
 
     async def test_requeue(self) -> None:
         """A dead letter, here one by hand, is sent again and removed from the dead letters."""
         [sent] = await self.objects("send", ORDERS, "--recoverable", "--body", "again")
-        await self.objects("move", sent["id"], LETTERS)
+        await self.objects("move", sent["id"], DEAD_LETTERS)
         requeued = (await self.msmq("deadletter", "requeue", sent["id"])).output.decode().strip()
         self.assertEqual(await self.objects("deadletter", "list"), [])
         [received] = await self.objects("receive", ORDERS, "--timeout", "0")
@@ -195,7 +195,7 @@ class MessageTests(DurableTestCase):
         self.assertEqual(plain, [ORDERS, TX])
         listed = [queue["path"] for queue in await self.objects("queue", "list", "--system")]
         self.assertEqual(listed[:2], plain)
-        self.assertIn(LETTERS, listed[2:])
+        self.assertIn(DEAD_LETTERS, listed[2:])
 
     async def test_refusals(self) -> None:
         """A missing object is named, with status 1; of an unknown message there is no record."""

@@ -24,7 +24,7 @@ class PeekTests(CommandTestCase):
         ended = await self.msmq("receive", ORDERS, "--peek")
         self.assertEqual((ended.status, ended.output), (3, b""))
         waiting = self.begin("receive", ORDERS, "--peek", "--timeout", "600")
-        await self.until_somebody_waits()
+        await self.until_a_receiver_waits()
         await self.put(b"late")
         self.assertEqual((await waiting.ended).status, 0)
 

@@ -45,11 +45,11 @@ class MessageCommandTests(CommandTestCase):
                 "send", name, "--body", body, "--dead-letter", "--time-to-reach-queue", "1"
             )
             self.assertEqual(sent.status, 0)
-        while len(letters := (await self.msmq("deadletter", "list", "--json")).objects) < 2:
+        while len(dead_letters := (await self.msmq("deadletter", "list", "--json")).objects) < 2:
             await deferLater(reactor, 0.1)
         [group] = (await self.msmq("deadletter", "list", "--group-by", "class,queue", "--json")).objects
         self.assertEqual((group["messages"], group["destination_queue"]), (2, name))
-        identifier = letters[0]["id"]
+        identifier = dead_letters[0]["id"]
         shown = await self.msmq("deadletter", "show", identifier, "--json")
         edited = json.dumps({**shown.objects[0], "body": "mended"}).encode()
         requeued = await self.msmq(

@@ -81,10 +81,10 @@ class OtherMemberTests(TestCase):
 
     def wrong(self) -> dict[str, str]:
         """Members whose endpoints lead nowhere, or to a server that is not trusted."""
-        stranger = self.secret("stranger.pem", make_credentials("A stranger").authority)
+        other_authority = self.secret("stranger.pem", make_credentials("Another authority").authority)
         return {
             "GONE": f"ssl:127.0.0.1:1:caFile={self.ca}",
-            "IMPOSTOR": f"ssl:127.0.0.1:{self.port}:caFile={stranger}",
+            "IMPOSTOR": f"ssl:127.0.0.1:{self.port}:caFile={other_authority}",
             "PLAIN": f"tcp:127.0.0.1:{self.port}",
         }
 

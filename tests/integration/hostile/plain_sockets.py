@@ -25,7 +25,7 @@ SESSION_PORT = 1801
 PING_PORT = 3527
 ORDERS = ".\\private$\\orders"
 
-# Nothing listens on it; whoever is bound to it has the address to himself.
+# Nothing listens on it; the socket that is bound to it has the address alone.
 _RESERVATION_PORT = 1800
 
 

@@ -26,8 +26,10 @@ class AccessRefusalTests(SynchronousTestCase):
             acknowledge=["nack-reach"],
             admin_queue=f"DIRECT={self.alpha.name('admin')}",
         )
-        [told] = self.alpha.receive(queue=".\\private$\\admin")
-        self.assertEqual((told.properties["class"], told.properties["correlation_id"]), (0x8004, identifier))
+        [reported] = self.alpha.receive(queue=".\\private$\\admin")
+        self.assertEqual(
+            (reported.properties["class"], reported.properties["correlation_id"]), (0x8004, identifier)
+        )
         [event] = self.beta.client.explain(identifier)["events"]
         self.assertEqual((event["event"], event["class"]), ("refused", 0x8004))
         self.assertEqual(self.beta.client.queue(ORDERS)["messages"], 0)

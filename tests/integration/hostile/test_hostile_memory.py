@@ -106,7 +106,7 @@ class ThousandConnectionsTests(HostilePeersTestCase):
     def attack(self, count: int, attacks: itertools.cycle[tuple[bool, bytes]]) -> None:
         """Open this number of connections; some are still open and silent while the next ones are made."""
         for number, (opened, data) in zip(range(count), attacks, strict=False):
-            # Everyone claims to be somebody else.
+            # Each peer claims another identity.
             peer = self.server.open(client=UUID(int=number + 1)) if opened else self.server.connect()
             peer.send(data)
             self.open.append(peer)

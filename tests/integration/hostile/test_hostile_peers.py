@@ -153,7 +153,7 @@ class IdleTests(HostilePeersTestCase):
         peer.send(numbered_packet(bytes(100000), destination=self.server.name())[:50000])
         idle: list[bytes] = []
         while not idle:
-            # Whoever exchanges messages is not idle.
+            # A peer that exchanges messages is not idle.
             self.healthy.exchange()
             peer.socket.settimeout(0.1)
             try:

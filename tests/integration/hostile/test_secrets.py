@@ -177,8 +177,8 @@ class LogTests(TestCase):
                 self.assertTrue(is_taken)
             self.shown.append(answer)
         address = server.addresses[0].rpartition(":")
-        with socket.create_connection(("127.0.0.1", int(address[2]))) as stranger:
-            stranger.sendall(b"GET / HTTP/1.1\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", int(address[2]))) as prober:
+            prober.sendall(b"GET / HTTP/1.1\r\nAuthorization: Bearer " + TOKEN.encode() + b"\r\n\r\n")
         await server.stopService()
         self.assert_nothing_shown()
         self.flushLoggedErrors()

@@ -55,7 +55,7 @@ class AnyKeysTests(ManagerTestCase):
         self.transaction: TransactionHandle | None = None
         self.sent_in: dict[str, MessageIdentifier] = {}
 
-    def told(self, queue: str, keys: Sequence[str], identifiers: Sequence[MessageIdentifier]) -> None:
+    def reported(self, queue: str, keys: Sequence[str], identifiers: Sequence[MessageIdentifier]) -> None:
         """A caller got the confirmation of these sends, which stays true."""
         for key, identifier in zip(keys, identifiers, strict=True):
             self.assertEqual(self.identifiers.setdefault((queue, key), identifier), identifier)
@@ -89,7 +89,7 @@ class AnyKeysTests(ManagerTestCase):
         match name:
             case "send" | "send_transactional" | "send_express":
                 queue = {"send": self.orders, "send_express": self.admin}.get(name, self.payments)
-                self.watch(self.sending(queue, keys), lambda sent: self.told(queue, keys, sent))
+                self.watch(self.sending(queue, keys), lambda sent: self.reported(queue, keys, sent))
             case "begin":
                 self.transaction = self.transaction or self.service.begin()
             case "send_in":
@@ -147,7 +147,7 @@ class AnyKeysTests(ManagerTestCase):
                 if transaction.state == "active":
                     await transaction.abort()
                 raise
-            self.told(self.payments, list(sent), list(sent.values()))
+            self.reported(self.payments, list(sent), list(sent.values()))
         else:
             await transaction.abort()
 
@@ -179,9 +179,9 @@ class AnyKeysTests(ManagerTestCase):
                 for (where, key), identifier in self.identifiers.items():
                     if where == queue:
                         self.assertEqual(known[key], identifier)
-                # Whoever sends again gets what is there, and sends what is not.
+                # A caller that sends again gets what is there, and sends what is not.
                 for key in "abc":
                     [identifier] = self.successResultOf(self.sending(queue, [key]))
                     self.assertEqual(known.get(key, identifier), identifier)
-                    self.told(queue, [key], [identifier])
+                    self.reported(queue, [key], [identifier])
             self.start_again(crash=True)

@@ -24,7 +24,7 @@ class BulkRemovalTests(ManagerTestCase):
     def make_store(self) -> FaultyStore:
         return BulkStore()
 
-    def told(self) -> list[tuple[str, bytes, int]]:
+    def reported(self) -> list[tuple[str, bytes, int]]:
         """The events: kind, identity, class."""
         return [(event.event, event.identity, event.message_class) for event in self.events()]
 
@@ -35,14 +35,14 @@ class BulkRemovalTests(ManagerTestCase):
         self.assertEqual(self.run_to_end(self.service.purge_queue(self.orders)), 3)
         self.assertEqual(self.store.reads, 0)
         self.assertEqual(
-            self.told(), [("purged", each.to_bytes(), MessageClass.NACK_Q_PURGED) for each in sent]
+            self.reported(), [("purged", each.to_bytes(), MessageClass.NACK_Q_PURGED) for each in sent]
         )
         self.assertEqual(self.count(self.orders), 0)
         self.restart()
         self.assertEqual(self.seen(self.orders), [])
 
     def test_acknowledgements(self) -> None:
-        """A sender that wants to know is told; the others of its batch need no packet."""
+        """A sender that asked for it gets an acknowledgement; the others of its batch need no packet."""
         self.put(self.orders, b"plain")
         self.put(self.orders, b"wanted", acknowledge=ASK_ALL)
         self.put(self.orders, b"plain too")
@@ -51,7 +51,7 @@ class BulkRemovalTests(ManagerTestCase):
         self.run_to_end(self.service.purge_queue(self.orders))
         self.assertEqual(self.store.reads, 1)
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_PURGED])
-        self.assertEqual(len(self.told()), 3)
+        self.assertEqual(len(self.reported()), 3)
 
     def test_transactional(self) -> None:
         """The sender of a transactional message learns of its end, so its packet is read."""
@@ -59,7 +59,7 @@ class BulkRemovalTests(ManagerTestCase):
         self.store.reads = 0
         self.run_to_end(self.service.purge_queue(self.payments))
         self.assertEqual(self.store.reads, 1)
-        self.assertEqual(len(self.told()), 1)
+        self.assertEqual(len(self.reported()), 1)
 
     def test_deleted(self) -> None:
         """The same for the messages of a deleted queue."""
@@ -68,7 +68,7 @@ class BulkRemovalTests(ManagerTestCase):
         self.run_to_end(self.service.delete_queue(self.orders))
         self.assertEqual(self.store.reads, 0)
         self.assertEqual(
-            self.told(), [("deleted", each.to_bytes(), MessageClass.NACK_Q_DELETED) for each in sent]
+            self.reported(), [("deleted", each.to_bytes(), MessageClass.NACK_Q_DELETED) for each in sent]
         )
 
     def test_failure(self) -> None:
@@ -78,7 +78,7 @@ class BulkRemovalTests(ManagerTestCase):
         self.refused(self.service.purge_queue(self.orders), Status.MQ_ERROR_MESSAGE_STORAGE_FAILED)
         self.store.recover()
         self.assertEqual(self.seen(self.orders), [b"1", b"2"])
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
 
 
 class EventLimitTests(ManagerTestCase):

@@ -213,8 +213,8 @@ class SentHereTests(ManagerTestCase):
         self.put(self.orders, b"1", journal=True, dead_letter=True, time_to_be_received=5)
         self.clock.advance(20)
         self.assertEqual(self.seen(JOURNAL), [b"1"])
-        [letter] = self.messages(".\\system$;deadletter")
-        self.assertEqual(letter.view.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
+        [dead_letter] = self.messages(".\\system$;deadletter")
+        self.assertEqual(dead_letter.view.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
 
 
 class FullMachineJournalTests(ManagerTestCase):

@@ -28,7 +28,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.run_to_end(self.service.move(self.identifier, target, transaction=transaction))
         return transaction
 
-    def told(self, identifier: MessageIdentifier) -> list[str]:
+    def reported(self, identifier: MessageIdentifier) -> list[str]:
         """The events of a message."""
         return [event.event for event in self.run_to_end(self.service.inspection.explain(identifier)).events]
 
@@ -50,7 +50,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.crash_after(transaction)
         self.assertEqual(self.seen(f"{self.payments};done"), [])
         self.assertNotIn(b"1", self.seen(self.payments))
-        self.assertEqual(self.told(self.identifier), ["deleted"])
+        self.assertEqual(self.reported(self.identifier), ["deleted"])
 
     def test_deleted_a_moment_ago(self) -> None:
         """The same if the deletion has come to it, and the store has not."""
@@ -63,7 +63,7 @@ class MovesMeanwhileTests(ManagerTestCase):
                 deleting.addErrback(lambda failure: None)
                 self.store.finish(steps)
                 self.crash_after(transaction)
-                self.assertEqual(self.told(self.identifier), ["deleted"])
+                self.assertEqual(self.reported(self.identifier), ["deleted"])
                 if any(queue.path == self.payments for queue in self.service.inspection.queues()):
                     self.run_to_end(self.service.delete_queue(self.payments))
                 self.payments = self.queue(self.alpha, "payments", transactional=True)
@@ -74,7 +74,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.run_to_end(self.service.delete_queue(self.payments))
         self.run_to_end(transaction.commit())
         self.assertEqual(transaction.state, "committed")
-        self.assertEqual(self.told(self.identifier), ["deleted"])
+        self.assertEqual(self.reported(self.identifier), ["deleted"])
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 2)
         self.assertEqual(self.service.inspection.status().messages, 0)
 
@@ -87,7 +87,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.store.finish(2)
         self.crash_after(transaction)
         self.assertEqual((self.seen(self.payments), self.seen(f"{self.payments};done")), ([], []))
-        self.assertEqual(self.told(self.identifier), ["purged"])
+        self.assertEqual(self.reported(self.identifier), ["purged"])
 
     def test_the_store_fails(self) -> None:
         """The commit fails with an error, and may be repeated; the message is deleted with its queue
@@ -101,7 +101,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.clock.advance(100)
         self.assertEqual(transaction.state, "active")
         self.run_to_end(transaction.commit())
-        self.assertEqual(self.told(self.identifier), ["deleted"])
+        self.assertEqual(self.reported(self.identifier), ["deleted"])
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 2)
         self.assertEqual(self.service.inspection.status().messages, 0)
 
@@ -118,7 +118,7 @@ class MovesMeanwhileTests(ManagerTestCase):
         self.store.recover()
         self.clock.advance(100)
         self.run_to_end(transaction.commit())
-        self.assertEqual(self.told(self.identifier), ["deleted"])
+        self.assertEqual(self.reported(self.identifier), ["deleted"])
         self.assertEqual([name for name, _ in self.answers()], [MessageClass.NACK_Q_DELETED] * 2)
         self.assertEqual(self.service.inspection.status().messages, 0)
 

@@ -104,8 +104,8 @@ class MoveTests(SubqueueTestCase):
         for target in (self.orders, self.payments, ".\\private$\\admin"):
             self.refused(self.service.move(identifier, target), Status.MQ_ERROR_INVALID_PARAMETER)
         self.refused(self.service.move(identifier, ".\\private$\\nowhere;x"), Status.MQ_ERROR_QUEUE_NOT_FOUND)
-        nobody = MessageIdentifier(self.alpha.model.identifier, 7)
-        self.refused(self.service.move(nobody, self.aside), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
+        unknown = MessageIdentifier(self.alpha.model.identifier, 7)
+        self.refused(self.service.move(unknown, self.aside), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
         held = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         locked = Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION
         self.refused(self.service.move(identifier, self.aside), locked)

@@ -14,12 +14,12 @@ class SubscriptionTests(ManagerTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.told: list[tuple[QueueManagerEvent, UUID | None]] = []
+        self.reported: list[tuple[QueueManagerEvent, UUID | None]] = []
         self.leave = self.service.subscribe(self.hear)
 
     def hear(self, occurrence: Occurrence) -> None:
         """A subscriber is notified."""
-        self.told.append((occurrence.event, occurrence.transaction))
+        self.reported.append((occurrence.event, occurrence.transaction))
 
     def test_stopped(self) -> None:
         """MQDMPR-3.1.4.2-01: once, when everything has ended and the store is closed.
@@ -30,7 +30,7 @@ class SubscriptionTests(ManagerTestCase):
         closed: list[bool] = []
         self.service.subscribe(lambda occurrence: closed.append(self.store.is_slow))
         self.successResultOf(self.service.stopService())
-        self.assertEqual(self.told, [(QueueManagerEvent.STOPPED, None)])
+        self.assertEqual(self.reported, [(QueueManagerEvent.STOPPED, None)])
         self.assertEqual(closed, [False])
 
     def test_started(self) -> None:
@@ -39,9 +39,9 @@ class SubscriptionTests(ManagerTestCase):
         self.alpha.deaf()
         fresh = self.node("ALPHA", self.service.model.identifier, store=self.store)
         fresh.service.subscribe(self.hear)
-        self.told.clear()
+        self.reported.clear()
         fresh.start()
-        self.assertEqual(self.told, [(QueueManagerEvent.STARTED, None)])
+        self.assertEqual(self.reported, [(QueueManagerEvent.STARTED, None)])
         self.successResultOf(fresh.service.stopService())
 
     def test_transactions(self) -> None:
@@ -51,12 +51,12 @@ class SubscriptionTests(ManagerTestCase):
         self.run_to_end(sending)
         self.store.is_slow = True
         committing = self.deferred(committed.commit())
-        self.assertEqual(self.told, [])
+        self.assertEqual(self.reported, [])
         self.store.catch_up()
         self.successResultOf(committing)
         self.run_to_end(aborted.abort())
         self.assertEqual(
-            self.told,
+            self.reported,
             [
                 (QueueManagerEvent.TRANSACTION_COMMITTED, committed.identifier),
                 (QueueManagerEvent.TRANSACTION_ABORTED, aborted.identifier),
@@ -68,7 +68,7 @@ class SubscriptionTests(ManagerTestCase):
         self.service.take_offline()
         self.service.bring_online()
         self.assertEqual(
-            [event for event, _ in self.told],
+            [event for event, _ in self.reported],
             [QueueManagerEvent.TAKEN_OFFLINE, QueueManagerEvent.BROUGHT_ONLINE],
         )
 
@@ -83,11 +83,11 @@ class SubscriptionTests(ManagerTestCase):
         stop_failing = self.service.subscribe(fail)
         leave = self.service.subscribe(self.hear)
         self.service.take_offline()
-        self.assertEqual(len(self.told), 2)
+        self.assertEqual(len(self.reported), 2)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         leave()
         leave()
         self.service.bring_online()
-        self.assertEqual(len(self.told), 3)
+        self.assertEqual(len(self.reported), 3)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
         stop_failing()

@@ -27,7 +27,7 @@ class DeadLetterTestCase(ManagerTestCase):
         self.clock.advance(LATER)
         return identifiers
 
-    def letters(self, queue: str = DEADLETTER) -> list[tuple[bytes, MessageClass]]:
+    def dead_letters(self, queue: str = DEADLETTER) -> list[tuple[bytes, MessageClass]]:
         """The messages in a dead-letter queue, and the reasons."""
         return [
             (bytes(message.view.body), MessageClass(message.view.message_class))
@@ -44,10 +44,10 @@ class BurialTests(DeadLetterTestCase):
         self.let_expire(self.orders, b"express", delivery=Delivery.EXPRESS)
         self.let_expire(self.orders, b"not wanted", dead_letter=False)
         timeout = MessageClass.NACK_RECEIVE_TIMEOUT
-        self.assertEqual(self.letters(), [(b"kept", timeout), (b"express", timeout)])
+        self.assertEqual(self.dead_letters(), [(b"kept", timeout), (b"express", timeout)])
         self.assertEqual(self.service.inspection.status().dead_letters, 2)
         self.restart(crash=True)
-        self.assertEqual(self.letters(), [(b"kept", timeout)])
+        self.assertEqual(self.dead_letters(), [(b"kept", timeout)])
         [event] = self.run_to_end(self.service.inspection.explain(identifier)).events
         self.assertEqual(
             (event.event, event.reason, event.message_class, event.queue),
@@ -57,8 +57,8 @@ class BurialTests(DeadLetterTestCase):
     def test_transactional(self) -> None:
         """A message that was sent in a transaction here is kept in the transactional dead-letter queue."""
         self.let_expire(self.payments, b"1")
-        self.assertEqual(self.letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [])
 
     def test_not_away_in_time(self) -> None:
         """A message that waits for another queue manager for too long is kept here, over a restart too."""
@@ -68,7 +68,7 @@ class BurialTests(DeadLetterTestCase):
         self.restart(seconds=LATER)
         self.clock.advance(1)
         timeout = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        self.assertEqual(self.letters(), [(b"1", timeout), (b"2", timeout)])
+        self.assertEqual(self.dead_letters(), [(b"1", timeout), (b"2", timeout)])
         self.assertEqual(self.service.inspection.outgoing()[0].messages, 0)
 
     def test_removed_by_an_administrator(self) -> None:
@@ -77,7 +77,7 @@ class BurialTests(DeadLetterTestCase):
         self.run_to_end(self.service.purge_queue(self.orders))
         self.put(self.orders, b"3", dead_letter=True)
         self.run_to_end(self.service.delete_queue(self.orders))
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
         self.assertEqual([event.event for event in self.events()], ["purged", "purged", "deleted"])
 
     def test_given_back_too_late(self) -> None:
@@ -85,9 +85,9 @@ class BurialTests(DeadLetterTestCase):
         self.put(self.orders, b"1", dead_letter=True, time_to_be_received=10)
         reservation = self.run_to_end(self.service.reserve(self.orders, timeout=0))
         self.clock.advance(LATER)
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
         reservation.release()
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
 
     def test_in_a_transaction(self) -> None:
         """So is one that an abort returns, and one that was sent too long before the commit."""
@@ -96,7 +96,7 @@ class BurialTests(DeadLetterTestCase):
         self.run_to_end(self.service.receive(self.payments, timeout=0, transaction=transaction))
         self.clock.advance(LATER)
         self.run_to_end(transaction.abort())
-        self.assertEqual(self.letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(DEADXACT), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
 
     def test_copies_are_not_acknowledged(self) -> None:
         """The expiry is acknowledged; receiving or purging the dead letter is not."""
@@ -128,10 +128,10 @@ class UnreliableStoreTests(DeadLetterTestCase):
         )
         self.store.break_down()
         self.clock.advance(LATER)
-        self.assertEqual((self.seen(self.orders), self.letters(), self.answers()), ([], [], []))
+        self.assertEqual((self.seen(self.orders), self.dead_letters(), self.answers()), ([], [], []))
         self.store.recover()
         self.clock.advance(LATER)
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
         self.assertEqual(self.answers(), [(MessageClass.NACK_RECEIVE_TIMEOUT, b"1")])
         self.assertEqual(self.count(self.orders), 0)
 
@@ -140,28 +140,28 @@ class UnreliableStoreTests(DeadLetterTestCase):
         self.put(self.orders, b"1", dead_letter=True, time_to_be_received=10)
         self.store.break_down(FULL)
         self.clock.advance(LATER)
-        self.assertEqual((self.letters(), self.count(self.orders)), ([], 1))
+        self.assertEqual((self.dead_letters(), self.count(self.orders)), ([], 1))
         self.assertTrue(self.service.inspection.status().throttled)
         self.store.recover()
         self.clock.advance(LATER)
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
         self.assertEqual(self.service.inspection.status().copies_dropped, 0)
 
     def test_a_packet_cannot_be_read(self) -> None:
         """It does not leave before it could, since it could not be kept."""
         self.store.unreadable = BROKEN
         self.let_expire(self.orders, b"1")
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
         self.store.recover()
         self.clock.advance(LATER)
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
 
     def test_a_packet_can_never_be_read(self) -> None:
         """In the end the message leaves without one, and the event log says so."""
         self.store.unreadable = BROKEN
         self.let_expire(self.orders, b"1")
         self.clock.advance(1000)
-        self.assertEqual((self.count(self.orders), self.letters()), (0, []))
+        self.assertEqual((self.count(self.orders), self.dead_letters()), (0, []))
         self.assertEqual([event.event for event in self.events()], ["expired"])
 
     def test_stopped_meanwhile(self) -> None:
@@ -172,7 +172,7 @@ class UnreliableStoreTests(DeadLetterTestCase):
         self.restart()
         self.store.recover()
         self.clock.advance(LATER)
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
 
 
 class RequeueTests(DeadLetterTestCase):
@@ -189,7 +189,7 @@ class RequeueTests(DeadLetterTestCase):
         [message] = self.messages(self.orders)
         self.assertEqual((message.view.label, message.view.priority), ("first", 5))
         self.assertEqual((message.view.message_class, str(message.view.identifier)), (0, str(again)))
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
         events = self.run_to_end(self.service.inspection.explain(identifier)).events
         self.assertEqual([event.event for event in events], ["expired", "requeued"])
         self.assertIn(str(again), events[-1].reason)
@@ -207,14 +207,14 @@ class RequeueTests(DeadLetterTestCase):
         """An express one as well."""
         [identifier] = self.let_expire(self.orders, b"1", delivery=Delivery.EXPRESS)
         self.run_to_end(self.service.requeue(identifier))
-        self.assertEqual((self.seen(self.orders), self.letters()), ([b"1"], []))
+        self.assertEqual((self.seen(self.orders), self.dead_letters()), ([b"1"], []))
 
     def test_transactional(self) -> None:
         """A transactional one is sent and removed in one transaction, which is not left behind."""
         [identifier] = self.let_expire(self.payments, b"1")
         again = self.run_to_end(self.service.requeue(identifier))
         self.restart(crash=True)
-        self.assertEqual((self.seen(self.payments), self.letters(DEADXACT)), ([b"1"], []))
+        self.assertEqual((self.seen(self.payments), self.dead_letters(DEADXACT)), ([b"1"], []))
         self.assertEqual(self.service.inspection.transactions(), [])
         events = self.run_to_end(self.service.inspection.explain(identifier)).events
         self.assertEqual(events[-1].reason, f"sent again as {again}")
@@ -224,7 +224,7 @@ class RequeueTests(DeadLetterTestCase):
         [identifier] = self.put(NOWHERE, b"1", dead_letter=True, time_to_reach_queue=10)
         self.clock.advance(LATER)
         self.run_to_end(self.service.requeue(identifier))
-        self.assertEqual((self.service.inspection.outgoing()[0].messages, self.letters()), (1, []))
+        self.assertEqual((self.service.inspection.outgoing()[0].messages, self.dead_letters()), (1, []))
 
     def test_acknowledged_like_the_first_time(self) -> None:
         """The administration queue gets acknowledgements of the new message as it did of the old one."""
@@ -238,23 +238,23 @@ class RequeueTests(DeadLetterTestCase):
 
     def test_full_queue_manager(self) -> None:
         """Although its quota is used up, a message is sent again, since it replaces its dead letter."""
-        for queue, letters in ((self.orders, DEADLETTER), (self.payments, DEADXACT)):
+        for queue, dead_letters in ((self.orders, DEADLETTER), (self.payments, DEADXACT)):
             [identifier] = self.let_expire(queue, b"1")
             self.alpha.model.storage.limit = self.alpha.model.storage.used
             self.run_to_end(self.service.requeue(identifier))
             self.alpha.model.storage.limit = None
-            self.assertEqual((self.seen(queue), self.letters(letters)), ([b"1"], []))
+            self.assertEqual((self.seen(queue), self.dead_letters(dead_letters)), ([b"1"], []))
 
     def test_refused(self) -> None:
         """A message that cannot be sent again stays a dead letter."""
-        nobody = MessageIdentifier(self.alpha.model.identifier, 7)
-        self.refused(self.service.requeue(nobody), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
+        unknown = MessageIdentifier(self.alpha.model.identifier, 7)
+        self.refused(self.service.requeue(unknown), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
         [identifier] = self.put(self.orders, b"there")
         self.refused(self.service.requeue(identifier), Status.MQ_ERROR_MESSAGE_NOT_FOUND)
         for queue in (self.orders, self.payments):
             [identifier] = self.let_expire(queue, b"1")
-            letters = DEADXACT if queue == self.payments else DEADLETTER
-            held = self.run_to_end(self.service.reserve(letters, timeout=0))
+            dead_letters = DEADXACT if queue == self.payments else DEADLETTER
+            held = self.run_to_end(self.service.reserve(dead_letters, timeout=0))
             locked = Status.MQ_ERROR_MESSAGE_LOCKED_UNDER_TRANSACTION
             self.refused(self.service.requeue(identifier), locked)
             held.release()
@@ -265,10 +265,10 @@ class RequeueTests(DeadLetterTestCase):
                 self.store.fail_commit(1, error)
                 self.refused(self.service.requeue(identifier), status)
                 self.clock.advance(LATER)
-                self.assertEqual(len(self.letters(letters)), 1)
+                self.assertEqual(len(self.dead_letters(dead_letters)), 1)
             self.run_to_end(self.service.delete_queue(queue))
             self.refused(self.service.requeue(identifier), Status.MQ_ERROR_QUEUE_NOT_FOUND)
-            self.assertEqual(len(self.letters(letters)), 1)
+            self.assertEqual(len(self.dead_letters(dead_letters)), 1)
         self.assertEqual(self.service.inspection.transactions(), [])
 
     def test_over_the_quota(self) -> None:
@@ -276,7 +276,7 @@ class RequeueTests(DeadLetterTestCase):
         [identifier] = self.let_expire(self.orders, b"1")
         self.run_to_end(self.service.set_queue(self.orders, {"quota": 0}))
         self.refused(self.service.requeue(identifier), Status.MQ_ERROR_INSUFFICIENT_RESOURCES)
-        self.assertEqual((self.count(self.orders), len(self.letters())), (0, 1))
+        self.assertEqual((self.count(self.orders), len(self.dead_letters())), (0, 1))
 
     def test_twice_at_once(self) -> None:
         """Only one of two callers that ask for it gets it."""
@@ -297,7 +297,7 @@ class RequeueTests(DeadLetterTestCase):
         requeuing.cancel()
         self.failureResultOf(requeuing, CancelledError)
         self.store.catch_up()
-        self.assertEqual((self.seen(self.orders), self.letters()), ([b"1"], []))
+        self.assertEqual((self.seen(self.orders), self.dead_letters()), ([b"1"], []))
 
 
 class ListTests(DeadLetterTestCase):

@@ -18,13 +18,13 @@ class RejectTests(ManagerTestCase):
         """They leave permanently; their senders get acknowledgements and dead letters, if they asked
         for these.
         """
-        for queue, letters in ((self.orders, DEADLETTER), (self.payments, DEADXACT)):
+        for queue, dead_letters in ((self.orders, DEADLETTER), (self.payments, DEADXACT)):
             self.put(queue, b"1", dead_letter=True, acknowledge=Acknowledge.NEGATIVE_RECEIVE)
             self.put(queue, b"2")
             reservation = self.run_to_end(self.service.reserve(queue, count=2, timeout=0))
             reservation.reject()
             reservation.release()
-            self.assertEqual((self.seen(queue), self.seen(letters)), ([], [b"1"]))
+            self.assertEqual((self.seen(queue), self.seen(dead_letters)), ([], [b"1"]))
             self.assertEqual(self.answers(), [(REJECTED, b"1")])
         self.assertEqual([event.event for event in self.events()], ["rejected"] * 4)
         self.restart(crash=True)

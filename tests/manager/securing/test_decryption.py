@@ -25,7 +25,7 @@ from msmq.transfer.security.cipher_choice import Preferences
 from tests.builders import user_packet
 
 BODY = b"a body that is longer than two blocks of any cipher"
-NOBODY, NOWHERE = cast(ISession, None), cast(Queue, None)
+NO_SESSION, NO_QUEUE = cast(ISession, None), cast(Queue, None)
 
 
 @cache
@@ -60,7 +60,7 @@ def with_body_type(view: UserMessageView, body_type: int) -> UserMessageView:
 def outcome(view: UserMessageView, decryption: Decryption | None = None) -> Accepted | Refused:
     """The result of the step."""
     step = decryption or Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences(weak=True))
-    return step.check(NOBODY, NOWHERE, Accepted(view, view.security))
+    return step.check(NO_SESSION, NO_QUEUE, Accepted(view, view.security))
 
 
 levels = st.sampled_from([0, 1, 2, 3, 5, 0xFFFFFFFF]) | st.integers(0, 0xFFFFFFFF)
@@ -157,8 +157,8 @@ class DecryptionTests(SynchronousTestCase):
         view = UserMessageView(user_packet(BODY))
         given = Accepted(view, None)
         step = Decryption(ManualClock().reactor, ManualClock(), ciphers(), Preferences())
-        self.assertIs(step.check(NOBODY, NOWHERE, given), given)
-        self.assertFalse(step.guards(NOBODY, NOWHERE))
+        self.assertIs(step.check(NO_SESSION, NO_QUEUE, given), given)
+        self.assertFalse(step.guards(NO_SESSION, NO_QUEUE))
 
     def test_what_is_remembered(self) -> None:
         """A key is remembered once it is known, be the body right or wrong; what is not a key is not."""

@@ -85,17 +85,17 @@ class ArrivalTests(ReceiverTestCase):
     def test_refused(self) -> None:
         """It is not in its queue, its reason is kept, and its session goes on as if it had been taken."""
         self.step.everything = True
-        self.step.answers[b"2"] = Refused(MessageClass.NACK_ACCESS_DENIED, "nobody likes it")
+        self.step.answers[b"2"] = Refused(MessageClass.NACK_ACCESS_DENIED, "a rule refuses it")
         self.say(*(recoverable(body, number) for number, body in enumerate((b"1", b"2", b"3"), 1)), seconds=1)
         self.assertEqual(self.bodies(self.beta, self.plain), [b"1", b"3"])
-        self.assertEqual(self.reasons(), ["NACK_ACCESS_DENIED from 127.0.0.4: nobody likes it"])
+        self.assertEqual(self.reasons(), ["NACK_ACCESS_DENIED from 127.0.0.4: a rule refuses it"])
         self.assertEqual(self.named(self.peer), 3)
         self.check_counts()
 
     def test_refused_in_a_sequence(self) -> None:
         """The sender gets a FinalAck, and what follows in the sequence is accepted."""
         self.step.everything = True
-        self.step.answers[b"1"] = Refused(MessageClass.NACK_ACCESS_DENIED, "nobody likes it")
+        self.step.answers[b"1"] = Refused(MessageClass.NACK_ACCESS_DENIED, "a rule refuses it")
         self.say(transactional(b"1", (X, 1, 0)), transactional(b"2", (X, 2, 1)), seconds=1)
         self.assertEqual(self.bodies(self.beta, self.path), [b"2"])
         self.assertEqual(self.peer.final_acks, [(MessageClass.NACK_ACCESS_DENIED, 1)])

@@ -212,8 +212,8 @@ class PermissionsTests(NodesTestCase):
             disk.is_slow = False
             disk.catch_up()
             shown = [self.successResultOf(each).sddl for each in asked][-1]
-            for letters in ("AN", "BU", "BG"):
-                self.assertIn(f"(D;;0x4;;;{letters})", shown)
+            for dead_letters in ("AN", "BU", "BG"):
+                self.assertIn(f"(D;;0x4;;;{dead_letters})", shown)
             self.assertEqual(self.sddl(path), shown)
 
     def test_a_change_while_the_computer_is_looked_for(self) -> None:
@@ -310,10 +310,10 @@ class PermissionsTests(NodesTestCase):
         with capturedLogs() as events:
             self.run_to_end(self.beta.service.access.deny(QUEUE, "anonymous", ["send"]))
             self.run_to_end(self.beta.service.access.deny(QUEUE, "anonymous", ["send"]))
-        told = [formatEvent(event) for event in events if "was changed" in event["log_format"]]
+        reported = [formatEvent(event) for event in events if "was changed" in event["log_format"]]
         before = f"O:{TEXT}G:{TEXT}D:(A;;0x20020;;;WD)(A;;0xf003f;;;{TEXT})"
         self.assertEqual(
-            told,
+            reported,
             [
                 f"the access control of {QUEUE} was changed from {before}"
                 f" to {before.replace('D:', 'D:(D;;0x4;;;AN)')}"

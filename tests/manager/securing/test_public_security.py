@@ -146,10 +146,10 @@ class BothTests(PublicListTestCase):
             self.say(b"1")
             self.say(b"2")
             self.assertEqual(self.bodies(self.gamma, ORDERS), [])
-            [told] = self.differences()
-            self.assertRegex(told, r"^\.\\orders: the directory allows .* to everyone")
+            [reported] = self.differences()
+            self.assertRegex(reported, r"^\.\\orders: the directory allows .* to everyone")
             self.assertEqual(
-                self.run_to_end(self.service.access.acl(ORDERS)).differences, [told.split(": ")[1]]
+                self.run_to_end(self.service.access.acl(ORDERS)).differences, [reported.split(": ")[1]]
             )
         self.assertEqual(len(self.events("directory_difference")), 2)
         self.write(f"D:{CLASS}{everything('BA')}")
@@ -349,8 +349,8 @@ class EarlierVersionTests(PublicListTestCase):
             f"D:{may(SEND, 'AN', 'OD')}(A;;0xf01ff;;;S-1-5-21-1-2-3-512){CLASS}{everything('WD')}"
             "(A;CIID;0xf01ff;;;S-1-5-21-1-2-3-519)",
         )
-        [told] = self.events("directory_difference")
-        self.assertIn("the masks of an earlier version", told)
+        [reported] = self.events("directory_difference")
+        self.assertIn("the masks of an earlier version", reported)
         self.say(b"2")
         self.assertEqual(self.differences(), [])
 

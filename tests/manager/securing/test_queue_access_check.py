@@ -37,12 +37,12 @@ from tests.nodes.scripted import transactional
 from tests.nodes.support import Node
 
 PLAIN = "TCP:127.0.0.3\\private$\\plain"
-STRANGER = "198.51.100.7"
+UNTRUSTED = "198.51.100.7"
 SID = ALICE = parse_sid("S-1-5-21-1-2-3-1001")
 CLERKS = parse_sid("S-1-5-21-1-2-3-2001")
 STRANGE_SID = parse_sid("S-1-5-21-9-9-9-1")
 ADMITTING = (
-    f'its sender is not authenticated; peers = ["{STRANGER}"] under [security] in the configuration'
+    f'its sender is not authenticated; peers = ["{UNTRUSTED}"] under [security] in the configuration'
     " would accept it"
 )
 
@@ -81,9 +81,9 @@ class AdmissionTestCase(ReceiverTestCase):
 class GateTests(AdmissionTestCase):
     """By default unauthenticated messages are accepted only from this machine."""
 
-    def stranger(self) -> None:
+    def untrusted(self) -> None:
         """From now on the peer sends from elsewhere."""
-        self.peer = self.dial(host=self.network.host(STRANGER), identifier=UUID(int=77))
+        self.peer = self.dial(host=self.network.host(UNTRUSTED), identifier=UUID(int=77))
 
     def test_this_machine_is_trusted(self) -> None:
         """Whichever of its addresses a message comes from, be there a header in it that proves nothing."""
@@ -93,7 +93,7 @@ class GateTests(AdmissionTestCase):
 
     def test_an_unauthenticated_peer_is_refused(self) -> None:
         """Its message is counted and acknowledged by the session, and the event names the line to write."""
-        self.stranger()
+        self.untrusted()
         self.say(
             express(b"1", source=UUID(int=77)),
             transactional(
@@ -105,7 +105,7 @@ class GateTests(AdmissionTestCase):
         self.assertEqual(self.bodies(self.beta, self.plain), [])
         self.assertEqual(self.bodies(self.beta, self.path), [])
         self.assertEqual(
-            self.reasons(), [f"NACK_ACCESS_DENIED from {STRANGER}: {ADMITTING}"] * 3, "and nothing else"
+            self.reasons(), [f"NACK_ACCESS_DENIED from {UNTRUSTED}: {ADMITTING}"] * 3, "and nothing else"
         )
         self.assertEqual(self.classes(), [0x8004] * 3)
         self.clock.advance(25)
@@ -114,12 +114,12 @@ class GateTests(AdmissionTestCase):
 
     def test_a_refusal_is_not_sent(self) -> None:
         """An unauthenticated peer does not learn that it is refused."""
-        self.stranger()
+        self.untrusted()
         self.listen(self.gamma)
         asking: dict[str, Any] = {"acknowledge": NEGATIVE_ARRIVAL, "admin": ADMIN}
         self.say(
             express(b"1", **asking),
-            # Of another kind than its queue takes, and too late: neither is told before who may send at all.
+            # Of another kind than its queue takes, and too late: the right to send at all comes first.
             transactional(b"2", (0, 0, 0), **EXPRESS, **asking),
             transactional(b"3", (X, 1, 0), destination=PLAIN, source=UUID(int=77), **asking),
             express(b"4", times=(1, 1, 1), **asking),
@@ -130,16 +130,16 @@ class GateTests(AdmissionTestCase):
 
     def test_a_name_is_no_proof(self) -> None:
         """A mere name, or a signature that cannot be verified, authenticates no sender."""
-        self.stranger()
+        self.untrusted()
         self.say(with_security(express(b"1"), SID), with_security(express(b"2"), SID, signature=b"s" * 64))
         self.assertEqual(self.bodies(self.beta, self.plain), [])
         first, second = self.reasons()
-        self.assertEqual(first, f"NACK_ACCESS_DENIED from {STRANGER}: {ADMITTING}")
+        self.assertEqual(first, f"NACK_ACCESS_DENIED from {UNTRUSTED}: {ADMITTING}")
         self.assertTrue(second.startswith("NACK_"), second)
 
     def test_what_passes_through_is_not_judged(self) -> None:
         """Only the queue manager of the destination decides about its rights."""
-        self.stranger()
+        self.untrusted()
         self.say(transactional(b"1", (0, 0, 0), queue_manager=ALPHA, number=7, **EXPRESS))
         self.assertNotIn("ACCESS", " ".join(self.reasons()))
 
@@ -147,17 +147,17 @@ class GateTests(AdmissionTestCase):
 class PeersTests(AdmissionTestCase):
     """The line in the event admits it."""
 
-    gate = TrustedPeers(peers=AddressSet.of([STRANGER]))
+    gate = TrustedPeers(peers=AddressSet.of([UNTRUSTED]))
 
     def test_a_peer_is_taken_at_its_word(self) -> None:
         """As this machine is; its neighbour is not."""
-        for number, address in enumerate((STRANGER, "198.51.100.8")):
+        for number, address in enumerate((UNTRUSTED, "198.51.100.8")):
             who = UUID(int=77 + number)
             peer = self.dial(host=self.network.host(address), identifier=who)
             peer.send(express(address.encode(), source=who))
             self.clock.advance(0.1)
         self.say(express(b"here"))
-        self.assertEqual(self.bodies(self.beta, self.plain), [STRANGER.encode(), b"here"])
+        self.assertEqual(self.bodies(self.beta, self.plain), [UNTRUSTED.encode(), b"here"])
         [reason] = self.reasons()
         self.assertIn('peers = ["198.51.100.8"]', reason)
 
@@ -169,7 +169,7 @@ class AllowTests(AdmissionTestCase):
 
     def test_an_unauthenticated_peer_is_admitted(self) -> None:
         """Without a query to the directory."""
-        peer = self.dial(host=self.network.host(STRANGER), identifier=UUID(int=77))
+        peer = self.dial(host=self.network.host(UNTRUSTED), identifier=UUID(int=77))
         peer.send(express(b"1", source=UUID(int=77)))
         self.clock.advance(0.1)
         self.assertEqual(self.bodies(self.beta, self.plain), [b"1"])

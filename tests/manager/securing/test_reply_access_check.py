@@ -147,8 +147,8 @@ class ReplyTests(NodesTestCase):
     def test_other_queues(self) -> None:
         """One that is open, and one of the sender's own, get what is asked for."""
         self.ask(parse_format_name("DIRECT=TCP:127.0.0.3\\private$\\open"))
-        told = [MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE]
-        self.assertEqual(self.found(OPEN), [MessageClass.NORMAL, *told])
+        reported = [MessageClass.ACK_REACH_QUEUE, MessageClass.ACK_RECEIVE]
+        self.assertEqual(self.found(OPEN), [MessageClass.NORMAL, *reported])
         self.ask(parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin"))
         self.assertEqual(self.found(".\\private$\\admin", self.alpha), [MessageClass.ACK_REACH_QUEUE])
 

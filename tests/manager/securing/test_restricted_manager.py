@@ -185,7 +185,7 @@ class ActingTests(NodesTestCase):
     def test_rights_to_the_queue_manager(self) -> None:
         """MQMQ-2.2.23-05: what each lets one do."""
         nowhere = "DIRECT=TCP:127.0.0.2\\private$\\nowhere"
-        letters, journal = ".\\system$;deadletter", ".\\system$;journal"
+        dead_letters, journal = ".\\system$;deadletter", ".\\system$;journal"
         for _ in range(4):
             message = Message(body=b"1", dead_letter=True, time_to_reach_queue=1)
             self.run_to_end(self.service.send(nowhere, [message]))
@@ -206,10 +206,10 @@ class ActingTests(NodesTestCase):
         self.gate(".", "get-permissions", lambda bob: bob.acl("."), "MQSEC_GET_MACHINE_PERMISSIONS")
         change = "MQSEC_CHANGE_MACHINE_PERMISSIONS"
         self.gate(".", "set-permissions", lambda bob: bob.deny(".", "users", ["delete"]), change)
-        letter = "MQSEC_PEEK_DEADLETTER_MESSAGE"
-        self.gate(".", "peek-dead-letters", lambda bob: bob.dead_letters(), letter)
+        dead_letter = "MQSEC_PEEK_DEADLETTER_MESSAGE"
+        self.gate(".", "peek-dead-letters", lambda bob: bob.dead_letters(), dead_letter)
         for path, word, name in (
-            (letters, "dead-letters", "DEADLETTER_MESSAGE"),
+            (dead_letters, "dead-letters", "DEADLETTER_MESSAGE"),
             (journal, "journal", "JOURNAL_QUEUE_MESSAGE"),
         ):
             for action in ("peek", "receive"):
@@ -248,7 +248,7 @@ class ActingTests(NodesTestCase):
         """No dead letter and no acknowledgement gets into a queue that its sender may not write to."""
         nowhere = "DIRECT=TCP:127.0.0.2\\private$\\nowhere"
         self.alpha.deaf()
-        letter = Message(body=b"1", dead_letter=True, dead_letter_queue=QUEUE, time_to_reach_queue=1)
+        dead_letter = Message(body=b"1", dead_letter=True, dead_letter_queue=QUEUE, time_to_reach_queue=1)
         asks = Message(body=b"1", acknowledge=Acknowledge.NEGATIVE_ARRIVAL, time_to_reach_queue=1)
         queue = self.beta.model.find(parse_path_name(QUEUE))
         assert queue is not None
@@ -258,7 +258,7 @@ class ActingTests(NodesTestCase):
             PrivateFormatName(BETA, number),
             PrivateFormatName(NULL_GUID, number),
         )
-        for message in (letter, *(attrs.evolve(asks, admin_queue=name) for name in admin_queues)):
+        for message in (dead_letter, *(attrs.evolve(asks, admin_queue=name) for name in admin_queues)):
             send: Doing = functools.partial(self.send_as, message, nowhere)
             self.gate(QUEUE, "send", send, "MQSEC_WRITE_MESSAGE")
             self.clock.advance(5)

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from msmq.manager.securing.trusted_peers import TrustedPeers, Unauthenticated
 from msmq.wire.addresses import AddressSet
 
-HERE, PEER, STRANGER = "127.0.0.9", "192.0.2.7", "198.51.100.1"
+HERE, PEER, UNTRUSTED = "127.0.0.9", "192.0.2.7", "198.51.100.1"
 PEERS = AddressSet.of(["192.0.2.0/24"])
 
 
@@ -21,17 +21,17 @@ class GateTests(SynchronousTestCase):
             (Unauthenticated.LOOPBACK, PEERS, [HERE, PEER]),
             (Unauthenticated.DENY, AddressSet(), []),
             (Unauthenticated.DENY, PEERS, []),
-            (Unauthenticated.ALLOW, AddressSet(), [HERE, PEER, STRANGER, "somewhere"]),
+            (Unauthenticated.ALLOW, AddressSet(), [HERE, PEER, UNTRUSTED, "somewhere"]),
         ):
             gate = TrustedPeers(unauthenticated, peers)
-            found = [address for address in (HERE, PEER, STRANGER, "somewhere") if gate.admits(address)]
+            found = [address for address in (HERE, PEER, UNTRUSTED, "somewhere") if gate.admits(address)]
             self.assertEqual(found, admitted)
         self.assertTrue(TrustedPeers().admits("::1"))
 
     def test_a_refusal_names_the_line_that_would_admit_it(self) -> None:
         """And that line does admit it."""
         for gate, address, line in (
-            (TrustedPeers(), STRANGER, 'peers = ["198.51.100.1"]'),
+            (TrustedPeers(), UNTRUSTED, 'peers = ["198.51.100.1"]'),
             (TrustedPeers(), "UNIXAddress('/run/peer')", 'unauthenticated = "allow"'),
             (TrustedPeers(Unauthenticated.DENY), HERE, 'unauthenticated = "loopback"'),
             (
@@ -45,4 +45,4 @@ class GateTests(SynchronousTestCase):
                 f"its sender is not authenticated; {line} under [security] in the configuration "
                 "would accept it",
             )
-        self.assertTrue(TrustedPeers(peers=AddressSet.of([STRANGER])).admits(STRANGER))
+        self.assertTrue(TrustedPeers(peers=AddressSet.of([UNTRUSTED])).admits(UNTRUSTED))

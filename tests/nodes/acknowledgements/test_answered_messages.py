@@ -83,14 +83,14 @@ class AnswersTestCase(ScriptedTestCase):
         self.peer.send(*packets)
         self.clock.advance(1)
 
-    def told(self) -> list[Heard]:
+    def reported(self) -> list[Heard]:
         """The acknowledgements that GAMMA received, on any session."""
         self.clock.advance(1)
         self.peer.acknowledge()
         return [message for peer in (self.peer, *self.peers) for message in peer.messages]
 
     def classes(self) -> list[int]:
-        return [message.message_class for message in self.told()]
+        return [message.message_class for message in self.reported()]
 
 
 class DestinationTests(AnswersTestCase):
@@ -116,14 +116,14 @@ class DestinationTests(AnswersTestCase):
         self.say(asking(ALL, 0))
         self.say(asking(ALL, 0, destination="TCP:127.0.0.3\\private$\\plenty", number=2))
         self.assertEqual(self.bodies(self.beta, self.path), [b"asks"])
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         self.assertEqual(self.waiting(self.beta), 0)
 
     def test_an_empty_direct_name(self) -> None:
         """No acknowledgement is sent to an empty direct name either (MQQB-3.1.7.15-01)."""
         self.say(asking(ALL, DIRECT, direct("")))
         self.assertEqual(self.bodies(self.beta, self.path), [b"asks"])
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         self.assertEqual(self.waiting(self.beta), 0)
         self.assertFalse(self.peer.is_lost)
 
@@ -143,7 +143,7 @@ class DestinationTests(AnswersTestCase):
         answers = self.local_answers(admin)
         self.assertEqual([answer.message_class for answer in answers], [2, 2])
         self.assertEqual([answer.correlation_id[16] for answer in answers], [1, 2])
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
 
     def test_public(self) -> None:
         """AQ 5: the public queue of that GUID, which the answer names as its destination.
@@ -204,7 +204,7 @@ class RemovalTests(AnswersTestCase):
         """
         self.say(asking(POSITIVE_RECEIVE), asking(POSITIVE_RECEIVE, number=2, is_recoverable=True))
         self.take(self.beta, self.path)
-        answers = self.told()
+        answers = self.reported()
         self.assertEqual(
             [(each.message_class, each.is_recoverable) for each in answers], [(0x4000, False), (0x4000, True)]
         )
@@ -254,7 +254,7 @@ class QuietTests(AnswersTestCase):
         for number, message_class in enumerate(classes):
             self.say(asking(ALL, number=number, message_class=message_class))
         self.assertEqual([view.message_class for view in self.take(self.beta, self.path)], list(classes))
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         self.say(
             asking(POSITIVE_ARRIVAL, number=20), asking(POSITIVE_ARRIVAL, number=21, message_class=0x0123)
         )
@@ -271,7 +271,7 @@ class QuietTests(AnswersTestCase):
         for number, name in enumerate(("PRIVATE$\\Notify_Queue$", "private$\\order_queue$")):
             self.say(asking(ALL, destination=f"TCP:127.0.0.3\\{name}", number=number))
         self.say(asking(ALL, destination=3, number=3), asking(ALL, destination=4, number=4))
-        self.assertEqual(self.told(), [])
+        self.assertEqual(self.reported(), [])
         self.say(asking(ALL, destination="TCP:127.0.0.3\\private$\\order_queue", number=5))
         self.assertEqual(self.classes(), [0x8000])
 

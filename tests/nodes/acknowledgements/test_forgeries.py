@@ -16,12 +16,12 @@ from tests.nodes.arrivals.test_scripted_receiver import RECOVERABLE, ReceiverTes
 from tests.nodes.scripted import Peer, transactional
 from tests.nodes.support import Node
 
-STRANGER = "198.51.100.7"
-NOBODY = UUID("57a40000-0000-4000-8000-000000000009")
+UNTRUSTED = "198.51.100.7"
+UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
 TO_PLAIN: dict[str, Any] = {"destination": "TCP:127.0.0.3\\private$\\plain", **RECOVERABLE}
 
 
-def letter(body: bytes, message_id: int, **kwargs: Any) -> bytes:
+def recoverable(body: bytes, message_id: int, **kwargs: Any) -> bytes:
     """A recoverable message of GAMMA."""
     return transactional(body, (0, 0, 0), message_id=message_id, **{**TO_PLAIN, **kwargs})
 
@@ -36,7 +36,7 @@ class ForgeryTestCase(ReceiverTestCase):
         return super().node(name, identifier, **kwargs)
 
     def forge(self, *packets: bytes, identifier: UUID = GAMMA) -> Peer:
-        peer = self.dial(host=self.network.host(STRANGER), identifier=identifier)
+        peer = self.dial(host=self.network.host(UNTRUSTED), identifier=identifier)
         peer.send(*packets)
         self.clock.advance(0.1)
         return peer
@@ -56,19 +56,19 @@ class ForgeryTests(ForgeryTestCase):
         self.assertEqual(self.taken(), ([b"1", b"2", b"3", b"4", b"5"], []))
 
     def test_identifiers_of_messages(self) -> None:
-        self.forge(*(letter(b"forged", number) for number in range(1, 4)))
-        self.say(letter(b"1", 1), letter(b"2", 2))
+        self.forge(*(recoverable(b"forged", number) for number in range(1, 4)))
+        self.say(recoverable(b"1", 1), recoverable(b"2", 2))
         self.assertEqual(self.taken(), ([], [b"1", b"2"]))
 
     def test_as_if_a_router_had_brought_them(self) -> None:
         number = int(self.beta.service.inspection.queue(self.plain).format_name.rpartition("\\")[2], 16)
-        self.forge(letter(b"forged", 1, queue_manager=BETA, number=number), identifier=NOBODY)
-        self.say(letter(b"1", 1))
+        self.forge(recoverable(b"forged", 1, queue_manager=BETA, number=number), identifier=UNKNOWN_PEER)
+        self.say(recoverable(b"1", 1))
         self.assertEqual(self.taken(), ([], [b"1"]))
 
     def test_for_queues_that_there_are_not(self) -> None:
-        self.forge(letter(b"forged", 1, queue_manager=BETA, number=0x7777), identifier=NOBODY)
-        self.say(letter(b"1", 1))
+        self.forge(recoverable(b"forged", 1, queue_manager=BETA, number=0x7777), identifier=UNKNOWN_PEER)
+        self.say(recoverable(b"1", 1))
         self.assertEqual(self.taken(), ([], [b"1"]))
 
     def test_no_acknowledgements_for_forged_messages(self) -> None:
@@ -77,7 +77,7 @@ class ForgeryTests(ForgeryTestCase):
         self.clock.advance(1)
         self.peer.acknowledge()
         heard = len(self.peer.heard)
-        other = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
+        other = self.dial(host=self.network.host(UNTRUSTED), identifier=UNKNOWN_PEER)
         number = int(self.beta.service.inspection.queue(self.path).format_name.rpartition("\\")[2], 16)
         self.forge(*chain(2, 3), *chain(1, 1, queue_manager=BETA, number=number)).hang_up()
         self.clock.advance(60)
@@ -86,30 +86,30 @@ class ForgeryTests(ForgeryTestCase):
 
     def test_unlisted_sender(self) -> None:
         """It gets no acknowledgement, and nothing is stored for it: its messages wait until it is listed."""
-        stranger = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
+        unknown_peer = self.forge(*chain(1, 2, source=UNKNOWN_PEER), identifier=UNKNOWN_PEER)
         self.clock.advance(5)
         self.assertEqual(
-            (stranger.heard, self.beta.service.inspection.outgoing(), self.taken()), ([], [], ([], []))
+            (unknown_peer.heard, self.beta.service.inspection.outgoing(), self.taken()), ([], [], ([], []))
         )
-        self.check_counts(stranger)
-        self.beta = self.reconfigured(self.beta, trusted_peers=TrustedPeers(peers=AddressSet.of([STRANGER])))
-        again = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
+        self.check_counts(unknown_peer)
+        self.beta = self.reconfigured(self.beta, trusted_peers=TrustedPeers(peers=AddressSet.of([UNTRUSTED])))
+        again = self.forge(*chain(1, 2, source=UNKNOWN_PEER), identifier=UNKNOWN_PEER)
         self.clock.advance(1)
         self.assertEqual(self.taken(), ([b"1", b"2"], []))
         self.assertEqual(again.order_acks, [(X, 2, 1)])
 
     def test_the_log_is_not_filled(self) -> None:
         """The event log, which is bounded, has each of them; the log of the process has a sample."""
-        stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
+        unknown_peer = self.dial(host=self.network.host(UNTRUSTED), identifier=UNKNOWN_PEER)
         with capturedLogs() as captured:
             for first in range(1, 1000, 20):
-                stranger.send(*chain(first, first + 19, source=NOBODY))
+                unknown_peer.send(*chain(first, first + 19, source=UNKNOWN_PEER))
             self.clock.advance(8)
-            stranger.send(*chain(1, 1, source=NOBODY))
+            unknown_peer.send(*chain(1, 1, source=UNKNOWN_PEER))
             self.clock.advance(1)
-        told = [formatEvent(event) for event in captured if "not accepted" in formatEvent(event)]
-        self.assertEqual(len(told), 11)
-        self.assertIn("NACK_ACCESS_DENIED; 990 more since the last such line", told[-1])
+        reported = [formatEvent(event) for event in captured if "not accepted" in formatEvent(event)]
+        self.assertEqual(len(reported), 11)
+        self.assertIn("NACK_ACCESS_DENIED; 990 more since the last such line", reported[-1])
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_ACCESS_DENIED": 1001})
 
 
@@ -120,9 +120,9 @@ class ToldTests(ForgeryTestCase):
 
     def test_listener_claims_another_identifier(self) -> None:
         """BETA dials the forger's address to answer there, and its answer does not lead BETA to GAMMA."""
-        self.patch(support, "ADDRESSES", {**support.ADDRESSES, "STRANGER": STRANGER})
+        self.patch(support, "ADDRESSES", {**support.ADDRESSES, "STRANGER": UNTRUSTED})
         self.peer.acknowledge()
-        self.listen(self.network.host(STRANGER))
+        self.listen(self.network.host(UNTRUSTED))
         self.forge(*chain(2, 2)).hang_up()
         self.clock.advance(1)
         [lair] = self.peers
@@ -133,19 +133,19 @@ class ToldTests(ForgeryTestCase):
 
     def test_it_hears_at_its_own_address(self) -> None:
         """And comes with the next one."""
-        stranger = self.forge(*chain(1, 2, source=NOBODY), identifier=NOBODY)
+        unknown_peer = self.forge(*chain(1, 2, source=UNKNOWN_PEER), identifier=UNKNOWN_PEER)
         self.clock.advance(1)
-        self.assertEqual(stranger.final_acks, [(0x8004, 1), (0x8004, 2)])
-        self.assertEqual((stranger.order_acks, self.taken()), ([], ([], [])))
-        self.check_counts(stranger)
+        self.assertEqual(unknown_peer.final_acks, [(0x8004, 1), (0x8004, 2)])
+        self.assertEqual((unknown_peer.order_acks, self.taken()), ([], ([], [])))
+        self.check_counts(unknown_peer)
 
     def test_it_is_not_answered_without_end(self) -> None:
         """Answers that it does not receive do not fill the store."""
         self.patch(final_ack_decision, "MOST_UNVERIFIED", 100)
-        stranger = self.dial(host=self.network.host(STRANGER), identifier=NOBODY)
+        unknown_peer = self.dial(host=self.network.host(UNTRUSTED), identifier=UNKNOWN_PEER)
         used = self.beta.service.inspection.status().bytes
         for first in range(1, 1000, 20):
-            stranger.send(*chain(first, first + 19, source=NOBODY))
+            unknown_peer.send(*chain(first, first + 19, source=UNKNOWN_PEER))
             self.clock.advance(1)
         [queue] = self.beta.service.inspection.outgoing()
         self.assertLessEqual(queue.messages, 120)

@@ -18,7 +18,7 @@ from tests.nodes.scripted import (
     order_ack,
 )
 
-STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
 
 
 class HostileTests(SenderTestCase):
@@ -66,7 +66,7 @@ class HostileTests(SenderTestCase):
         first, second = self.peer.messages
         sequence, number, previous = second.place
         forged = [
-            final_ack(second, about=STRANGER),
+            final_ack(second, about=UNKNOWN_PEER),
             final_ack(second, about=GAMMA),
             acknowledgement(
                 ACK_RECEIVE,
@@ -131,9 +131,9 @@ class HostileTests(SenderTestCase):
         self.put(b"1", b"2", journal=True)
         message = self.peer.messages[0]
         sequence = self.sequence()
-        stranger = self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=STRANGER)
-        stranger.send(order_ack(sequence, 2, source=STRANGER), order_ack(sequence, 2))
-        stranger.send(final_ack(message, source=STRANGER), final_ack(message))
+        unknown_peer = self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=UNKNOWN_PEER)
+        unknown_peer.send(order_ack(sequence, 2, source=UNKNOWN_PEER), order_ack(sequence, 2))
+        unknown_peer.send(final_ack(message, source=UNKNOWN_PEER), final_ack(message))
         self.clock.advance(1)
         self.assertEqual(self.remaining(), 2)
         self.assertEqual(self.there(self.alpha, JOURNAL), [])

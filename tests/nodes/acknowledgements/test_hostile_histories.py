@@ -29,10 +29,10 @@ from tests.nodes.scripted import (
     transactional,
 )
 
-STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
 LAIR = "127.0.0.4"
 OUTSIDE = "198.51.100.7"
-"""From where BETA takes nobody at his word."""
+"""The address from which BETA trusts no peer."""
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 TO_LAIR = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 
@@ -42,7 +42,7 @@ _U16 = st.integers(0, 0xFFFF)
 _U32 = st.one_of(st.integers(0, 40), st.integers(0, 0xFFFFFFFF))
 _SHIFT = st.sampled_from((0, 0, 0, 1, -1, 1 << 32, -(1 << 32)))
 _CLASS = st.sampled_from((ORDER_ACK, ACK_RECEIVE, 0x8000, 0xC000, 0xC001, 0xC002, 0x0002, 0x4001))
-_WHO = st.sampled_from((STRANGER, GAMMA, ALPHA, BETA))
+_WHO = st.sampled_from((UNKNOWN_PEER, GAMMA, ALPHA, BETA))
 _STEP = st.one_of(
     # A SessionAck of anything.
     st.tuples(st.just("session ack"), st.integers(0, 9), _U16, st.integers(0, 0xFFFFFFFF), _U16, _U16, _U16),
@@ -74,10 +74,10 @@ class HostileHistoryTests(ScriptedTestCase):
         self.lair = self.network.host(LAIR)
         self.outside = self.network.host(OUTSIDE)
         self.orders = self.queue(self.beta, transactional=True)
-        self.letters = self.queue(self.beta, "letters")
+        self.notes = self.queue(self.beta, "letters")
         self.listen(self.lair)
         self.put(TO_BETA, 1, 5)
-        self.letter(1, 5)
+        self.send_recoverable(1, 5)
         self.put(TO_LAIR, 101, 103)
         self.clock.advance(0.1)
         [link] = [each for each in self.network.links if each.acceptor.getHost().host == "127.0.0.3"]
@@ -88,7 +88,7 @@ class HostileHistoryTests(ScriptedTestCase):
         # Some have been delivered and are not received yet, others are still to be delivered.
         self.network.partition("127.0.0.2", "127.0.0.3")
         self.put(TO_BETA, 6, 9)
-        self.letter(6, 9)
+        self.send_recoverable(6, 9)
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Any:
         kwargs.setdefault("store", MemoryMessageStore(durable=True))
@@ -101,7 +101,7 @@ class HostileHistoryTests(ScriptedTestCase):
         ]
         self.run_to_end(self.alpha.service.send(to, messages))
 
-    def letter(self, first: int, last: int) -> None:
+    def send_recoverable(self, first: int, last: int) -> None:
         messages = [
             Message(body=b"%d" % number, delivery=Delivery.RECOVERABLE) for number in range(first, last + 1)
         ]
@@ -147,9 +147,9 @@ class HostileHistoryTests(ScriptedTestCase):
             case ("message", number, previous, kind):
                 destination = "TCP:127.0.0.3\\private$\\" + _QUEUES[kind]
                 place = (self.sequence, number, previous)
-                peer.send(transactional(b"hostile", place, source=STRANGER, destination=destination))
+                peer.send(transactional(b"hostile", place, source=UNKNOWN_PEER, destination=destination))
             case ("flood", count):
-                packet = transactional(b"hostile", (1, 1, 0), source=STRANGER, is_transactional=False)
+                packet = transactional(b"hostile", (1, 1, 0), source=UNKNOWN_PEER, is_transactional=False)
                 peer.send(*[packet] * count)
             case ("rubbish", data):
                 peer.say(data)
@@ -174,8 +174,8 @@ class HostileHistoryTests(ScriptedTestCase):
     @example([("dial", BETA, True), ("order ack", 9, BETA), ("final ack", 0xC001, 0, BETA)])
     @example([("dial", ALPHA, True), ("order ack", 9, ALPHA), ("final ack", 0x8000, 1, ALPHA)])
     @example([("order ack", 9, BETA), ("final ack", ACK_RECEIVE, 0, BETA), ("wait", 1.0), ("hang up",)])
-    @example([("dial", STRANGER, False), ("forge", 6, True), ("dial", GAMMA, False), ("forge", 7, True)])
-    @example([step for n in range(1, 15) for step in (("dial", STRANGER, False), ("forge", n, False))])
+    @example([("dial", UNKNOWN_PEER, False), ("forge", 6, True), ("dial", GAMMA, False), ("forge", 7, True)])
+    @example([step for n in range(1, 15) for step in (("dial", UNKNOWN_PEER, False), ("forge", n, False))])
     @example([step for n in range(6, 10) for step in (("dial", ALPHA, False), ("forge", n, True))])
     @example([step for n in range(1, 15) for step in (("dial", ALPHA, False), ("forge", n, False))])
     @given(st.lists(_STEP, min_size=1, max_size=25))
@@ -194,8 +194,8 @@ class HostileHistoryTests(ScriptedTestCase):
         expected = [b"%d" % number for number in range(1, 10)]
         received = [body for body in self.bodies(self.beta, self.orders) if body != b"hostile"]
         self.assertEqual(received, expected)
-        letters = [body for body in self.bodies(self.beta, self.letters) if body != b"hostile"]
-        self.assertEqual(letters, expected)
+        notes = [body for body in self.bodies(self.beta, self.notes) if body != b"hostile"]
+        self.assertEqual(notes, expected)
         self.clock.advance(100)
         kept = self.there(self.alpha, JOURNAL)
         self.assertEqual([body for body in kept if int(body) < 100], expected)

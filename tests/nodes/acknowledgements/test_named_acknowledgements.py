@@ -17,7 +17,7 @@ from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 from tests.nodes.scripted import DEADXACT, JOURNAL, Peer, ScriptedTestCase, final_ack, order_ack
 from tests.nodes.support import ADDRESSES
 
-STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
 FAR = "10.0.0.9"
 """An address that is not taken at its word."""
 
@@ -40,7 +40,7 @@ class NamedTestCase(ScriptedTestCase):
         self.clock.advance(0.1)
         self.sequence = self.peer.messages[-1].place[0]
 
-    def other(self, host: str = FAR, identifier: UUID = STRANGER) -> Peer:
+    def other(self, host: str = FAR, identifier: UUID = UNKNOWN_PEER) -> Peer:
         """A session of another queue manager."""
         return self.dial("ALPHA", host=self.network.host(host), identifier=identifier)
 
@@ -59,7 +59,7 @@ class SourceTests(NamedTestCase):
     def test_another_identifier(self) -> None:
         """Its acknowledgement does not count, as it did not receive the messages."""
         self.put(b"1", b"2")
-        self.say(self.other(), order_ack(self.sequence, 2, source=STRANGER))
+        self.say(self.other(), order_ack(self.sequence, 2, source=UNKNOWN_PEER))
         self.assertEqual((self.waiting(self.alpha), self.refused), (2, {"ACKNOWLEDGEMENT_BY_ANOTHER": 1}))
 
     def test_a_router_brings_it(self) -> None:
@@ -108,9 +108,9 @@ class SourceTests(NamedTestCase):
         one, two = self.peer.messages
         gate = self.other()
         for message_class in (0x4000, 0xC001):
-            self.say(gate, final_ack(one, message_class, source=STRANGER))
+            self.say(gate, final_ack(one, message_class, source=UNKNOWN_PEER))
         self.assertEqual(self.refused, {"ACKNOWLEDGEMENT_BY_ANOTHER": 2})
-        self.say(gate, final_ack(two, 0x8005, source=STRANGER))
+        self.say(gate, final_ack(two, 0x8005, source=UNKNOWN_PEER))
         self.assertEqual((self.there(self.alpha, JOURNAL), self.there(self.alpha, DEADXACT)), ([], [b"2"]))
 
     def test_after_a_restart(self) -> None:
@@ -119,7 +119,7 @@ class SourceTests(NamedTestCase):
         [message] = self.peer.messages
         self.say(self.peer, order_ack(self.sequence, 1))
         self.alpha = self.restart(self.alpha)
-        self.say(self.other(), final_ack(message, source=STRANGER))
+        self.say(self.other(), final_ack(message, source=UNKNOWN_PEER))
         self.assertEqual(
             (self.there(self.alpha, JOURNAL), self.refused), ([], {"ACKNOWLEDGEMENT_BY_ANOTHER": 1})
         )

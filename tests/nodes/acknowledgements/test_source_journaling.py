@@ -42,9 +42,9 @@ class ExpiryTests(JournalTestCase):
     def expect(self, kind: dict[str, Any]) -> None:
         """A dead letter, in its queue, if one was asked for; none is a success."""
         is_transactional = bool(kind.get("transactional"))
-        letters = [(b"kept", TIMEOUT)]
-        self.assertEqual(self.kept(DEADXACT), letters if is_transactional else [])
-        self.assertEqual(self.kept(DEADLETTER), [] if is_transactional else letters)
+        dead_letters = [(b"kept", TIMEOUT)]
+        self.assertEqual(self.kept(DEADXACT), dead_letters if is_transactional else [])
+        self.assertEqual(self.kept(DEADLETTER), [] if is_transactional else dead_letters)
         self.assertEqual(self.kept(JOURNAL), [])
         self.assertEqual(self.waiting(self.alpha), 0)
 
@@ -183,11 +183,11 @@ class SeveralTests(JournalTestCase):
         """A copy that arrived is in the journal, one that did not is a dead letter."""
         self.send(self.alpha, self.names, b"1", time_to_reach_queue=5, **BOTH, **KINDS[1])
         self.clock.advance(20)
-        [journaled], [letter] = self.take(self.alpha, JOURNAL), self.take(self.alpha, DEADLETTER)
+        [journaled], [dead_letter] = self.take(self.alpha, JOURNAL), self.take(self.alpha, DEADLETTER)
         self.assertEqual(str(journaled.destination_format_name()), TO_BETA)
-        self.assertEqual(str(letter.destination_format_name()), TO_GAMMA)
-        self.assertEqual((journaled.message_class, letter.message_class), (0, TIMEOUT))
-        self.assertEqual(journaled.identifier, letter.identifier)
+        self.assertEqual(str(dead_letter.destination_format_name()), TO_GAMMA)
+        self.assertEqual((journaled.message_class, dead_letter.message_class), (0, TIMEOUT))
+        self.assertEqual(journaled.identifier, dead_letter.identifier)
 
     def test_transactional(self) -> None:
         """Each copy waits for its own FinalAck."""
@@ -202,9 +202,9 @@ class SeveralTests(JournalTestCase):
         self.assertEqual(str(journaled.destination_format_name()), TO_BETA.replace("orders", "payments"))
         self.peer.send(order_ack(message.place[0], 1), final_ack(message, 0xC001))
         self.clock.advance(1)
-        [letter] = self.take(self.alpha, DEADXACT)
-        self.assertEqual(str(letter.destination_format_name()), TO_GAMMA.replace("orders", "payments"))
-        self.assertEqual((self.kept(JOURNAL), letter.message_class), ([], 0xC001))
+        [dead_letter] = self.take(self.alpha, DEADXACT)
+        self.assertEqual(str(dead_letter.destination_format_name()), TO_GAMMA.replace("orders", "payments"))
+        self.assertEqual((self.kept(JOURNAL), dead_letter.message_class), ([], 0xC001))
 
     def test_each_is_acknowledged(self) -> None:
         """Each queue answers for itself, and names itself."""

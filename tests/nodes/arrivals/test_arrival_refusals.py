@@ -14,7 +14,7 @@ from msmq.security.access.control import AccessControl
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_patches import patch_hop_count, patch_queue_manager_address
 from msmq.testing.contracts.signing import SID
-from tests.nodes.security.test_access import FOR_CLERKS, STRANGER
+from tests.nodes.security.test_access import FOR_CLERKS, UNTRUSTED
 from tests.nodes.signed import WALL, CountedDirectory, SigningTestCase
 from tests.nodes.support import Node
 
@@ -40,7 +40,7 @@ class ArrivalRefusalsTests(SigningTestCase):
         self.queue(self.beta, "closed", security=FOR_CLERKS)
         self.queue(self.beta, "full", quota=0)
         self.listen(is_prompt=True)
-        stranger = self.dial(host=self.network.host(STRANGER))
+        untrusted = self.dial(host=self.network.host(UNTRUSTED))
         queue = "TCP:127.0.0.3\\private$\\"
         late = {"time_to_reach_queue": 1, "sent_time": int(WALL) - 9}
         cases: list[tuple[MessageClass, dict[str, Any]]] = [
@@ -58,9 +58,9 @@ class ArrivalRefusalsTests(SigningTestCase):
                 if message_class is MessageClass.NACK_HOP_COUNT_EXCEEDED:
                     packet = patch_queue_manager_address(patch_hop_count(packet, 29), ELSEWHERE.bytes_le)
                 is_denied = message_class is MessageClass.NACK_ACCESS_DENIED
-                (stranger if is_denied else self.peer).send(packet)
+                (untrusted if is_denied else self.peer).send(packet)
                 self.clock.advance(5)
                 self.run_to_end(self.beta.service.purge_queue(self.plain))
                 self.clock.advance(5)
-        told = [heard.message_class for peer in self.peers for heard in peer.messages]
-        self.assertEqual(told, [message_class for message_class, _ in cases])
+        reported = [heard.message_class for peer in self.peers for heard in peer.messages]
+        self.assertEqual(reported, [message_class for message_class, _ in cases])

@@ -52,7 +52,7 @@ class AcknowledgementsRequestedTests(AttributesCase):
             "lost on its way": (NOWHERE, {"time_to_reach_queue": 5}, lambda: self.clock.advance(8)),
         }
 
-    def told(self, acknowledge: Acknowledge) -> dict[str, list[str]]:
+    def reported(self, acknowledge: Acknowledge) -> dict[str, list[str]]:
         """The messages in the administration queue for each fate."""
         answers: dict[str, list[str]] = {}
         for fate, (destination, lives, happens) in self.fates().items():
@@ -80,7 +80,7 @@ class AcknowledgementsRequestedTests(AttributesCase):
         self, acknowledge: int, received: list[str], purged: list[str], expired: list[str], lost: list[str]
     ) -> None:
         self.assertEqual(
-            self.told(Acknowledge(acknowledge)),
+            self.reported(Acknowledge(acknowledge)),
             {"received": received, "purged": purged, "expired": expired, "lost on its way": lost},
         )
 

@@ -28,7 +28,7 @@ from tests.nodes.support import NodesTestCase
 ADMIN = parse_format_name("DIRECT=TCP:127.0.0.2\\private$\\admin")
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
 TO_PAYMENTS = "DIRECT=TCP:127.0.0.3\\private$\\payments"
-TO_NOBODY = "DIRECT=TCP:127.0.0.4\\private$\\orders"
+TO_ABSENT_HOST = "DIRECT=TCP:127.0.0.4\\private$\\orders"
 
 SEQUENCE = 1_700_000_000 << 32 | 1
 FIRST_AND_LAST = 0x0C
@@ -69,7 +69,7 @@ class AskingTests(NodesTestCase):
 
     def expired_on_the_way(self, acknowledge: Acknowledge) -> list[int]:
         """The acknowledgement of a message that cannot reach its queue manager in time."""
-        self.ask(acknowledge, TO_NOBODY, time_to_reach_queue=5)
+        self.ask(acknowledge, TO_ABSENT_HOST, time_to_reach_queue=5)
         self.clock.advance(10)
         return self.answers()
 
@@ -98,9 +98,9 @@ class AskingTests(NodesTestCase):
             "purged": self.purged(acknowledge),
         }
 
-    def check(self, acknowledge: Acknowledge, **told: MessageClass) -> None:
+    def check(self, acknowledge: Acknowledge, **reported: MessageClass) -> None:
         """The sender is notified of each of these fates once, and of no other."""
-        expected = {name.replace("_", " "): [int(value)] for name, value in told.items()}
+        expected = {name.replace("_", " "): [int(value)] for name, value in reported.items()}
         found = self.fates(acknowledge)
         self.assertEqual({name: classes for name, classes in found.items() if classes}, expected)
 

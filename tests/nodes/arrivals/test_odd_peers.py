@@ -18,7 +18,7 @@ from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, ReceiverTestCas
 from tests.nodes.outgoing.senders import SenderTestCase
 from tests.nodes.scripted import ACK_RECEIVE, JOURNAL, final_ack, order_ack, transactional
 
-STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
 TO_GAMMA_ITSELF = str(PrivateFormatName(GAMMA, 1))
 
 
@@ -28,14 +28,14 @@ class OddPeersTestCase(ReceiverTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.elsewhere = self.network.host("127.0.0.9")
-        self.told: list[str] = []
+        self.reported: list[str] = []
         observer = cast(ILogObserver, self.observe)
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
 
     def observe(self, event: LogEvent) -> None:
         if event["log_level"].name == "warn":
-            self.told.append(formatEvent(event))
+            self.reported.append(formatEvent(event))
 
     def shown(self, address: str) -> SessionSummary:
         """The session with this address."""
@@ -58,7 +58,7 @@ class CloneTests(OddPeersTestCase):
         same = self.dial(host=self.network.host("::ffff:127.0.0.4"))
         same.send(*chain(1, 1))
         self.clock.advance(1)
-        self.assertEqual([line for line in self.told if "also at" in line], [])
+        self.assertEqual([line for line in self.reported if "also at" in line], [])
         sessions = self.beta.service.inspection.sessions()
         self.assertEqual(
             [(each.remote_address, each.other_addresses) for each in sessions], [("127.0.0.4", [])] * 2
@@ -70,9 +70,9 @@ class CloneTests(OddPeersTestCase):
         """In the log once, in the list of sessions at both of them, and where a message is explained."""
         self.assertEqual(self.shown("127.0.0.4").other_addresses, [])
         clones = [self.dial(host=self.elsewhere) for _ in range(3)]
-        self.assertEqual(len(self.told), 1)
+        self.assertEqual(len(self.reported), 1)
         for part in ("127.0.0.4", "127.0.0.9", str(GAMMA).upper(), "cloned"):
-            self.assertIn(part, self.told[0])
+            self.assertIn(part, self.reported[0])
         self.assertEqual(self.shown("127.0.0.4").other_addresses, ["127.0.0.9"])
         self.assertFalse(any(clone.is_lost for clone in clones))
         self.assertEqual(
@@ -83,16 +83,16 @@ class CloneTests(OddPeersTestCase):
     def test_several_sessions_from_one_address_are_none(self) -> None:
         """Nor is another queue manager, at that address or at another."""
         self.dial()
-        self.dial(identifier=STRANGER)
+        self.dial(identifier=UNKNOWN_PEER)
         self.dial(host=self.elsewhere, identifier=UUID(int=7))
-        self.assertEqual((self.told, self.events()), ([], []))
+        self.assertEqual((self.reported, self.events()), ([], []))
 
     def test_our_own_identifier(self) -> None:
         """A peer with our identifier is a clone of ours, or we are one of it."""
         for _ in range(2):
             self.dial(host=self.elsewhere, identifier=BETA)
-        self.assertEqual(len(self.told), 1)
-        self.assertIn("our own identifier", self.told[0])
+        self.assertEqual(len(self.reported), 1)
+        self.assertIn("our own identifier", self.reported[0])
 
     def test_it_gets_nothing_that_waits_for_the_other(self) -> None:
         """Neither while the one that was there first is connected, nor soon after."""
@@ -117,7 +117,7 @@ class CloneTests(OddPeersTestCase):
         moved = self.dial(host=self.elsewhere)
         self.send(self.beta, TO_GAMMA_ITSELF, b"1")
         self.clock.advance(1)
-        self.assertEqual((moved.bodies, self.told), ([b"1"], []))
+        self.assertEqual((moved.bodies, self.reported), ([b"1"], []))
 
 
 class TrustingTests(OddPeersTestCase):
@@ -133,7 +133,7 @@ class TrustingTests(OddPeersTestCase):
         self.send(self.beta, TO_GAMMA_ITSELF, b"1")
         self.clock.advance(1)
         self.assertEqual(other.bodies, [b"1"])
-        self.assertEqual(len(self.told), 1)
+        self.assertEqual(len(self.reported), 1)
 
 
 class ClockTests(OddPeersTestCase):
@@ -150,15 +150,15 @@ class ClockTests(OddPeersTestCase):
         """In the log once, in the list of sessions, and where a message is explained."""
         self.say(self.at(3600), self.at(3600))
         self.say(self.at(3601))
-        self.assertEqual(len(self.told), 1)
-        self.assertIn("its clock is ahead of ours by 1:00:00", self.told[0])
+        self.assertEqual(len(self.reported), 1)
+        self.assertIn("its clock is ahead of ours by 1:00:00", self.reported[0])
         self.assertEqual(self.shown("127.0.0.4").clock_skew, 3601)
         self.assertEqual(self.events(), [("clock_skew", "its clock is ahead of ours by 1:00:00")])
 
     def test_behind(self) -> None:
         """The same, though it may be that the message has waited."""
         self.say(self.at(-120))
-        self.assertIn("sent 0:02:00 ago by its clock", self.told[0])
+        self.assertIn("sent 0:02:00 ago by its clock", self.reported[0])
         self.assertEqual(self.shown("127.0.0.4").clock_skew, -120)
         self.say(self.at(0))
         self.assertIsNone(self.shown("127.0.0.4").clock_skew)
@@ -166,12 +166,12 @@ class ClockTests(OddPeersTestCase):
     def test_a_minute_is_no_skew(self) -> None:
         """Clocks differ."""
         self.say(self.at(60), self.at(-60))
-        self.assertEqual((self.told, self.shown("127.0.0.4").clock_skew), ([], None))
+        self.assertEqual((self.reported, self.shown("127.0.0.4").clock_skew), ([], None))
 
     def test_messages_of_others_say_nothing_about_a_router(self) -> None:
         """Forwarded messages were stamped by another clock."""
-        self.say(self.at(3600, source=STRANGER))
-        self.assertEqual((self.told, self.shown("127.0.0.4").clock_skew), ([], None))
+        self.say(self.at(3600, source=UNKNOWN_PEER))
+        self.assertEqual((self.reported, self.shown("127.0.0.4").clock_skew), ([], None))
 
 
 class AcknowledgementTests(ReceiverTestCase):
@@ -179,8 +179,8 @@ class AcknowledgementTests(ReceiverTestCase):
 
     def test_two_queue_managers_at_one_address(self) -> None:
         """Each gets acknowledgements of its own messages, although both are behind one name."""
-        other = self.dial(identifier=STRANGER)
-        other.send(*chain(1, 3, X + 1, source=STRANGER))
+        other = self.dial(identifier=UNKNOWN_PEER)
+        other.send(*chain(1, 3, X + 1, source=UNKNOWN_PEER))
         self.say(*chain(1, 2))
         self.clock.advance(1)
         self.assertEqual(self.peer.order_acks, [(X, 2, 1)])
@@ -197,13 +197,13 @@ class AcknowledgementTests(ReceiverTestCase):
     def test_a_router(self) -> None:
         """A message that it forwarded is acknowledged on its session."""
         number = int(self.beta.service.inspection.queue(self.path).format_name.rpartition("\\")[2], 16)
-        self.say(*chain(1, 2, source=STRANGER, queue_manager=BETA, number=number))
+        self.say(*chain(1, 2, source=UNKNOWN_PEER, queue_manager=BETA, number=number))
         self.clock.advance(1)
         self.assertEqual(self.peer.order_acks, [(X, 2, 1)])
 
     def test_no_router_brings_direct_names(self) -> None:
         """They come from their sender itself; anything else ends the session, unacknowledged."""
-        self.say(*chain(1, 2, source=STRANGER))
+        self.say(*chain(1, 2, source=UNKNOWN_PEER))
         self.clock.advance(1)
         self.assertTrue(self.peer.is_lost)
         self.assertEqual(self.named(self.peer), 0)
@@ -225,8 +225,8 @@ class AcknowledgementTests(ReceiverTestCase):
     def test_many_wait_for_another_at_the_same_address(self) -> None:
         """Acknowledgements for a queue manager that is away do not hold up those for others."""
         self.receive_for_absent()
-        other = self.dial(identifier=STRANGER)
-        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
+        other = self.dial(identifier=UNKNOWN_PEER)
+        other.send(*chain(1, 3, X + 1, source=UNKNOWN_PEER, transaction_flags=2))
         self.clock.advance(1)
         self.assertEqual(other.order_acks, [(X + 1, 3, 2)])
         self.take(self.beta, self.path)
@@ -239,8 +239,8 @@ class AcknowledgementTests(ReceiverTestCase):
     def test_a_pause_of_many_for_another_at_the_same_address(self) -> None:
         """Nor after a pause during which all of them were created."""
         self.receive_for_absent()
-        other = self.dial(identifier=STRANGER, is_prompt=True)
-        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
+        other = self.dial(identifier=UNKNOWN_PEER, is_prompt=True)
+        other.send(*chain(1, 3, X + 1, source=UNKNOWN_PEER, transaction_flags=2))
         self.clock.advance(1)
         self.successResultOf(self.beta.service.pause_all_outgoing())
         self.take(self.beta, self.path)
@@ -256,10 +256,10 @@ class AcknowledgementTests(ReceiverTestCase):
 
         @param count: of all for the first.
         """
-        other = self.dial(identifier=STRANGER)
+        other = self.dial(identifier=UNKNOWN_PEER)
         self.say(*chain(1, 33, transaction_flags=2), seconds=1)
         self.say(*chain(34, 66, transaction_flags=2), seconds=1)
-        other.send(*chain(1, 3, X + 1, source=STRANGER, transaction_flags=2))
+        other.send(*chain(1, 3, X + 1, source=UNKNOWN_PEER, transaction_flags=2))
         self.clock.advance(1)
         for first in range(67, count, 33):
             self.say(*chain(first, first + 32, transaction_flags=2), seconds=1)
@@ -276,7 +276,7 @@ class AcknowledgementTests(ReceiverTestCase):
         """The addressees of stored acknowledgements are read as far as one for a present peer may follow."""
         self.patch(waiting_acknowledgements, "READ_AT_ONCE", 64)
         self.receive_for_both(66)
-        other = self.dial(identifier=STRANGER)
+        other = self.dial(identifier=UNKNOWN_PEER)
         self.clock.advance(30)
         self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
 
@@ -284,7 +284,7 @@ class AcknowledgementTests(ReceiverTestCase):
         """Also if a third one answers there, which acknowledges nothing."""
         self.receive_for_both(66)
         self.listen(identifier=UUID(int=7))
-        other = self.dial(identifier=STRANGER)
+        other = self.dial(identifier=UNKNOWN_PEER)
         for _ in range(100):
             self.clock.advance(10)
             other.acknowledge()
@@ -296,13 +296,13 @@ class AcknowledgementTests(ReceiverTestCase):
         self.patch(ack_sessions, "MOST_SOURCES", 160)
         self.receive_for_both(330)
         self.clock.advance(5000)
-        other = self.dial(identifier=STRANGER, is_prompt=True)
+        other = self.dial(identifier=UNKNOWN_PEER, is_prompt=True)
         self.clock.advance(1)
         self.assertEqual(other.final_acks, [(ACK_RECEIVE, 1), (ACK_RECEIVE, 2), (ACK_RECEIVE, 3)])
 
     def test_another_at_the_same_address_is_not_used(self) -> None:
         """Where only another queue manager is connected, a connection to the right one is opened."""
-        other = self.dial(identifier=STRANGER)
+        other = self.dial(identifier=UNKNOWN_PEER)
         self.listen()
         self.say(chain(1, 1)[0])
         self.peer.hang_up()
@@ -349,7 +349,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         sequence, message = self.sequence(), self.peer.messages[0]
         self.deafen()
         self.alpha = self.restart(self.alpha)
-        for identifier in (GAMMA, STRANGER):
+        for identifier in (GAMMA, UNKNOWN_PEER):
             self.impostor(identifier).send(order_ack(sequence, 2), final_ack(message))
             self.clock.advance(1)
         self.listen()
@@ -362,7 +362,7 @@ class ForgedAcknowledgementTests(SenderTestCase):
         sequence, message = self.sequence(), self.peer.messages[0]
         self.tell(order_ack(sequence, 1))
         self.alpha = self.restart(self.alpha)
-        for identifier in (GAMMA, STRANGER):
+        for identifier in (GAMMA, UNKNOWN_PEER):
             self.impostor(identifier).send(final_ack(message))
             self.clock.advance(1)
         self.assertEqual(self.there(self.alpha, JOURNAL), [])
@@ -429,9 +429,9 @@ class AtOnceTests(SenderTestCase):
         opened = self.dial("ALPHA")
         self.put(b"2")
         self.assertEqual(opened.bodies, [b"2"])
-        stranger = self.dial("ALPHA", identifier=STRANGER)
+        unknown_peer = self.dial("ALPHA", identifier=UNKNOWN_PEER)
         opened.hang_up()
         self.clock.advance(1)
         self.put(b"3")
         self.clock.advance(30)
-        self.assertEqual(stranger.bodies, [])
+        self.assertEqual(unknown_peer.bodies, [])

@@ -11,7 +11,7 @@ from msmq.queues.arriving.message import Acknowledge, Delivery, Message
 from msmq.queues.arriving.packet_builder import PacketBuilder
 from msmq.structures.names.format_name import parse_format_name
 from msmq.transfer.source_journaling import SourceJournaling
-from tests.nodes.arrivals.test_peer_dead_letters import letters
+from tests.nodes.arrivals.test_peer_dead_letters import dead_letters
 from tests.nodes.routes.test_routing import IDENTIFIERS, EnterpriseTestCase
 from tests.nodes.scripted import DEADLETTER, DEADXACT, JOURNAL, Peer, ScriptedTestCase
 from tests.nodes.support import ADDRESSES
@@ -98,7 +98,7 @@ class OwnSourceTests(EnterpriseTestCase):
         self.say_as_gate(self.private_name(self.zeta, path), "ZETA")
         self.assertEqual(sum(queue.messages for queue in self.gate.service.inspection.outgoing()), 1)
         self.wait(60)
-        self.assertEqual(letters(self, self.gate), [])
+        self.assertEqual(dead_letters(self, self.gate), [])
 
     def test_its_own_message(self) -> None:
         """What the gate itself sends is journaled, and becomes a dead letter."""
@@ -112,7 +112,7 @@ class OwnSourceTests(EnterpriseTestCase):
         self.kill("EPSILON")
         self.send(self.gate, name, b"fails", delivery=Delivery.RECOVERABLE, **asked)
         self.wait(60)
-        self.assertEqual([body for body, _ in letters(self, self.gate)], [b"fails"])
+        self.assertEqual([body for body, _ in dead_letters(self, self.gate)], [b"fails"])
 
 
 class OtherNameTests(ScriptedTestCase):

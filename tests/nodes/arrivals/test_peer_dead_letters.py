@@ -23,7 +23,7 @@ from msmq.testing.contracts.signing import OTHER_SID, SID
 from tests.manager.support import FaultyStore
 from tests.nodes.routes.test_routing import EnterpriseTestCase
 from tests.nodes.scripted import DEADLETTER, NEGATIVE, ScriptedTestCase, transactional
-from tests.nodes.security.test_access import FOR_CLERKS, STRANGER
+from tests.nodes.security.test_access import FOR_CLERKS, UNTRUSTED
 from tests.nodes.signed import WALL, CountedDirectory, SigningTestCase
 from tests.nodes.support import Node, NodesTestCase
 
@@ -35,7 +35,7 @@ FLAGS_AS = 1 | SecurityHeader.AI | 3 << SecurityHeader.AS_SHIFT
 DENIED = TrustedPeers(Unauthenticated.DENY)
 
 
-def letters(case: NodesTestCase, node: Node) -> list[tuple[bytes, int]]:
+def dead_letters(case: NodesTestCase, node: Node) -> list[tuple[bytes, int]]:
     """The messages in the dead-letter queue of a queue manager, which stay in it."""
     reading = case.deferred(node.service.reserve(DEADLETTER, count=1000, timeout=0, peek=True))
     if isinstance(reading.result, Failure):
@@ -91,32 +91,32 @@ class ReasonTests(ArrivalTests):
     def test_no_such_queue(self) -> None:
         """Kept with the class that says why, counted as refused, with the event that says so."""
         self.say(self.message())
-        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_BAD_DST_Q": 1})
         self.assertEqual(reasons(self, self.beta), ["NACK_BAD_DST_Q from 127.0.0.4; kept as a dead letter"])
 
     def test_express(self) -> None:
         """An express message is kept in memory, as it was sent."""
         self.say(self.message(recoverable=False))
-        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
         self.beta = self.restart(self.beta)
-        self.assertEqual(letters(self, self.beta), [])
+        self.assertEqual(dead_letters(self, self.beta), [])
 
     def test_expired_on_arrival(self) -> None:
         """A message that arrives after its time to reach the queue."""
         self.say(self.message(destination="TCP:127.0.0.3\\private$\\plain", times=(1, 0xFFFFFFFF, 0)))
-        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"x", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
 
     def test_wrong_kind_of_queue(self) -> None:
         """A message outside a transaction for a transactional queue."""
         self.say(self.message(destination="TCP:127.0.0.3\\private$\\ordered"))
-        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_NOT_TRANSACTIONAL_MSG)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"x", MessageClass.NACK_NOT_TRANSACTIONAL_MSG)])
 
     def test_not_for_this_queue_manager(self) -> None:
         """A message for another queue manager at one that is not a routing server."""
         packet = patch_queue_manager_address(self.message(), ELSEWHERE.bytes_le)
         self.say(packet)
-        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
         self.assertEqual(reasons(self, self.beta), ["NOT_FOR_US from 127.0.0.4; kept as a dead letter"])
 
     def test_invalid_destination(self) -> None:
@@ -124,7 +124,7 @@ class ReasonTests(ArrivalTests):
         own.
         """
         self.say(self.message(destination="no direct name"))
-        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
         [place] = self.run_to_end(self.beta.service.inspection.dead_letters())
         dead = [place.message.lookup_id]
         messages = self.beta.service.message_administration
@@ -134,13 +134,13 @@ class ReasonTests(ArrivalTests):
         [sent] = self.run_to_end(messages.requeue(DEADLETTER, dead, to=self.plain))
         self.assertIs(sent.error, None)
         self.assertEqual(self.bodies(self.beta, self.plain), [b"x"])
-        self.assertEqual(letters(self, self.beta), [])
+        self.assertEqual(dead_letters(self, self.beta), [])
 
     def test_not_asked_for(self) -> None:
         """No dead letter of a message that does not ask for one, nor of a transactional message."""
         self.say(self.message(user_flags=0))
         self.say(transactional(b"t", (7, 1, 0), destination=TO_NOWHERE, user_flags=NEGATIVE))
-        self.assertEqual(letters(self, self.beta), [])
+        self.assertEqual(dead_letters(self, self.beta), [])
 
     def test_restart(self) -> None:
         """A recoverable one is on disk with its event before it is acknowledged."""
@@ -155,7 +155,7 @@ class ReasonTests(ArrivalTests):
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
         store.lose()
         self.beta = self.restart(self.beta)
-        self.assertEqual(letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
         self.assertEqual(len(reasons(self, self.beta)), 1)
 
     def test_sent_again(self) -> None:
@@ -164,7 +164,7 @@ class ReasonTests(ArrivalTests):
         self.peer.hang_up()
         self.peer = self.dial()
         self.say(self.message())
-        self.assertEqual(len(letters(self, self.beta)), 1)
+        self.assertEqual(len(dead_letters(self, self.beta)), 1)
 
 
 class UntrustedTests(ArrivalTests):
@@ -175,7 +175,7 @@ class UntrustedTests(ArrivalTests):
     def test_nothing_is_kept(self) -> None:
         """The disk is not filled by an address that the configuration does not trust; its event says so."""
         self.say(self.message(), self.message(message_id=2, recoverable=False))
-        self.assertEqual(letters(self, self.beta), [])
+        self.assertEqual(dead_letters(self, self.beta), [])
         why = "NACK_BAD_DST_Q from 127.0.0.4; no dead letter, since [security] does not trust "
         self.assertEqual([reason.startswith(why) for reason in reasons(self, self.beta)], [True, True])
         self.assertEqual(self.beta.service.inspection.status().copies_dropped, 0)
@@ -191,7 +191,7 @@ class LimitTests(ArrivalTests):
         reason.
         """
         self.say(*(self.message(b"%d" % number, message_id=number) for number in range(1, 9)))
-        kept = letters(self, self.beta)
+        kept = dead_letters(self, self.beta)
         size = self.beta.service.inspection.queue(DEADLETTER).bytes
         self.assertTrue(0 < len(kept) < 8)
         self.assertTrue(1024 - size < size / len(kept), size)
@@ -200,7 +200,7 @@ class LimitTests(ArrivalTests):
         self.assertEqual(reasons(self, self.beta).count(full), 8 - len(kept))
         self.run_to_end(self.beta.service.purge_queue(DEADLETTER))
         self.say(self.message(b"later", message_id=9))
-        self.assertEqual(letters(self, self.beta), [(b"later", MessageClass.NACK_BAD_DST_Q)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"later", MessageClass.NACK_BAD_DST_Q)])
 
     def test_own_messages_are_not_limited(self) -> None:
         """The limit for peers does not count BETA's own messages."""
@@ -213,7 +213,7 @@ class LimitTests(ArrivalTests):
                 dead_letter=True,
             )
         self.clock.advance(5)
-        self.assertEqual(len(letters(self, self.beta)), 8)
+        self.assertEqual(len(dead_letters(self, self.beta)), 8)
 
 
 class OffTests(ArrivalTests):
@@ -224,7 +224,7 @@ class OffTests(ArrivalTests):
     def test_dead_letters_are_off(self) -> None:
         """No dead letter is kept."""
         self.say(self.message())
-        self.assertEqual(letters(self, self.beta), [])
+        self.assertEqual(dead_letters(self, self.beta), [])
 
 
 class SignedTests(SigningTestCase):
@@ -235,7 +235,7 @@ class SignedTests(SigningTestCase):
         self.queue(self.beta, "closed", security=FOR_CLERKS)
         self.accounts.add_account(Account(SID, "alice"))
         self.accounts.add_account(Account(OTHER_SID, "bob"))
-        self.peer = self.dial(host=self.network.host(STRANGER))
+        self.peer = self.dial(host=self.network.host(UNTRUSTED))
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         if self.directory is None:
@@ -253,27 +253,29 @@ class SignedTests(SigningTestCase):
     def test_authenticated_sender(self) -> None:
         """Refused by access control: the signature proves its sender, so it is kept."""
         self.say(self.signed(self.to_closed(), by=self.bob, security_id=OTHER_SID))
-        self.assertEqual(letters(self, self.beta), [(b"the body", MessageClass.NACK_ACCESS_DENIED)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"the body", MessageClass.NACK_ACCESS_DENIED)])
 
     def test_wrong_signature(self) -> None:
         """Refused by its signature: from an untrusted address nothing is kept, from a trusted one it is."""
         self.say(self.signed(self.to_closed(), by=self.bob))
-        self.assertEqual(letters(self, self.beta), [])
+        self.assertEqual(dead_letters(self, self.beta), [])
         self.peer = self.dial()
         self.say(self.signed(self.to_closed(), by=self.bob))
-        self.assertEqual(letters(self, self.beta), [(b"the body", MessageClass.NACK_BAD_SIGNATURE)])
+        self.assertEqual(dead_letters(self, self.beta), [(b"the body", MessageClass.NACK_BAD_SIGNATURE)])
 
     def test_claimed_authentication(self) -> None:
         """A packet that claims in Flags.AS that its signature was verified gains nothing by it."""
         packet = self.to_closed().with_security(SID, b"", b"", flags=FLAGS_AS)
         self.say(packet)
-        self.assertEqual(letters(self, self.beta), [])
+        self.assertEqual(dead_letters(self, self.beta), [])
 
     def test_expired_on_arrival_with_a_signature(self) -> None:
         """An authenticated message that arrives too late is kept."""
         late = self.fields(dead_letter=True, time_to_reach_queue=1, sent_time=int(WALL) - 9)
         self.say(self.signed(late))
-        self.assertEqual(letters(self, self.beta), [(b"the body", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
+        self.assertEqual(
+            dead_letters(self, self.beta), [(b"the body", MessageClass.NACK_REACH_QUEUE_TIMEOUT)]
+        )
 
 
 class GateTests(EnterpriseTestCase):
@@ -292,31 +294,31 @@ class GateTests(EnterpriseTestCase):
         self.kill("DELTA")
         self.kill("EPSILON")
 
-    def letter(self, body: bytes = b"x", **kwargs: Any) -> None:
+    def send_with_dead_letter(self, body: bytes = b"x", **kwargs: Any) -> None:
         kwargs.setdefault("delivery", Delivery.RECOVERABLE)
         self.send(self.alpha, self.name, body, dead_letter=True, **kwargs)
 
     def test_expired_at_a_gate(self) -> None:
         """A message of any delivery that expires at a gate is kept there, and not at its sender."""
         self.stop_the_others()
-        self.letter(b"express", time_to_reach_queue=30, delivery=Delivery.EXPRESS)
-        self.letter(b"recoverable", time_to_reach_queue=30)
+        self.send_with_dead_letter(b"express", time_to_reach_queue=30, delivery=Delivery.EXPRESS)
+        self.send_with_dead_letter(b"recoverable", time_to_reach_queue=30)
         self.wait(60)
         late = MessageClass.NACK_REACH_QUEUE_TIMEOUT
-        self.assertCountEqual(letters(self, self.gate), [(b"express", late), (b"recoverable", late)])
-        self.assertEqual(letters(self, self.alpha), [])
+        self.assertCountEqual(dead_letters(self, self.gate), [(b"express", late), (b"recoverable", late)])
+        self.assertEqual(dead_letters(self, self.alpha), [])
         self.assertEqual(reasons(self, self.gate), ["kept as a dead letter"] * 2)
 
     def test_after_a_restart(self) -> None:
         """A gate that was restarted meanwhile keeps it as well."""
         self.stop_the_others()
-        self.letter(time_to_reach_queue=30)
+        self.send_with_dead_letter(time_to_reach_queue=30)
         self.wait(5)
         self.kill("BETA")
         self.revive("BETA")
         self.gate = self.nodes["BETA"]
         self.wait(60)
-        self.assertEqual(letters(self, self.gate), [(b"x", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
+        self.assertEqual(dead_letters(self, self.gate), [(b"x", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
 
     def test_from_an_untrusted_address(self) -> None:
         """A gate that does not trust the address of its sender passes it on, and keeps nothing of it."""
@@ -326,13 +328,13 @@ class GateTests(EnterpriseTestCase):
         self.options = {}
         self.gate = self.nodes["BETA"]
         self.stop_the_others()
-        self.letter(time_to_reach_queue=30)
+        self.send_with_dead_letter(time_to_reach_queue=30)
         self.wait(60)
-        self.assertEqual(letters(self, self.gate), [])
+        self.assertEqual(dead_letters(self, self.gate), [])
 
     def test_passed_on_as_it_came(self) -> None:
         """A queue behind gates gets the packet as it was sent, which still asks for a dead letter."""
-        self.letter()
+        self.send_with_dead_letter()
         self.wait(5)
         [view] = self.take(self.zeta, ".\\private$\\orders")
         self.assertTrue(view.dead_letter)
@@ -341,16 +343,16 @@ class GateTests(EnterpriseTestCase):
     def test_no_such_queue_behind_gates(self) -> None:
         """It is kept by the queue manager of its destination, and nowhere in between."""
         self.run_to_end(self.zeta.service.delete_queue(".\\private$\\orders"))
-        self.letter()
+        self.send_with_dead_letter()
         self.wait(5)
-        self.assertEqual(letters(self, self.zeta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
+        self.assertEqual(dead_letters(self, self.zeta), [(b"x", MessageClass.NACK_BAD_DST_Q)])
         for name in ("ALPHA", "BETA", "DELTA", "EPSILON"):
-            self.assertEqual(letters(self, self.nodes[name]), [], name)
+            self.assertEqual(dead_letters(self, self.nodes[name]), [], name)
 
     def test_too_many_hops(self) -> None:
         """A message with 29 hops is kept at the queue manager that refuses to forward it."""
         self.kill("BETA")
-        self.letter(b"tired")
+        self.send_with_dead_letter(b"tired")
         [queue] = self.alpha.model.outgoing_queues()
         for position in queue.positions.values():
             assert position.view is not None
@@ -358,7 +360,7 @@ class GateTests(EnterpriseTestCase):
         self.revive("BETA")
         self.gate = self.nodes["BETA"]
         self.wait(90)
-        self.assertEqual(letters(self, self.gate), [(b"tired", MessageClass.NACK_HOP_COUNT_EXCEEDED)])
+        self.assertEqual(dead_letters(self, self.gate), [(b"tired", MessageClass.NACK_HOP_COUNT_EXCEEDED)])
 
     def test_explained_by_its_sender(self) -> None:
         """The sender knows the next hop, and says where to ask further."""

@@ -51,7 +51,7 @@ class RefusedTestCase(ScriptedTestCase):
         (peer or self.peer).send(*packets)
         self.clock.advance(seconds)
 
-    def letters(self, path: str = DEADLETTER) -> list[tuple[bytes, int]]:
+    def dead_letters(self, path: str = DEADLETTER) -> list[tuple[bytes, int]]:
         """The messages in the dead-letter queue, which stay in it."""
         reading = self.deferred(self.beta.service.reserve(path, count=100, timeout=0, peek=True))
         if isinstance(reading.result, Failure):
@@ -60,7 +60,7 @@ class RefusedTestCase(ScriptedTestCase):
         reservation = self.successResultOf(reading)
         return [(bytes(each.view.body), each.view.message_class) for each in reservation.messages]
 
-    def told(self) -> list[int]:
+    def reported(self) -> list[int]:
         """The classes of the administration acknowledgements."""
         self.clock.advance(1)
         return [message.message_class for peer in (self.peer, *self.peers) for message in peer.messages]
@@ -86,9 +86,9 @@ class LetterTests(RefusedTestCase):
         MQQB-3.1.5.8.8-02.
         """
         self.say(self.message())
-        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.dead_letters(), [(b"1", OVER_QUOTA)])
         self.assertEqual(self.there(self.beta, self.path), [])
-        self.assertEqual(self.told(), [OVER_QUOTA])
+        self.assertEqual(self.reported(), [OVER_QUOTA])
         self.assertEqual(self.beta.service.inspection.status().refused, {"NACK_Q_EXCEED_QUOTA": 1})
         self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; kept as a dead letter"])
         self.clock.advance(20)
@@ -102,15 +102,15 @@ class LetterTests(RefusedTestCase):
         """
         self.disk.is_slow = True
         self.say(self.message(recoverable=True), seconds=20)
-        self.assertEqual((self.letters(), self.told()), ([], []))
+        self.assertEqual((self.dead_letters(), self.reported()), ([], []))
         self.assertEqual([ack for ack in self.peer.acks if ack[2]], [])
         self.disk.catch_up()
         self.clock.advance(1)
         self.assertEqual(self.peer.acks[-1][1:3], (1, 1))
-        self.assertEqual(self.told(), [OVER_QUOTA])
+        self.assertEqual(self.reported(), [OVER_QUOTA])
         self.disk.lose()
         self.beta = self.restart(self.beta)
-        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.dead_letters(), [(b"1", OVER_QUOTA)])
         self.assertEqual(len(self.reasons), 1)
 
     def test_it_comes_again(self) -> None:
@@ -118,34 +118,34 @@ class LetterTests(RefusedTestCase):
         self.say(self.message(recoverable=True))
         self.peer.hang_up()
         self.say(self.message(recoverable=True), peer=self.dial())
-        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
-        self.assertEqual(self.told(), [OVER_QUOTA])
+        self.assertEqual(self.dead_letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.reported(), [OVER_QUOTA])
 
     def test_the_store_fails(self) -> None:
         """The message is not stored, the session closes; the next attempt is stored, once."""
         self.disk.break_down()
         self.say(self.message(recoverable=True))
         self.assertTrue(self.peer.is_lost)
-        self.assertEqual((self.letters(), self.told()), ([], []))
+        self.assertEqual((self.dead_letters(), self.reported()), ([], []))
         self.disk.recover()
         self.say(self.message(recoverable=True), peer=self.dial())
-        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
-        self.assertEqual(self.told(), [OVER_QUOTA])
+        self.assertEqual(self.dead_letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.reported(), [OVER_QUOTA])
         self.beta = self.restart(self.beta)
-        self.assertEqual(self.letters(), [(b"1", OVER_QUOTA)])
+        self.assertEqual(self.dead_letters(), [(b"1", OVER_QUOTA)])
 
     def test_without_negative_source_journaling(self) -> None:
         """Without JN no dead letter is kept."""
         self.say(self.message(user_flags=0), self.message(2, recoverable=True, user_flags=0))
-        self.assertEqual(self.letters(), [])
-        self.assertEqual(self.told(), [OVER_QUOTA, OVER_QUOTA])
+        self.assertEqual(self.dead_letters(), [])
+        self.assertEqual(self.reported(), [OVER_QUOTA, OVER_QUOTA])
 
     def test_only_what_has_no_room(self) -> None:
         """Messages within the quota arrive, the first one beyond it becomes a dead letter."""
         self.run_to_end(self.beta.service.set_queue(self.path, {"quota": 1}))
         self.say(self.message(2), *(self.message(number, recoverable=True) for number in range(3, 7)))
         self.assertEqual(self.there(self.beta, self.path), [b"2", b"3", b"4", b"5"])
-        self.assertEqual(self.letters(), [(b"6", OVER_QUOTA)])
+        self.assertEqual(self.dead_letters(), [(b"6", OVER_QUOTA)])
 
 
 class TransactionalTests(RefusedTestCase):
@@ -156,7 +156,7 @@ class TransactionalTests(RefusedTestCase):
     def test_none_here(self) -> None:
         """Its sender keeps it, on a FinalAck."""
         self.say(self.message())
-        self.assertEqual((self.letters(), self.letters(DEADXACT)), ([], []))
+        self.assertEqual((self.dead_letters(), self.dead_letters(DEADXACT)), ([], []))
         self.assertEqual(
             [ack for peer in (self.peer, *self.peers) for ack in peer.final_acks], [(OVER_QUOTA, 1)]
         )
@@ -170,7 +170,7 @@ class NoRoomTests(RefusedTestCase):
     def test_dropped(self) -> None:
         """It is refused all the same, and counted."""
         self.say(self.message(), self.message(2, recoverable=True))
-        self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))
+        self.assertEqual((self.dead_letters(), self.reported()), ([], [OVER_QUOTA, OVER_QUOTA]))
         self.assertEqual(self.beta.service.inspection.status().copies_dropped, 2)
         self.assertEqual(self.reasons, ["NACK_Q_EXCEED_QUOTA from 127.0.0.4; the dead-letter queue is full"])
 
@@ -183,7 +183,7 @@ class NoMemoryTests(RefusedTestCase):
     def test_dropped(self) -> None:
         """Dead letters of unauthenticated peers stay within their limit."""
         self.say(self.message(), self.message(2, recoverable=True))
-        self.assertEqual(self.letters(), [(b"2", OVER_QUOTA)])
+        self.assertEqual(self.dead_letters(), [(b"2", OVER_QUOTA)])
         self.assertEqual(self.beta.service.inspection.status().copies_dropped, 1)
 
 
@@ -195,4 +195,4 @@ class SwitchedOffTests(RefusedTestCase):
     def test_no_dead_letter(self) -> None:
         """It is refused, and that is all (reading 67)."""
         self.say(self.message(), self.message(2, recoverable=True))
-        self.assertEqual((self.letters(), self.told()), ([], [OVER_QUOTA, OVER_QUOTA]))
+        self.assertEqual((self.dead_letters(), self.reported()), ([], [OVER_QUOTA, OVER_QUOTA]))

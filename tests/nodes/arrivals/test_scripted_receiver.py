@@ -277,7 +277,7 @@ class OrderTests(ReceiverTestCase):
 class RefusalTests(ReceiverTestCase):
     """Refused messages are acknowledged, and do not block later ones."""
 
-    def tell_strangers(self) -> None:
+    def answer_unauthenticated(self) -> None:
         """Switch SendInsecureNacks on."""
         self.beta = self.reconfigured(self.beta, send_insecure_nacks=True)
         self.peer = self.dial()
@@ -292,7 +292,7 @@ class RefusalTests(ReceiverTestCase):
         self.assertEqual([ack for peer in peers for ack in peer.order_acks], [(X, 2, 1)])
         final = [ack for peer in peers for ack in peer.final_acks]
         self.assertEqual(sorted(final), [(message_class, 1), (message_class, 2)])
-        self.assertEqual([message.message_class for message in self.told()], [message_class])
+        self.assertEqual([message.message_class for message in self.reported()], [message_class])
         self.check_counts()
 
     def test_no_such_queue(self) -> None:
@@ -300,19 +300,19 @@ class RefusalTests(ReceiverTestCase):
 
         MQQB-3.1.5.8.2-07, MQQB-3.1.5.8.2-13, MQQB-3.1.1.1.1.8-01, MQQB-2.2.5-01.
         """
-        self.tell_strangers()
+        self.answer_unauthenticated()
         name = "TCP:127.0.0.3\\private$\\nowhere"
         first, second = chain(1, 2, destination=name)
         [asking] = chain(1, 1, destination=name, acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN)
         del first
         self.listen_for_admin()
         self.refuse(0x8000, asking, second)
-        self.assertEqual([message.message_class for message in self.told()], [0x8000])
+        self.assertEqual([message.message_class for message in self.reported()], [0x8000])
 
     def listen_for_admin(self) -> None:
         self.listen(is_prompt=True)
 
-    def told(self) -> list[Any]:
+    def reported(self) -> list[Any]:
         """The administration acknowledgements, on any session."""
         return [message for peer in (self.peer, *self.peers) for message in peer.messages]
 
@@ -321,9 +321,9 @@ class RefusalTests(ReceiverTestCase):
         self.listen_for_admin()
         name = "TCP:127.0.0.3\\private$\\plain"
         [asking] = chain(1, 1, destination=name, acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN)
-        self.tell_strangers()
+        self.answer_unauthenticated()
         self.refuse(0x8009, asking, chain(2, 2, destination=name)[0])
-        self.assertEqual([message.message_class for message in self.told()], [0x8009])
+        self.assertEqual([message.message_class for message in self.reported()], [0x8009])
 
     def test_a_null_address_is_this_queue_manager(self) -> None:
         """An express message by a direct name to the transactional queue is refused (MQQB-3.1.5.8.2-10)."""
@@ -331,7 +331,7 @@ class RefusalTests(ReceiverTestCase):
         self.say(
             transactional(b"x", (0, 1, 0), acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN, **EXPRESS), seconds=1
         )
-        self.assertEqual([message.message_class for message in self.told()], [0x800A])
+        self.assertEqual([message.message_class for message in self.reported()], [0x800A])
         self.assertEqual(self.bodies(self.beta, self.path), [])
         self.check_counts()
 
@@ -345,7 +345,7 @@ class RefusalTests(ReceiverTestCase):
         name = "TCP:127.0.0.3\\private$\\full"
         [asking] = chain(1, 1, destination=name, acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN)
         self.refuse(0x8003, asking, chain(2, 2, destination=name)[0])
-        self.assertEqual([message.message_class for message in self.told()], [0x8003])
+        self.assertEqual([message.message_class for message in self.reported()], [0x8003])
 
     def test_a_full_queue_at_a_full_queue_manager(self) -> None:
         """Each refused message has its FinalAck, also where these need more bytes than the messages would."""
@@ -364,7 +364,7 @@ class RefusalTests(ReceiverTestCase):
         times = (50, 0xFFFFFFFF, sent)
         [asking] = chain(1, 1, times=times, acknowledge=NEGATIVE_ARRIVAL, admin=ADMIN)
         self.refuse(0x8002, asking, chain(2, 2, times=times)[0])
-        self.assertEqual([message.message_class for message in self.told()], [0x8002])
+        self.assertEqual([message.message_class for message in self.reported()], [0x8002])
 
     def test_a_full_queue_manager(self) -> None:
         """The session closes with nothing acknowledged; when there is space the sender's next try arrives.

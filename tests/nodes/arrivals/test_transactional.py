@@ -201,8 +201,8 @@ class FateTests(TransferTestCase):
         self.begin(b"1", dead_letter=True)
         self.begin(b"2")
         self.clock.advance(10)
-        [letter] = self.take(self.alpha, DEADXACT)
-        self.assertEqual((bytes(letter.body), letter.message_class), (b"1", 0x8000))
+        [dead_letter] = self.take(self.alpha, DEADXACT)
+        self.assertEqual((bytes(dead_letter.body), dead_letter.message_class), (b"1", 0x8000))
         self.assertEqual(self.waiting(), 0)
 
     def test_a_queue_that_is_not_transactional(self) -> None:
@@ -210,8 +210,8 @@ class FateTests(TransferTestCase):
         self.queue(self.beta)
         self.begin(b"1", dead_letter=True)
         self.clock.advance(10)
-        [letter] = self.take(self.alpha, DEADXACT)
-        self.assertEqual(letter.message_class, 0x8009)
+        [dead_letter] = self.take(self.alpha, DEADXACT)
+        self.assertEqual(dead_letter.message_class, 0x8009)
 
     def test_purged_and_expired_there(self) -> None:
         """Its fate in the queue of the receiver is reported as well."""
@@ -221,9 +221,9 @@ class FateTests(TransferTestCase):
         self.run_to_end(self.beta.service.purge_queue(path))
         self.begin(b"expired", dead_letter=True, time_to_be_received=30)
         self.clock.advance(60)
-        letters = self.take(self.alpha, DEADXACT)
+        dead_letters = self.take(self.alpha, DEADXACT)
         self.assertEqual(
-            [(bytes(letter.body), letter.message_class) for letter in letters],
+            [(bytes(dead_letter.body), dead_letter.message_class) for dead_letter in dead_letters],
             [(b"purged", 0xC001), (b"expired", 0xC002)],
         )
 

@@ -119,10 +119,10 @@ class TwoServersTests(ProvenTestCase):
         refusing = TO_BETA.replace("orders", "ordered")
         self.ask(f"{TO_BETA},{refusing}", b"1", dead_letter=True)
         self.clock.advance(5)
-        [journaled], [letter] = self.take(self.alpha, JOURNAL), self.take(self.alpha, DEADLETTER)
+        [journaled], [dead_letter] = self.take(self.alpha, JOURNAL), self.take(self.alpha, DEADLETTER)
         self.assertEqual(str(journaled.destination_format_name()), TO_BETA)
-        self.assertEqual(str(letter.destination_format_name()), refusing)
-        self.assertEqual(journaled.identifier, letter.identifier)
+        self.assertEqual(str(dead_letter.destination_format_name()), refusing)
+        self.assertEqual(journaled.identifier, dead_letter.identifier)
         self.verify_nothing_left()
 
     def test_the_default(self) -> None:

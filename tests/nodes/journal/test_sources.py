@@ -13,7 +13,7 @@ from tests.nodes.journal.support import (
     ARRIVED,
     ON,
     REFUSED,
-    STRANGER,
+    UNKNOWN_PEER,
     ReceiverTestCase,
     admin_ack,
 )
@@ -29,14 +29,14 @@ class BeliefTests(ReceiverTestCase):
 
     def test_forged_before_the_send(self) -> None:
         """An acknowledgement by another peer for a message that is not sent yet is not accepted."""
-        stranger = self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=STRANGER)
+        unknown_peer = self.dial("ALPHA", host=self.network.host("127.0.0.9"), identifier=UNKNOWN_PEER)
         namesake = self.dial("ALPHA", host=self.network.host("127.0.0.8"), identifier=GAMMA)
         self.ask(self.to, b"0")
         [message] = self.peer.messages
         following = Heard(
             message.packet[:56] + struct.pack("<I", message.message_id + 1) + message.packet[60:]
         )
-        forgers = (stranger, STRANGER), (namesake, GAMMA)
+        forgers = (unknown_peer, UNKNOWN_PEER), (namesake, GAMMA)
         for peer, source in forgers:
             for forged in (message, following):
                 self.say(admin_ack(forged, source=source), peer=peer)
@@ -63,7 +63,7 @@ class BeliefTests(ReceiverTestCase):
         self.ask(self.to, b"1")
         self.hand_over()
         [message] = self.peer.messages
-        other = Heard(message.packet[:16] + STRANGER.bytes_le + message.packet[32:])
+        other = Heard(message.packet[:16] + UNKNOWN_PEER.bytes_le + message.packet[32:])
         self.say(admin_ack(other), admin_ack(message, 0x0123), admin_ack(message, 0x0001))
         self.assertEqual((self.journal, self.unproven, self.refused()), ([], 1, {}))
 
@@ -90,7 +90,7 @@ class NamedTests(ReceiverTestCase):
 
     def router(self, address: str) -> Peer:
         """A session of another queue manager."""
-        return self.dial("ALPHA", host=self.network.host(address), identifier=STRANGER)
+        return self.dial("ALPHA", host=self.network.host(address), identifier=UNKNOWN_PEER)
 
     def test_other_identifiers(self) -> None:
         """Only the named queue manager may say that a message arrived; a gate in between may refuse it."""
@@ -98,9 +98,9 @@ class NamedTests(ReceiverTestCase):
         self.hand_over()
         first, second = self.peer.messages
         router = self.router("127.0.0.5")
-        self.say(self.ack(first, source=STRANGER), peer=router)
+        self.say(self.ack(first, source=UNKNOWN_PEER), peer=router)
         self.assertEqual((self.journal, self.refused()), ([], {"ACKNOWLEDGEMENT_BY_ANOTHER": 1}))
-        self.say(self.ack(second, REFUSED, source=STRANGER), peer=router)
+        self.say(self.ack(second, REFUSED, source=UNKNOWN_PEER), peer=router)
         self.assertEqual(self.kept(DEADLETTER), [(b"2", REFUSED)])
         self.say(self.ack(first), peer=router)
         self.assertEqual(self.journal, [b"1"])

@@ -32,7 +32,7 @@ class RedirectedTests(NodesTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.network.host(ELSEWHERE).server_endpoint(1801).listen(self.beta.factory)
-        self.letters = self.queue(self.alpha, "letters")
+        self.notes = self.queue(self.alpha, "letters")
         self.payments = self.queue(self.beta, "payments", transactional=True)
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:

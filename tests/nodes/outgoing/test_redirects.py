@@ -161,7 +161,7 @@ class RedirectTests(MovingTestCase):
         self.assertEqual((shown.state, shown.paused_by, shown.messages), ("ONHOLD", ["name"], 1))
 
     def test_state_without_a_session(self) -> None:
-        """A queue that has been connected is not at an address where nobody answers, also if it is empty."""
+        """A queue that has been connected is not at an address without an answer, also if it is empty."""
         self.pay(b"1")
         shown = self.successResultOf(self.alpha.service.redirect_outgoing(TO_BETA, NEW))
         self.assertEqual((shown.state, shown.next_hops), ("DISCONNECTED", []))

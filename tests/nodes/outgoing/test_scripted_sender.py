@@ -265,8 +265,8 @@ class AcknowledgementTests(SenderTestCase):
         )
         self.clock.advance(1)
         self.assertEqual(self.bodies(self.alpha, JOURNAL), [b"j-ok"])
-        [letter] = self.take(self.alpha, DEADXACT)
-        self.assertEqual((bytes(letter.body), letter.message_class), (b"d-no", 0x8009))
+        [dead_letter] = self.take(self.alpha, DEADXACT)
+        self.assertEqual((bytes(dead_letter.body), dead_letter.message_class), (b"d-no", 0x8009))
         self.assertEqual(self.alpha.service.inspection.status().messages, 0)
 
     def test_final_acknowledgements_and_a_full_dead_letter_queue(self) -> None:
@@ -281,7 +281,9 @@ class AcknowledgementTests(SenderTestCase):
             self.run_to_end(self.alpha.service.set_quotas({QuotaKind.JOURNALS: quota}))
             self.tell(final_ack(message, 0x8009))
             self.clock.advance(1)
-            self.assertEqual([bytes(letter.body) for letter in self.take(self.alpha, DEADXACT)], kept)
+            self.assertEqual(
+                [bytes(dead_letter.body) for dead_letter in self.take(self.alpha, DEADXACT)], kept
+            )
             identifier = MessageIdentifier(ALPHA, message.message_id)
             explained = self.run_to_end(self.alpha.service.inspection.explain(identifier))
             [reason] = [event.reason for event in explained.events if event.event == "failed"]

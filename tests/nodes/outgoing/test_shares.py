@@ -15,7 +15,7 @@ from tests.builders import BETA, GAMMA
 from tests.nodes.arrivals.test_scripted_receiver import EXPRESS, ReceiverTestCase
 from tests.nodes.scripted import Peer, transactional
 
-STRANGER = UUID("57a40000-0000-4000-8000-000000000009")
+UNKNOWN_PEER = UUID("57a40000-0000-4000-8000-000000000009")
 
 
 class SharesTestCase(ReceiverTestCase):
@@ -23,11 +23,11 @@ class SharesTestCase(ReceiverTestCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.other = self.dial(host=self.network.host("127.0.0.9"), identifier=STRANGER)
-        self.told: list[str] = []
+        self.other = self.dial(host=self.network.host("127.0.0.9"), identifier=UNKNOWN_PEER)
+        self.reported: list[str] = []
 
         def observe(event: LogEvent) -> None:
-            self.told.append(formatEvent(event))
+            self.reported.append(formatEvent(event))
 
         observer = cast(ILogObserver, observe)
         globalLogPublisher.addObserver(observer)
@@ -97,10 +97,10 @@ class AnswerTests(SharesTestCase):
     def test_one_host_leaves_room_for_others(self) -> None:
         """The log names acknowledgements that are dropped, and the messages arrive all the same."""
         self.assertEqual(self.asked(self.peer, "a"), 5)
-        self.assertEqual(self.asked(self.other, "b", STRANGER), 2)
+        self.assertEqual(self.asked(self.other, "b", UNKNOWN_PEER), 2)
         self.assertEqual(self.beta.service.inspection.queue(self.plain).messages, 24)
         self.assertTrue(
-            any("5 of them with pending messages on behalf of 127.0.0.4" in each for each in self.told)
+            any("5 of them with pending messages on behalf of 127.0.0.4" in each for each in self.reported)
         )
 
     def test_in_the_name_of_another(self) -> None:
@@ -128,7 +128,7 @@ class AnswerTests(SharesTestCase):
         self.patch(peer_queue_decision, "MOST_OUTGOING_QUEUES", 100)
         self.patch(peer_queue_decision, "MOST_DIALLED_FOR_A_HOST", 3)
         self.assertEqual(self.asked(self.peer, "a"), 3)
-        self.assertEqual(self.asked(self.other, "b", STRANGER), 3)
+        self.assertEqual(self.asked(self.other, "b", UNKNOWN_PEER), 3)
 
     def test_those_in_which_nothing_waits_do_not_count(self) -> None:
         """They are replaced; once their host is reachable its queue is empty."""

@@ -145,7 +145,7 @@ class ChangingTests(EnterpriseTestCase):
         self.clock.advance(RETRY)
         self.clock.advance(1)
         [queue] = self.alpha.service.inspection.outgoing()
-        # Somebody else answers at that address, so the message stays; but a way there is.
+        # Another queue manager answers at that address, so the message stays; but there is a route.
         self.assertNotEqual(queue.state, "NEED VALIDATION")
         self.assertEqual(queue.messages, 1)
 

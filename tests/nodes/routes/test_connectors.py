@@ -161,8 +161,10 @@ class ConnectorTests(EnterpriseTestCase):
         self.send_one(b"x", transactional=True, dead_letter=True)
         self.wait(60)
         self.assertEqual(self.bodies(epsilon, f"{CONNECTOR};XACTONLY"), [])
-        letters = self.run_to_end(self.alpha.service.reserve(".\\system$;deadxact", timeout=0, peek=True))
+        dead_letters = self.run_to_end(
+            self.alpha.service.reserve(".\\system$;deadxact", timeout=0, peek=True)
+        )
         self.assertEqual(
-            [each.view.message_class for each in letters.messages],
+            [each.view.message_class for each in dead_letters.messages],
             [MessageClass.NACK_NOT_TRANSACTIONAL_Q],
         )

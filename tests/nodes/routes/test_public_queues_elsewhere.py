@@ -130,8 +130,8 @@ class PublicQueuesElsewhereTests(EnterpriseTestCase):
         self.clock.advance(5)
         self.assertEqual(self.bodies(self.zeta, "ZETA\\orders"), [b"away"])
         self.assertEqual(self.bodies(self.alpha, ORDERS), [b"away", b"alone"])
-        for nobody in (str(empty), f"DL={UUID(int=0xD4)}"):
-            self.assertEqual(self.refused(nobody), Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
+        for unusable in (str(empty), f"DL={UUID(int=0xD4)}"):
+            self.assertEqual(self.refused(unusable), Status.MQ_ERROR_UNSUPPORTED_FORMATNAME_OPERATION)
 
     def test_more_names_than_are_kept(self) -> None:
         """A destination whose names displace one another is refused, and not looked up without end."""

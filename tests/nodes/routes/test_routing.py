@@ -334,11 +334,12 @@ class HopCountTests(EnterpriseTestCase):
         self.arrive(MAXIMUM_HOP_COUNT - 1, transactional=True, dead_letter=True)
         self.go_on()
         self.assertEqual(self.take(self.zeta, ORDERS), [])
-        letters = self.run_to_end(
+        dead_letters = self.run_to_end(
             self.alpha.service.reserve(".\\system$;deadxact", count=10, timeout=0, peek=True)
         )
         self.assertEqual(
-            [each.view.message_class for each in letters.messages], [MessageClass.NACK_HOP_COUNT_EXCEEDED]
+            [each.view.message_class for each in dead_letters.messages],
+            [MessageClass.NACK_HOP_COUNT_EXCEEDED],
         )
 
 

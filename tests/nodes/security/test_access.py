@@ -15,7 +15,7 @@ from msmq.wire.sid import format_sid, parse_sid
 from tests.nodes.signed import CountedDirectory, SigningTestCase
 from tests.nodes.support import Node
 
-STRANGER = "198.51.100.7"
+UNTRUSTED = "198.51.100.7"
 CLERKS = parse_sid("S-1-5-21-1-2-3-2001")
 FOR_CLERKS = f"O:BAD:(A;;0x4;;;{format_sid(CLERKS)})"
 
@@ -28,7 +28,7 @@ class SignedAccessTests(SigningTestCase):
         self.closed = self.queue(self.beta, "closed", security=FOR_CLERKS)
         self.accounts.add_account(Account(SID, "alice", frozenset({CLERKS})))
         self.accounts.add_account(Account(OTHER_SID, "bob"))
-        self.peer = self.dial(host=self.network.host(STRANGER))
+        self.peer = self.dial(host=self.network.host(UNTRUSTED))
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
         if self.directory is None:
@@ -63,7 +63,7 @@ class SignedAccessTests(SigningTestCase):
         self.assertEqual(self.arrived(self.closed), [])
         self.assertEqual(
             self.only(),
-            f"NACK_ACCESS_DENIED from {STRANGER}: MQSEC_WRITE_MESSAGE: no entry of the DACL allows it to"
+            f"NACK_ACCESS_DENIED from {UNTRUSTED}: MQSEC_WRITE_MESSAGE: no entry of the DACL allows it to"
             f" {format_sid(OTHER_SID)} or its groups, by its descriptor",
         )
 
@@ -71,7 +71,7 @@ class SignedAccessTests(SigningTestCase):
         """A signature by bob's key does not authenticate alice."""
         self.say(self.signed(self.to_closed(), by=self.bob))
         self.assertEqual(self.arrived(self.closed), [])
-        self.assertTrue(self.only().startswith(f"NACK_BAD_SIGNATURE from {STRANGER}: "))
+        self.assertTrue(self.only().startswith(f"NACK_BAD_SIGNATURE from {UNTRUSTED}: "))
 
     def test_a_signature_without_a_certificate_in_the_directory(self) -> None:
         """A valid signature without a known owner leaves its sender unauthenticated, as an unsigned message
@@ -79,7 +79,7 @@ class SignedAccessTests(SigningTestCase):
         """
         self.say(self.signed(self.to_closed(), security_id=b""))
         self.assertEqual(self.arrived(self.closed), [])
-        self.assertIn(f'peers = ["{STRANGER}"]', self.only())
+        self.assertIn(f'peers = ["{UNTRUSTED}"]', self.only())
 
     def test_groups_change(self) -> None:
         """Changes count within five minutes; while the directory is unreachable, users that are not cached
@@ -90,12 +90,12 @@ class SignedAccessTests(SigningTestCase):
         self.say(self.signed(self.to_closed()))
         self.assertEqual(len(self.arrived(self.closed)), 2)
         self.clock.advance(LIFETIME)
-        self.peer = self.dial(host=self.network.host(STRANGER))
+        self.peer = self.dial(host=self.network.host(UNTRUSTED))
         self.say(self.signed(self.to_closed()))
         self.assertEqual(self.arrived(self.closed), [])
         self.assertIn("no entry of the DACL allows it", self.only())
         self.clock.advance(LIFETIME)
-        self.peer = self.dial(host=self.network.host(STRANGER))
+        self.peer = self.dial(host=self.network.host(UNTRUSTED))
         self.accounts.is_connected = False
         self.say(self.signed(self.to_closed()))
         self.assertEqual(self.arrived(self.closed), [])

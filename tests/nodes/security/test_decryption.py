@@ -24,8 +24,8 @@ class ReceivingTests(EncryptionTestCase):
         """Why BETA does not take a packet."""
         self.put(packet)
         self.assertEqual(self.bodies(self.beta, self.path), [])
-        [told] = self.explain(self.beta, UserMessageView(packet))
-        kind, _, reason = told.partition(": ")
+        [reported] = self.explain(self.beta, UserMessageView(packet))
+        kind, _, reason = reported.partition(": ")
         self.assertEqual(kind, "refused")
         self.assertTrue(reason.startswith(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}"), reason)
         return reason
@@ -159,6 +159,6 @@ class DemandsTests(EncryptionTestCase):
                 self.encrypted(SECRET, level=level)
                 self.assertEqual(self.bodies(self.beta, path), [SECRET] * is_taken, (privacy, level))
                 if not is_taken:
-                    [told] = self.explain(self.beta, self.wire[-1])
-                    self.assertIn(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}", told)
-                    self.assertIn(f"privacy {privacy}", told)
+                    [reported] = self.explain(self.beta, self.wire[-1])
+                    self.assertIn(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}", reported)
+                    self.assertIn(f"privacy {privacy}", reported)

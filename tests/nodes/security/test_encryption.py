@@ -306,8 +306,8 @@ class WeakTests(EncryptionTestCase):
         self.use(ENHANCED_PROVIDER, short)
         self.encrypted(SECRET, level=ENHANCED)
         self.assertEqual(self.bodies(self.beta, self.path), [])
-        [told] = self.explain(self.beta, self.wire[-1])
-        self.assertIn(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}: its RC2 key has 40 bits", told)
+        [reported] = self.explain(self.beta, self.wire[-1])
+        self.assertIn(f"NACK_BAD_ENCRYPTION from {ADDRESSES['ALPHA']}: its RC2 key has 40 bits", reported)
         self.use(ENHANCED_PROVIDER, attrs.evolve(short, sends_40_bits=False))
         self.encrypted(SECRET, level=ENHANCED)
         self.assertEqual(self.bodies(self.beta, self.path), [SECRET])
@@ -319,11 +319,11 @@ class WeakTests(EncryptionTestCase):
         self.assertEqual([view for view in self.wire if view.body_size], [])
         packet = self.foreign(level=1, algorithm=0x6801)
         self.put(packet)
-        [told] = self.explain(self.beta, UserMessageView(packet))
+        [reported] = self.explain(self.beta, UserMessageView(packet))
         self.assertIn(
             "RC4 at PrivacyLevel 1 (Microsoft Base Cryptographic Provider v1.0), which [security]"
             " weak_algorithms = true would allow",
-            told,
+            reported,
         )
 
 
@@ -364,8 +364,8 @@ class RealCiphersTests(EncryptionTestCase):
         packet = with_encrypted_body(UserMessageView(self.plain()), body)
         self.put(packet)
         self.assertEqual(self.bodies(self.beta, self.path), [])
-        [told] = self.explain(self.beta, UserMessageView(packet))
-        self.assertIn("NACK_BAD_ENCRYPTION", told)
+        [reported] = self.explain(self.beta, UserMessageView(packet))
+        self.assertIn("NACK_BAD_ENCRYPTION", reported)
 
 
 @cache

@@ -38,14 +38,14 @@ class FailingTests(EncryptionTestCase):
         [event] = [event for event in explanation.events if event.event == "unencrypted"]
         self.assertEqual(event.message_class, 0x8008)
         queue = DEADXACT if kwargs.get("transactional") else DEADLETTER
-        letters = self.take(self.alpha, queue)
-        return (letters[0] if letters else None), event.reason
+        dead_letters = self.take(self.alpha, queue)
+        return (dead_letters[0] if dead_letters else None), event.reason
 
     def test_receiver_without_a_key(self) -> None:
         """MQQB-3.1.7.1.5.1-01 MQQB-3.1.7.1.5.1-03: nothing is sent, and the connection history says why."""
         self.publish("BETA")
-        letter, reason = self.failed()
-        self.assertIsNone(letter)
+        dead_letter, reason = self.failed()
+        self.assertIsNone(dead_letter)
         self.assertIn(AES_PROVIDER, reason)
         entry = self.outgoing().history[-1]
         self.assertEqual(entry.status, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE)
@@ -57,22 +57,22 @@ class FailingTests(EncryptionTestCase):
     def test_dead_letters_on_request(self) -> None:
         """MQQB-3.1.7.1.5.1-02: if its sender asks for one, of an express and of a recoverable message."""
         self.publish("BETA", BASE_PROVIDER)
-        letter, reason = self.failed(dead_letter=True)
-        assert letter is not None
-        self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
+        dead_letter, reason = self.failed(dead_letter=True)
+        assert dead_letter is not None
+        self.assertEqual((bytes(dead_letter.body), dead_letter.message_class), (SECRET, 0x8008))
         self.assertIn("kept as a dead letter", reason)
-        letter, _ = self.failed(dead_letter=True, delivery=Delivery.RECOVERABLE)
-        assert letter is not None
-        self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
+        dead_letter, _ = self.failed(dead_letter=True, delivery=Delivery.RECOVERABLE)
+        assert dead_letter is not None
+        self.assertEqual((bytes(dead_letter.body), dead_letter.message_class), (SECRET, 0x8008))
 
     def test_transactional(self) -> None:
         """MQQB-3.1.7.1.5.1-02: it has a dead-letter queue of its own; the messages after it arrive."""
         transactional = self.queue(self.beta, "in_order", transactional=True)
         self.name = self.private_name(self.beta, transactional)
         self.publish("BETA")
-        letter, _ = self.failed(dead_letter=True, transactional=True)
-        assert letter is not None
-        self.assertEqual(bytes(letter.body), SECRET)
+        dead_letter, _ = self.failed(dead_letter=True, transactional=True)
+        assert dead_letter is not None
+        self.assertEqual(bytes(dead_letter.body), SECRET)
         self.send(self.alpha, self.name, b"next", transactional=True)
         self.clock.advance(120)
         self.assertEqual(self.bodies(self.beta, transactional), [b"next"])
@@ -92,8 +92,8 @@ class FailingTests(EncryptionTestCase):
         """MQQB-3.1.7.1.5-03: the key is unknown meanwhile; the directory is queried again a little later."""
         assert self.directory is not None
         self.directory.is_connected = False
-        letter, reason = self.failed(dead_letter=True)
-        self.assertIsNotNone(letter)
+        dead_letter, reason = self.failed(dead_letter=True)
+        self.assertIsNotNone(dead_letter)
         self.assertIn("the directory has no public key", reason)
         self.directory.is_connected = True
         self.clock.advance(FAILURE_HOLDS)
@@ -161,10 +161,10 @@ class FailingTests(EncryptionTestCase):
         self.run_to_end(self.alpha.service._parts.outbox.put_packet(parse_format_name(name), bytes(packet)))
         self.clock.advance(5)
         self.assertEqual(self.wire, [])
-        [letter] = self.take(self.alpha, DEADLETTER)
-        self.assertEqual((bytes(letter.body), letter.message_class), (SECRET, 0x8008))
-        [told] = self.explain(self.alpha, letter)
-        self.assertIn("only messages to PUBLIC= and PRIVATE= names can be encrypted", told)
+        [dead_letter] = self.take(self.alpha, DEADLETTER)
+        self.assertEqual((bytes(dead_letter.body), dead_letter.message_class), (SECRET, 0x8008))
+        [reported] = self.explain(self.alpha, dead_letter)
+        self.assertIn("only messages to PUBLIC= and PRIVATE= names can be encrypted", reported)
         entry = self.outgoing(name).history[-1]
         self.assertEqual(entry.status, ConnectionStatus.CERTIFICATE_VALIDATION_FAILURE)
 
@@ -174,9 +174,9 @@ class FailingTests(EncryptionTestCase):
         self.send(self.alpha, self.name, body, privacy_level=ADVANCED, dead_letter=True)
         self.clock.advance(10)
         self.assertEqual(self.wire, [])
-        [letter] = self.take(self.alpha, DEADLETTER)
-        [told] = self.explain(self.alpha, letter)
-        self.assertIn("too large", told)
+        [dead_letter] = self.take(self.alpha, DEADLETTER)
+        [reported] = self.explain(self.alpha, dead_letter)
+        self.assertIn("too large", reported)
 
 
 class PublishingTests(EncryptionTestCase):

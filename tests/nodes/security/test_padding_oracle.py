@@ -21,7 +21,7 @@ from tests.nodes.scripted import transactional
 from tests.nodes.signed import SigningTestCase
 from tests.nodes.support import Node
 
-SECRET = b"for the reader of the queue alone, and for nobody else"
+SECRET = b"for the reader of the queue alone, and for no other"
 SEQUENCE = 1 << 32
 
 
@@ -62,7 +62,7 @@ class OracleTests(SigningTestCase):
         options = {"ciphers": self.ciphers, "encryption": Preferences()} if name == "BETA" else {}
         return super().node(name, identifier, options=options, **kwargs)
 
-    def told(self, text: bytes, key: bytes | None = None, *, signature: bytes = b"rubbish") -> int:
+    def reported(self, text: bytes, key: bytes | None = None, *, signature: bytes = b"rubbish") -> int:
         """The class that GAMMA receives for a message with this cipher text."""
         self.sent += 1
         packet = transactional(b"x", (SEQUENCE, self.sent, self.sent - 1))
@@ -105,14 +105,14 @@ class OracleTests(SigningTestCase):
         right = [self.text, self.changed(0), self.text[: size - 16] + self.text[size - 16 :]]
         wrong = [self.changed(size - 17, value) for value in (1, 2, 0x80)]
         wrong += [self.last_block_changed(), self.text[:-1], self.text[:16], b""]
-        self.assertEqual({self.told(text) for text in right}, {MessageClass.NACK_BAD_SIGNATURE})
-        self.assertEqual({self.told(text) for text in wrong}, {MessageClass.NACK_BAD_SIGNATURE})
+        self.assertEqual({self.reported(text) for text in right}, {MessageClass.NACK_BAD_SIGNATURE})
+        self.assertEqual({self.reported(text) for text in wrong}, {MessageClass.NACK_BAD_SIGNATURE})
         reasons = self.reasons()
         self.assertEqual(sum("its signature is not that of" in reason for reason in reasons), len(right))
         self.assertEqual(sum("are no AES_256 under its key" in reason for reason in reasons), len(wrong))
         blob = self.caught.encrypted
         for key in (blob[:-1] + bytes((blob[-1] ^ 1,)), blob[:20] + bytes((blob[20] ^ 1,)) + blob[21:]):
-            self.assertEqual(self.told(self.text, key), MessageClass.NACK_BAD_SIGNATURE)
+            self.assertEqual(self.reported(self.text, key), MessageClass.NACK_BAD_SIGNATURE)
         self.assertEqual(self.arrived(self.path), [])
 
     def test_what_is_remembered(self) -> None:
@@ -121,8 +121,8 @@ class OracleTests(SigningTestCase):
         """
         for text in (self.changed(len(self.text) - 17), self.text):
             self.ciphers.recovered = 0
-            self.told(text)
-            self.told(text)
+            self.reported(text)
+            self.reported(text)
             self.assertLessEqual(self.ciphers.recovered, 1)
         self.assertEqual(self.ciphers.recovered, 0)
 
@@ -134,10 +134,10 @@ class OracleTests(SigningTestCase):
         self.sent -= 1
         signature = self.signing.sign(self.alice, 0x800E, signature_input_2_0(UserMessageView(plain)))
         assert isinstance(signature, bytes)
-        self.assertEqual(self.told(text, signature=signature), MessageClass.NACK_BAD_SIGNATURE)
+        self.assertEqual(self.reported(text, signature=signature), MessageClass.NACK_BAD_SIGNATURE)
         self.assertEqual(self.arrived(self.path), [])
 
     def test_unsigned(self) -> None:
         """Without a signature the class is that of encryption (MQQB-3.1.5.8.3-19)."""
         text = self.changed(len(self.text) - 17)
-        self.assertEqual(self.told(text, signature=b""), MessageClass.NACK_BAD_ENCRYPTION)
+        self.assertEqual(self.reported(text, signature=b""), MessageClass.NACK_BAD_ENCRYPTION)

@@ -47,8 +47,8 @@ class RefusedExpressTests(SigningTestCase):
                     expected.append(message_class)
         self.assertEqual(self.arrived() + self.arrived(self.path), [])
         self.assertEqual(len(self.reasons()), 2 * len(cases))
-        told = [heard.message_class for peer in self.peers for heard in peer.messages]
-        self.assertEqual(told, expected)
+        reported = [heard.message_class for peer in self.peers for heard in peer.messages]
+        self.assertEqual(reported, expected)
 
 
 class PermittedTests(RefusedExpressTests):

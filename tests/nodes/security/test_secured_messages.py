@@ -158,8 +158,8 @@ class SecuredTests(SecuredTestCase):
         self.clock.advance(120)
         [arrived] = self.take(self.zeta, path)
         self.assertIs(arrived.authentication_level, AuthenticationLevel.SIG_2_0)
-        told = self.run_to_end(self.zeta.service.inspection.explain(view.identifier))
-        self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
+        reported = self.run_to_end(self.zeta.service.inspection.explain(view.identifier))
+        self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in reported.events))
 
     def test_expired_messages(self) -> None:
         """An expired message is neither encrypted nor sent (MQQB-3.1.7.1-04)."""
@@ -170,5 +170,5 @@ class SecuredTests(SecuredTestCase):
         self.revive("BETA")
         self.clock.advance(120)
         self.assertEqual(self.wire, [])
-        [letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
-        self.assertEqual(letter.message.view.message_class, MessageClass.NACK_REACH_QUEUE_TIMEOUT)
+        [dead_letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
+        self.assertEqual(dead_letter.message.view.message_class, MessageClass.NACK_REACH_QUEUE_TIMEOUT)

@@ -75,9 +75,9 @@ class CacheTests(SigningTestCase):
     def test_unknown_senders_cause_few_queries(self) -> None:
         """The same holds for a user, or a queue manager, that the directory does not have."""
         assert self.directory is not None
-        nobody = SID[:-1] + b"\x7f"
+        unknown_sid = SID[:-1] + b"\x7f"
         self.asked()
-        reasons = {self.refused(self.signed(self.fields(), security_id=nobody)) for _ in range(20)}
+        reasons = {self.refused(self.signed(self.fields(), security_id=unknown_sid)) for _ in range(20)}
         self.assertEqual((len(reasons), self.asked()), (1, 1))
         self.assertIn("the directory has no such user", reasons.pop())
         self.clock.advance(LIFETIME)

@@ -122,5 +122,5 @@ class SignedAndEncryptedTests(EncryptionTestCase):
         packet[place + 12 : place + 20] = (2).to_bytes(4, "little") + (1).to_bytes(4, "little")
         self.put(bytes(packet))
         self.assertEqual(self.take(self.beta, self.path), [])
-        [told] = self.explain(self.beta, UserMessageView(bytes(packet)))
-        self.assertIn("NACK_BAD_SIGNATURE", told)
+        [reported] = self.explain(self.beta, UserMessageView(bytes(packet)))
+        self.assertIn("NACK_BAD_SIGNATURE", reported)

@@ -164,12 +164,14 @@ class SendingTests(SigningTestCase):
             dead_letter=True,
         )
         self.clock.advance(5)
-        [letter] = self.take(self.alpha, ".\\system$;deadxact")
-        self.assertEqual(letter.message_class, MessageClass.NACK_BAD_SIGNATURE)
-        told = self.run_to_end(self.beta.service.inspection.explain(letter.identifier))
-        self.assertIn("is not one of the 0 that the directory has", " ".join(e.reason for e in told.events))
-        told = self.run_to_end(self.alpha.service.inspection.explain(letter.identifier))
-        self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in told.events))
+        [dead_letter] = self.take(self.alpha, ".\\system$;deadxact")
+        self.assertEqual(dead_letter.message_class, MessageClass.NACK_BAD_SIGNATURE)
+        reported = self.run_to_end(self.beta.service.inspection.explain(dead_letter.identifier))
+        self.assertIn(
+            "is not one of the 0 that the directory has", " ".join(e.reason for e in reported.events)
+        )
+        reported = self.run_to_end(self.alpha.service.inspection.explain(dead_letter.identifier))
+        self.assertIn("NACK_BAD_SIGNATURE", " ".join(event.reason for event in reported.events))
 
     def test_sender_identifier(self) -> None:
         """A signed message carries the SID of its sender by default; any message carries what the caller
@@ -226,10 +228,10 @@ class SendingTests(SigningTestCase):
                 authentication_level=level,
             )
             self.clock.advance(5)
-            [letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
-            self.assertEqual(letter.message.view.message_class, MessageClass.NACK_BAD_SIGNATURE)
+            [dead_letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
+            self.assertEqual(dead_letter.message.view.message_class, MessageClass.NACK_BAD_SIGNATURE)
             self.register(SID, self.alice)
-            self.run_to_end(self.alpha.service.requeue(letter.message.view.identifier))
+            self.run_to_end(self.alpha.service.requeue(dead_letter.message.view.identifier))
             [view] = self.arrived_from_alpha(path)
             self.assertEqual(bytes(view.body), b"body")
             self.assertIs(view.authentication_level, level)
@@ -253,10 +255,10 @@ class SendingTests(SigningTestCase):
                 hash_algorithm=HashAlgorithm.SHA_256,
             )
         self.clock.advance(5)
-        letters = self.run_to_end(self.alpha.service.inspection.dead_letters())
+        dead_letters = self.run_to_end(self.alpha.service.inspection.dead_letters())
         self.listen(is_prompt=True)
-        for letter in letters:
-            self.run_to_end(self.alpha.service.requeue(letter.message.view.identifier))
+        for dead_letter in dead_letters:
+            self.run_to_end(self.alpha.service.requeue(dead_letter.message.view.identifier))
         self.clock.advance(60)
         found = [UserMessageView(heard.packet) for heard in self.peers[-1].messages]
         self.assertEqual([view.hash_algorithm for view in found], [HashAlgorithm.SHA_256] * 3)
@@ -273,14 +275,16 @@ class SendingTests(SigningTestCase):
             authentication_level=AuthenticationLevel.SIG_2_0,
         )
         self.clock.advance(5)
-        [letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
+        [dead_letter] = self.run_to_end(self.alpha.service.inspection.dead_letters())
         edited = {
             "authentication_level": AuthenticationLevel.SIG_3_0,
             "hash_algorithm": HashAlgorithm.SHA_256,
         }
         self.listen(is_prompt=True)
         messages = self.alpha.service.message_administration
-        [change] = self.run_to_end(messages.requeue(DEADLETTER, [letter.message.lookup_id], edited=edited))
+        [change] = self.run_to_end(
+            messages.requeue(DEADLETTER, [dead_letter.message.lookup_id], edited=edited)
+        )
         self.assertIsNone(change.error)
         self.clock.advance(60)
         [heard] = self.peers[-1].messages
@@ -304,14 +308,14 @@ class SendingTests(SigningTestCase):
             )
         self.clock.advance(2 * DAY)
         service = self.alpha.service
-        letters = self.run_to_end(service.inspection.dead_letters())
+        dead_letters = self.run_to_end(service.inspection.dead_letters())
         renewed = self.signing.create("user 0", WALL + DAY, WALL + 9 * DAY)
         self.own_stores["ALPHA"].add(KeptCertificate(renewed, SID, is_internal=False))
         service._parts.securing.open()
         self.listen(is_prompt=True)
         reasons = []
-        for letter in letters:
-            identifier = letter.message.view.identifier
+        for dead_letter in dead_letters:
+            identifier = dead_letter.message.view.identifier
             again = self.run_to_end(service.requeue(identifier))
             [*_, event] = self.run_to_end(service.inspection.explain(identifier)).events
             reasons.append(event.reason.removeprefix(f"sent again as {again}"))
@@ -336,9 +340,9 @@ class SendingTests(SigningTestCase):
         forged = self.fields(destination="TCP:127.0.0.3\\private$\\full", dead_letter=True)
         unsigned = forged.with_security(SID, b"", self.alice.certificate)
         self.say(unsigned)
-        [letter] = self.run_to_end(self.beta.service.inspection.dead_letters())
+        [dead_letter] = self.run_to_end(self.beta.service.inspection.dead_letters())
         self.run_to_end(self.beta.service.set_queue(path, {"quota": 1000}))
-        self.run_to_end(self.beta.service.requeue(letter.message.view.identifier))
+        self.run_to_end(self.beta.service.requeue(dead_letter.message.view.identifier))
         [view] = self.arrived(path)
         self.assertEqual(bytes(view.body), forged.body)
         self.assertFalse(message_json(view)["authenticated"])

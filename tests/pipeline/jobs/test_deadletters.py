@@ -42,9 +42,9 @@ def naive(held: list[Row]) -> list[tuple[Any, ...]]:
         dead = row["place"].startswith("dead_letter")
         if not dead and row["place"] not in ("queue", "log", "journal"):
             continue
-        told = dict(reversed(row.get("headers") or []))
-        kind = told.get("NServiceBus.ExceptionInfo.ExceptionType")
-        text = told.get("NServiceBus.ExceptionInfo.Message", told.get("rbs2-error-details"))
+        reported = dict(reversed(row.get("headers") or []))
+        kind = reported.get("NServiceBus.ExceptionInfo.ExceptionType")
+        text = reported.get("NServiceBus.ExceptionInfo.Message", reported.get("rbs2-error-details"))
         body = json.loads(row.get("decoded") or "{}")
         if body.get("format") == "nrbf" and isinstance(body["value"], dict):
             kind = body["value"].get("ClassName", "").encode() if kind is None else kind

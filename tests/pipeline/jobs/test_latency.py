@@ -65,11 +65,11 @@ def naive(held: list[Row]) -> tuple[dict[Any, tuple[Any, ...]], dict[Any, Bound]
     for route in {key[1:] for key in came}:
         keys = [key for key in came if key[1:] == route]
         high = min(came[key]["arrived"] - came[key]["sent"] for key in keys)
-        told = [
+        reported = [
             max(came[key]["arrived"], answers[key][1]) - answers[key][0] for key in keys if key in answers
         ]
-        low = max(told, default=None)
-        skew[route] = (len(keys), len(told), low, high, low is None or low <= high)
+        low = max(reported, default=None)
+        skew[route] = (len(keys), len(reported), low, high, low is None or low <= high)
     bound: dict[Any, Bound] = {}
     for key, row in came.items():
         _, _, low, high, steady = skew[key[1:]]
@@ -99,8 +99,10 @@ class LatencyTests(SynchronousTestCase):
         }
         self.assertEqual(found, bound)
         names = ("messages", "answers", "skew_at_least", "skew_at_most", "steady")
-        told = {(row["source"], row["store"]): tuple(row[name] for name in names) for row in skewed.collect()}
-        self.assertEqual(told, skew)
+        reported = {
+            (row["source"], row["store"]): tuple(row[name] for name in names) for row in skewed.collect()
+        }
+        self.assertEqual(reported, skew)
 
     def test_skew(self) -> None:
         """A clock that is a minute ahead is found, and taken out of every delay."""

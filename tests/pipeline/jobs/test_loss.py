@@ -215,8 +215,8 @@ GONE = [
 HAPPENED = [
     event(10, "refused", time=SENT),
     event(10, "purged", reason="by hand", time=SENT + 1),
-    event(10, "administered", reason="somebody: done", time=SENT + 2),
-    event(11, "administered", reason="somebody: done"),
+    event(10, "administered", reason="an operator: done", time=SENT + 2),
+    event(11, "administered", reason="an operator: done"),
     event(15, "expired", reason="late", queue=r"private$\orders", **{"class": 0xC002}),
     event(16, "purged", queue=r"private$\Orders", **{"class": 0xC001}),
     event(17, "purged", queue=r"private$\orders", **{"class": 0xC001}),

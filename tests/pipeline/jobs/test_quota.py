@@ -26,7 +26,7 @@ def naive(held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], tuple[Any
     for row in held:
         if row["arrived"] is not None and row["place"] != "wire":
             found[row["store"], row["place"]][row["arrived"] // HOUR] += row["size"] or 0
-    told = {}
+    reported = {}
     for (store, place), steps in found.items():
         hours = sorted(steps)
         levels = [sum(steps[hour] for hour in hours[: end + 1]) for end in range(len(hours))]
@@ -46,8 +46,8 @@ def naive(held: list[Row], quotas: list[Row]) -> dict[tuple[str, str], tuple[Any
             full = hours[-1] * 1.0
         elif quota is not None and slope is not None and slope > 0.001:
             full = hours[-1] + (quota - level) / slope
-        told[store, place] = (len(hours), levels[-1], slope, quota, level, full)
-    return told
+        reported[store, place] = (len(hours), levels[-1], slope, quota, level, full)
+    return reported
 
 
 class QuotaTests(SynchronousTestCase):
@@ -60,8 +60,8 @@ class QuotaTests(SynchronousTestCase):
         self.assertEqual(set(found), set(expected))
         for key, (steps, size, slope, quota, level, full) in expected.items():
             row = found[key]
-            told = (row["steps"], row["bytes"], row["quota"], row["held"])
-            self.assertEqual(told, (steps, size, quota, level))
+            reported = (row["steps"], row["bytes"], row["quota"], row["held"])
+            self.assertEqual(reported, (steps, size, quota, level))
             if slope is None:
                 self.assertIsNone(row["bytes_an_hour"])
             else:

@@ -59,9 +59,9 @@ class ReplayTests(SynchronousTestCase):
         self, held: list[Row], queues: list[str], since: int | None = None, until: int | None = None
     ) -> list[tuple[Any, ...]]:
         found = chosen(table(held, SCHEMA), queues=queues, since=since, until=until)
-        told = sorted((one["turn"], one["id"], one["topic"]) for one in found.collect())
-        self.assertEqual(told, naive(held, queues, since, until))
-        return told
+        reported = sorted((one["turn"], one["id"], one["topic"]) for one in found.collect())
+        self.assertEqual(reported, naive(held, queues, since, until))
+        return reported
 
     def test_choice(self) -> None:
         """Each message once, by queue and time, and nothing that only queue managers send."""
@@ -79,10 +79,11 @@ class ReplayTests(SynchronousTestCase):
             row(10, 10, r".\System$;journal", **{"class": 2}),
         ]
         self.assertEqual(
-            [told[1] for told in self.check(held, [])], [name_of(one) for one in (7, 1, 2, 3, 4, 8, 9)]
+            [reported[1] for reported in self.check(held, [])],
+            [name_of(one) for one in (7, 1, 2, 3, 4, 8, 9)],
         )
-        told = self.check(held, [QUEUE.upper()], SENT + 1_000_000, SENT + 3_000_000)
-        self.assertEqual([one[1] for one in told], [name_of(1), name_of(2)])
+        reported = self.check(held, [QUEUE.upper()], SENT + 1_000_000, SENT + 3_000_000)
+        self.assertEqual([one[1] for one in reported], [name_of(1), name_of(2)])
 
     def test_rows(self) -> None:
         """A row has the content of the message, where it goes, and a key that is always the same."""

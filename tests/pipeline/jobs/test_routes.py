@@ -51,15 +51,15 @@ class ExpressionTests(SynchronousTestCase):
 
 def reports(traced: int, way: Sequence[UUID], arrives: bool = True) -> list[Row]:
     """The reports of a message on this route."""
-    told = []
+    reported = []
     for turn, reporter in enumerate(way):
         is_last = turn == len(way) - 1
         if is_last and not arrives:
             break
         # Routing servers alone count, so that where it arrives the number is that of the last of them.
         hops = min(turn, max(len(way) - 2, 0))
-        told.append(report(traced, way[0], reporter, hops, None if is_last else f"10.0.0.{turn}", turn))
-    return told
+        reported.append(report(traced, way[0], reporter, hops, None if is_last else f"10.0.0.{turn}", turn))
+    return reported
 
 
 class RouteTests(SynchronousTestCase):
@@ -88,13 +88,13 @@ class RouteTests(SynchronousTestCase):
         held += [held[1], report(1, guid("cA"), guid("gA"), 1, "10.9.9.9", 9)]
         held += [message(90, "queue"), message(91, "queue", label="no report", **{"class": 1})]
         found = paths(steps(messages(*held))).cache()
-        told = {row["id"]: row for row in found.collect()}
-        self.assertEqual(len(told), 8)
+        reported = {row["id"]: row for row in found.collect()}
+        self.assertEqual(len(reported), 8)
         for traced, (path, _) in taken.items():
-            row = told[name_of(traced, str(path[0]).upper())]
+            row = reported[name_of(traced, str(path[0]).upper())]
             self.assertEqual([UUID(one) for one in row["path"]], path)
             self.assertTrue(row["arrived"])
-        first = told[name_of(1, str(guid("cA")).upper())]
+        first = reported[name_of(1, str(guid("cA")).upper())]
         self.assertEqual(first["next_hops"], ["10.0.0.0", "10.9.9.9", "10.0.0.2", "10.0.0.3"])
         self.assertEqual((first["first"], first["last"]), (SENT, SENT + 4 * SECOND))
         verdicts = {

@@ -81,16 +81,16 @@ class ClassTests(SynchronousTestCase):
 
     def test_a_null_queue_manager_is_this_one(self) -> None:
         """An administration queue or a destination at no queue manager is at the acknowledging one."""
-        nobody, gamma = UUID(int=0), parse_format_name(f"PRIVATE={ALPHA}\\00000011")
+        null_guid, gamma = UUID(int=0), parse_format_name(f"PRIVATE={ALPHA}\\00000011")
         for admin, expected in (
-            (PrivateFormatName(nobody, 17), PrivateFormatName(BETA, 17)),
+            (PrivateFormatName(null_guid, 17), PrivateFormatName(BETA, 17)),
             (gamma, gamma),
         ):
             packet = build_packet(
                 Message(acknowledge=EVERY, admin_queue=admin),
-                PrivateFormatName(nobody, 18),
+                PrivateFormatName(null_guid, 18),
                 source=ALPHA,
-                destination_queue_manager=nobody,
+                destination_queue_manager=null_guid,
                 message_id=1,
                 sent_time=NOW.unix_seconds,
             )

@@ -133,7 +133,7 @@ def encoded(message: Message, destination: FormatName, message_id: int, sent_tim
     admin_kind, admin_queue = named(admin)
     response_kind, response_queue = named(message.response_queue)
     if kind is QueueNameKind.DIRECT:
-        # Nobody knows whose GUID the destination has, so a queue of BETA's is one elsewhere.
+        # The GUID of the destination is unknown, so a queue of BETA's is one elsewhere.
         if admin_kind is QueueNameKind.PRIVATE_ON_DESTINATION:
             admin_kind, admin_queue = QueueNameKind.PRIVATE, PrivateQueueFormatName(BETA, 2)
         if response_kind is QueueNameKind.PRIVATE_ON_DESTINATION:

@@ -64,7 +64,7 @@ class CopyCase(SynchronousTestCase):
         """A queue of the system."""
         return self.alpha.model.system_queue(suffix)
 
-    def letters(self, suffix: QueueSuffix = QueueSuffix.DEADLETTER) -> list[tuple[bytes, int]]:
+    def dead_letters(self, suffix: QueueSuffix = QueueSuffix.DEADLETTER) -> list[tuple[bytes, int]]:
         """The messages in a dead-letter queue, and the reasons."""
         positions = self.system(suffix).peek(99)
         return [(self.alpha.body(each), self.alpha.view(each).message_class) for each in positions]

@@ -24,9 +24,11 @@ class DeadLetterTests(CopyCase):
         """
         self.alpha.put(self.queue, asking(b"asked"), asking(b"not", dead_letter=False))
         self.alpha.later(SECONDS)
-        self.assertEqual(self.letters(), [(b"asked", MessageClass.NACK_RECEIVE_TIMEOUT)])
-        [letter] = self.system(QueueSuffix.DEADLETTER).peek(9)
-        self.assertEqual((letter.due, letter.kept, letter.priority), (None, PacketHolder.STORE, 5))
+        self.assertEqual(self.dead_letters(), [(b"asked", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        [dead_letter] = self.system(QueueSuffix.DEADLETTER).peek(9)
+        self.assertEqual(
+            (dead_letter.due, dead_letter.kept, dead_letter.priority), (None, PacketHolder.STORE, 5)
+        )
         self.assertEqual(self.alpha.bodies(self.journal), [], "it was not received")
 
     def test_one_batch(self) -> None:
@@ -50,17 +52,17 @@ class DeadLetterTests(CopyCase):
         self.alpha.store.fails = 2
         self.alpha.later(SECONDS)
         self.alpha.try_again()
-        self.assertEqual((self.letters(), self.queue.message_count), ([], 1))
+        self.assertEqual((self.dead_letters(), self.queue.message_count), ([], 1))
         self.alpha.try_again()
-        self.assertEqual((len(self.letters()), self.queue.message_count), (1, 0))
+        self.assertEqual((len(self.dead_letters()), self.queue.message_count), (1, 0))
 
     def test_express(self) -> None:
         """An express message becomes an express dead letter; a restart loses it."""
         self.alpha.put(self.queue, asking(b"1", recoverable=False))
         self.alpha.later(SECONDS)
-        self.assertEqual(len(self.letters()), 1)
+        self.assertEqual(len(self.dead_letters()), 1)
         self.alpha = self.alpha.restart()
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
 
     def test_no_dead_letter_after_a_removal_by_hand(self) -> None:
         """A purge or a deletion leaves an event and no dead letter."""
@@ -70,7 +72,7 @@ class DeadLetterTests(CopyCase):
         self.alpha.give_back(held)
         self.alpha.put(self.queue, asking(b"3"))
         self.alpha.delete(self.queue)
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
         self.assertEqual([event for event, _ in self.alpha.events], ["purged", "purged", "deleted"])
 
     def test_received_and_released_too_late(self) -> None:
@@ -79,14 +81,14 @@ class DeadLetterTests(CopyCase):
         held = self.alpha.receive(self.queue)
         self.alpha.later(SECONDS)
         self.alpha.give_back(held)
-        self.assertEqual(len(self.letters()), 1)
+        self.assertEqual(len(self.dead_letters()), 1)
 
     def test_transactional_messages_of_others(self) -> None:
         """Their dead letters are kept where they were sent from."""
         queue = self.alpha.create("t", transactional=True)
         self.alpha.put(queue, asking(b"1", transactional=True))
         self.alpha.later(SECONDS)
-        self.assertEqual((self.letters(), self.letters(QueueSuffix.DEADXACT)), ([], []))
+        self.assertEqual((self.dead_letters(), self.dead_letters(QueueSuffix.DEADXACT)), ([], []))
         self.assertEqual(self.alpha.events, [("expired", "private$\\t")])
 
     def test_transactional_messages_of_ours(self) -> None:
@@ -98,9 +100,9 @@ class DeadLetterTests(CopyCase):
         self.alpha.now = self.alpha.now.later(SECONDS)
         self.alpha.commit(transaction)
         self.alpha.later(0)
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
         self.assertEqual(
-            sorted(self.letters(QueueSuffix.DEADXACT)),
+            sorted(self.dead_letters(QueueSuffix.DEADXACT)),
             [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT), (b"2", MessageClass.NACK_RECEIVE_TIMEOUT)],
         )
 
@@ -114,7 +116,7 @@ class DeadLetterTests(CopyCase):
         self.alpha.commit(transaction)
         kinds = [type(change) for change in self.alpha.store.done[batches]]
         self.assertEqual((kinds.count(PutMessage), kinds.count(AppendEvent)), (1, 1))
-        self.assertEqual(self.letters(QueueSuffix.DEADXACT), [(b"1", MessageClass.NACK_Q_DELETED)])
+        self.assertEqual(self.dead_letters(QueueSuffix.DEADXACT), [(b"1", MessageClass.NACK_Q_DELETED)])
         [event] = self.alpha.last_events
         self.assertEqual((event.event, event.reason), ("deleted", "kept as a dead letter"))
 
@@ -127,7 +129,7 @@ class DeadLetterTests(CopyCase):
         self.queue = self.alpha.create()
         self.alpha.put(self.queue, asking(b"x" * 700), asking(b"y" * 700))
         self.alpha.later(SECONDS)
-        self.assertEqual([body for body, _ in self.letters()], [b"x" * 700])
+        self.assertEqual([body for body, _ in self.dead_letters()], [b"x" * 700])
         self.assertEqual((self.queue.message_count, self.alpha.model.copying.dropped), (0, 1))
         self.assertEqual(
             [event.reason for event in self.alpha.last_events][1], "the dead-letter queue is full"
@@ -141,10 +143,10 @@ class DeadLetterTests(CopyCase):
         self.alpha.put(self.queue, asking(b"1"))
         self.alpha.later(SECONDS)
         self.alpha.later(1000)
-        self.assertEqual(len(self.letters()), 1)
+        self.assertEqual(len(self.dead_letters()), 1)
         self.alpha = self.alpha.restart()
         self.alpha.later(1000)
-        self.assertEqual(len(self.letters()), 1)
+        self.assertEqual(len(self.dead_letters()), 1)
 
 
 class WayTests(CopyCase):
@@ -159,7 +161,7 @@ class WayTests(CopyCase):
             for dead_letter in (True, False):
                 self.alpha.put(self.outgoing(), asking(b"1", source=source, dead_letter=dead_letter))
         self.alpha.later(SECONDS + 1)
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
         self.assertEqual(self.outgoing().positions, {})
         self.assertEqual(len(self.alpha.events), 4)
 
@@ -167,8 +169,10 @@ class WayTests(CopyCase):
         """A transactional one is in the queue for those."""
         self.alpha.put(self.outgoing(), asking(b"1", source=ALPHA, transactional=True))
         self.alpha.later(SECONDS + 1)
-        self.assertEqual(self.letters(), [])
-        self.assertEqual(self.letters(QueueSuffix.DEADXACT), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [])
+        self.assertEqual(
+            self.dead_letters(QueueSuffix.DEADXACT), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)]
+        )
 
     def test_delivered(self) -> None:
         """A copy of what was delivered is in the machine journal, if its sender asked for that.
@@ -182,7 +186,7 @@ class WayTests(CopyCase):
         self.receive(outgoing, 9)
         kept = self.alpha.bodies(self.system(QueueSuffix.JOURNAL))
         self.assertEqual((kept, outgoing.positions), ([b"1"], {}))
-        self.assertEqual(self.letters(), [])
+        self.assertEqual(self.dead_letters(), [])
 
     def test_arrived_in_a_local_queue(self) -> None:
         """A message that was sent here and has arrived here is journaled; an acknowledgement, a message for
@@ -222,7 +226,7 @@ class WayTests(CopyCase):
             packet = asking(b"1", source=ALPHA).packet + kept_headers(name)
             self.alpha.put(self.outgoing(), UserMessageView(packet))
         self.alpha.later(SECONDS + 1)
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)] * 2)
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_REACH_QUEUE_TIMEOUT)] * 2)
         for journal in (self.journal, self.system(QueueSuffix.JOURNAL)):
             self.assertEqual(journal.positions, {})
 
@@ -237,7 +241,7 @@ class WayTests(CopyCase):
         [copy] = journal.peek(9)
         self.assertTrue(self.alpha.view(copy).dead_letter)
         self.alpha.purge(journal)
-        self.assertEqual((journal.positions, self.letters(QueueSuffix.DEADXACT)), ({}, []))
+        self.assertEqual((journal.positions, self.dead_letters(QueueSuffix.DEADXACT)), ({}, []))
 
     def test_application_dead_letter_queue_of_a_peer(self) -> None:
         """Only a message of this queue manager names one of its queues; that of a peer names the peer's."""
@@ -246,7 +250,7 @@ class WayTests(CopyCase):
             packet = asking(b"%d" % number, source=source).packet + kept_headers(f".\\{own.definition.path}")
             self.alpha.put(self.queue, UserMessageView(packet))
         self.alpha.later(SECONDS)
-        self.assertEqual(self.letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
+        self.assertEqual(self.dead_letters(), [(b"1", MessageClass.NACK_RECEIVE_TIMEOUT)])
         self.assertEqual(self.alpha.bodies(own), [b"2"])
 
     def test_delivered_over_quota(self) -> None:

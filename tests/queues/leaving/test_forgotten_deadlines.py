@@ -55,7 +55,7 @@ class ForgottenDeadlineTests(MoveCase):
                 for each in self.alpha.receive(self.queue, 2)
             ]
         )
-        # The store was told nothing of it.
+        # The store got no change for it.
         self.alpha = self.alpha.restart()
 
     def test_deleted(self) -> None:

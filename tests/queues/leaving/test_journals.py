@@ -144,7 +144,7 @@ class JournalTests(CopyCase):
         self.assertEqual(kept, [[b"x" * 700], [b"x" * 700]])
         self.alpha.put(queues[0], asking(b"z" * 700))
         self.alpha.later(9)
-        self.assertEqual((self.letters(), self.alpha.model.copying.dropped), ([], 3))
+        self.assertEqual((self.dead_letters(), self.alpha.model.copying.dropped), ([], 3))
         self.assertLessEqual(self.alpha.model.storage.journaled, 2048)
 
     def test_quota_of_the_queue_manager(self) -> None:

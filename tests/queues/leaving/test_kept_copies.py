@@ -64,20 +64,20 @@ class RefusedTests(CopyCase):
         self.assertTrue(self.keep(asking(b"1"))[0])
         self.assertTrue(self.keep(asking(b"2", recoverable=False))[0])
         refused = MessageClass.NACK_Q_EXCEED_QUOTA
-        self.assertEqual(self.letters(), [(b"1", refused), (b"2", refused)])
-        letters = self.system(QueueSuffix.DEADLETTER).peek(9)
-        self.assertEqual([each.priority for each in letters], [5, 5])
-        self.assertEqual([each.arrived for each in letters], [NOW.wall, NOW.wall])
-        self.assertEqual([each.kept for each in letters], [PacketHolder.STORE, PacketHolder.MEMORY])
+        self.assertEqual(self.dead_letters(), [(b"1", refused), (b"2", refused)])
+        dead_letters = self.system(QueueSuffix.DEADLETTER).peek(9)
+        self.assertEqual([each.priority for each in dead_letters], [5, 5])
+        self.assertEqual([each.arrived for each in dead_letters], [NOW.wall, NOW.wall])
+        self.assertEqual([each.kept for each in dead_letters], [PacketHolder.STORE, PacketHolder.MEMORY])
         self.assertEqual(self.alpha.model.dead_letter_counts, {refused: 2})
 
     def test_not_stored(self) -> None:
         """Without the store it is not there, and counts nowhere."""
         self.alpha.store.fails = 1
         self.keep(asking(b"1"))
-        self.assertEqual((self.letters(), self.alpha.model.storage.used), ([], 0))
+        self.assertEqual((self.dead_letters(), self.alpha.model.storage.used), ([], 0))
         self.assertTrue(self.keep(asking(b"1"))[0])
-        self.assertEqual(len(self.letters()), 1)
+        self.assertEqual(len(self.dead_letters()), 1)
 
     def test_limits(self) -> None:
         """The limits of all queues, of express memory and of the dead letters of peers hold to the byte."""
@@ -105,7 +105,7 @@ class RefusedTests(CopyCase):
                     setattr(self.alpha.model.storage, name, value)
                 self.assertIs(self.keep(view)[0], is_kept)
                 self.assertEqual(self.alpha.model.copying.dropped, int(not is_kept))
-                self.assertEqual(len(self.letters()), int(is_kept))
+                self.assertEqual(len(self.dead_letters()), int(is_kept))
 
     def test_numbers_are_reserved(self) -> None:
         """A dead letter that uses up the reserved numbers reserves more."""
@@ -132,7 +132,7 @@ class TransitTests(CopyCase):
             self.alpha.model.storage.peer_dead_letters = limit
             self.alpha.put(self.outgoing(), marked)
             self.alpha.later(SECONDS + 1)
-            self.assertEqual(self.letters(), expected)
+            self.assertEqual(self.dead_letters(), expected)
             self.assertEqual(self.alpha.model.copying.dropped, int(not expected))
 
     def failed(self, name: str = ".\\private$\\failed", **properties: Any) -> Queue:
@@ -149,24 +149,26 @@ class TransitTests(CopyCase):
         """The queue of the sender's choice has the dead letter, and so has its log if it keeps one."""
         for log in (False, True):
             own = self.failed(log=log)
-            [letter] = own.peek(9)
-            self.assertEqual((self.alpha.body(letter), self.alpha.view(letter).message_class), (b"1", LATE))
-            self.assertEqual(self.letters(), [])
+            [dead_letter] = own.peek(9)
+            self.assertEqual(
+                (self.alpha.body(dead_letter), self.alpha.view(dead_letter).message_class), (b"1", LATE)
+            )
+            self.assertEqual(self.dead_letters(), [])
             logs = [each for each in self.alpha.store.done[-1] if isinstance(each, AppendLog)]
             self.assertEqual(
                 [(each.queue, each.lookup_id) for each in logs],
-                [(own.definition.identifier, letter.lookup_id)] * log,
+                [(own.definition.identifier, dead_letter.lookup_id)] * log,
             )
 
     def test_unsuitable_queue(self) -> None:
         """A queue of another kind or without room, a subqueue and what is no queue are not used."""
         for properties in ({"transactional": True}, {"quota": 0}):
             self.assertEqual(self.failed(**properties).positions, {})
-            self.assertEqual(self.letters(), [(b"1", LATE)])
+            self.assertEqual(self.dead_letters(), [(b"1", LATE)])
         for name in (".\\private$\\failed;sub", "no path", ".\\private$\\missing"):
             own = self.failed(name)
             self.assertEqual((own.positions, own.subqueues["sub"].positions), ({}, {}))
-            self.assertEqual(self.letters(), [(b"1", LATE)])
+            self.assertEqual(self.dead_letters(), [(b"1", LATE)])
 
     def test_full_queue_manager(self) -> None:
         """A dead letter in a queue of an application counts against the quota of all queues, to the byte."""

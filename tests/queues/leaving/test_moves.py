@@ -173,8 +173,8 @@ class MoveTests(MoveCase):
             with self.subTest(target=target.definition.path):
                 self.refused(Status.MQ_ERROR_INVALID_PARAMETER, self.alpha.move, position, target)
         self.alpha.move(position, self.deadletter)
-        letter = self.first(self.deadletter)
-        self.refused(Status.MQ_ERROR_INVALID_PARAMETER, self.alpha.move, letter, self.queue)
+        dead_letter = self.first(self.deadletter)
+        self.refused(Status.MQ_ERROR_INVALID_PARAMETER, self.alpha.move, dead_letter, self.queue)
         self.assertEqual(self.alpha.bodies(self.deadletter), [b"1"])
 
     def test_a_queue_that_is_gone(self) -> None:

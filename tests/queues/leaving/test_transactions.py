@@ -281,7 +281,7 @@ class ReceiveTests(TransactionCase):
         self.alpha.commit(transaction)
         self.assertEqual(position.state, PositionState.DELETED)
         self.assertEqual(self.alpha.stored(self.queue), [b"2"])
-        self.assertEqual(self.alpha.departures, [], "it was received, and nothing else is told of it")
+        self.assertEqual(self.alpha.departures, [], "it was received, and nothing else is reported of it")
         self.assertEqual(self.alpha.events, [])
 
     def test_aborted(self) -> None:

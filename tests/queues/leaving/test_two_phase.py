@@ -92,7 +92,7 @@ class DequeueEndTests(HandleTestCase):
         """A read cannot end what another began, nor what a transaction has (reading 36)."""
         self.put(b"1", b"2")
         position = self.begin()
-        self.assertEqual(self.end(position, delete=True, owner="somebody"), DequeueEnd(SEQUENCE))
+        self.assertEqual(self.end(position, delete=True, owner="another"), DequeueEnd(SEQUENCE))
         transaction = self.model.transacting.transactions.create(ALPHA, 0.0)
         self.receive(owner=transaction)
         self.assertEqual(self.end(self.taken[-1], delete=True), DequeueEnd(SEQUENCE))

@@ -187,7 +187,7 @@ class CursorHistory(RuleBasedStateMachine):
                 if wait.is_peek:
                     assert found in before or effect.tag == tag
                 else:
-                    assert found in self.available, "nobody else has it"
+                    assert found in self.available, "no other reader has it"
                     self.available.discard(found)
                     self.held.append(Held([position], wait.may_look))
         return answer
@@ -388,7 +388,7 @@ class CursorHistory(RuleBasedStateMachine):
         assert self.queue.ends == sum(naive.place == END for naive in self.cursors)
 
     @invariant()
-    def nobody_waits_in_vain(self) -> None:
+    def no_reader_waits_in_vain(self) -> None:
         assert list(self.queue.readers) == list(self.handle.waiting) == list(self.waits)
         for wait in self.waits.values():
             if wait.naive is None:

@@ -16,8 +16,8 @@ from msmq.testing.contracts.access_control import (
     ACCOUNTS,
     ALICE,
     CLERKS,
+    FOREIGN_SID,
     RULES,
-    STRANGER,
     AccessControlContract,
 )
 from msmq.windows.well_known_sids import AUTHENTICATED_USERS, EVERYONE
@@ -112,8 +112,8 @@ class DirectoryTests(AccessControlContract, SynchronousTestCase):
     def test_an_account_with_another_sid(self) -> None:
         """Groups of another account than the one that was asked for decide nothing, now or later."""
         access = AccessControl(OneAccount(), self.clock, RULES)
-        self.assertIn("another SID", self.refusal(access.token(STRANGER)))
-        self.assertIn("another SID", self.refusal(access.is_domain_user(STRANGER)))
+        self.assertIn("another SID", self.refusal(access.token(FOREIGN_SID)))
+        self.assertIn("another SID", self.refusal(access.is_domain_user(FOREIGN_SID)))
         self.assertIsNone(access.known_token(ALICE))
         self.assertIn(CLERKS, self.answer(access.token(ALICE)).groups)
 
@@ -128,9 +128,9 @@ class DirectoryTests(AccessControlContract, SynchronousTestCase):
     def test_without_a_directory(self) -> None:
         """An authenticated account belongs to the authenticated users, and to no other group."""
         access = AccessControl(None, ManualClock())
-        known = access.known_token(STRANGER)
+        known = access.known_token(FOREIGN_SID)
         assert known is not None
         self.assertEqual(known.groups, {EVERYONE, AUTHENTICATED_USERS})
-        self.assertEqual(self.successResultOf(access.token(STRANGER)), known)
-        self.assertFalse(self.successResultOf(access.is_domain_user(STRANGER)))
+        self.assertEqual(self.successResultOf(access.token(FOREIGN_SID)), known)
+        self.assertFalse(self.successResultOf(access.is_domain_user(FOREIGN_SID)))
         self.assertIn("'alice' is neither a SID", self.refusal(access.resolve("alice")))

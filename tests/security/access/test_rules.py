@@ -172,10 +172,10 @@ path = "a"
                 (18, "queue_manager.path"),
             ],
         )
-        told = [problem for _, _, problem in self.problems(text)]
-        self.assertIn("is not a key of a rule; did you mean 'allow'?", told[1])
-        self.assertIn("'nobody' is neither a SID nor any of everyone", told[2])
-        self.assertIn("'sned' is not a right to a queue, which are all, receive, send, ", told[3])
+        reported = [problem for _, _, problem in self.problems(text)]
+        self.assertIn("is not a key of a rule; did you mean 'allow'?", reported[1])
+        self.assertIn("'nobody' is neither a SID nor any of everyone", reported[2])
+        self.assertIn("'sned' is not a right to a queue, which are all, receive, send, ", reported[3])
 
     def test_names_differ_by_more_than_case(self) -> None:
         """A name for two SIDs is a mistake: a rule would grant its rights to the account of the last line."""

@@ -387,9 +387,9 @@ class DirectoryTests(BackupTestCase):
         summary = await self.restored(new_identity=True, make_identifier=lambda: BETA)
         self.assertEqual((load_identity(self.target), summary.moved), (BETA, 2))
         self.assertEqual(self.messages(self.target, ORDERS), at_beta(self.messages(self.data, ORDERS)))
-        letters = self.messages(self.target, uuid5(BETA, DEADLETTER))
-        self.assertEqual([number for number, _ in letters], [8, 9])
-        self.assertEqual(UserMessageView(letters[1][1]).message_class, MessageClass.NACK_DELETED)
+        dead_letters = self.messages(self.target, uuid5(BETA, DEADLETTER))
+        self.assertEqual([number for number, _ in dead_letters], [8, 9])
+        self.assertEqual(UserMessageView(dead_letters[1][1]).message_class, MessageClass.NACK_DELETED)
         self.assertEqual(
             [number for number, _ in self.messages(self.target, uuid5(BETA, "system$;deadxact"))], [10]
         )

@@ -68,9 +68,9 @@ class NewIdentityTests(SynchronousTestCase):
                     dead_letter=True,
                     dead_letter_queue=dead_letter_queue,
                 )
-                letter = self.converted(TO_GAMMA, packet)
-                self.assertEqual((letter.queue, letter.due), (uuid5(BETA, path), None))
-                view = UserMessageView(letter.packet)
+                dead_letter = self.converted(TO_GAMMA, packet)
+                self.assertEqual((dead_letter.queue, dead_letter.due), (uuid5(BETA, path), None))
+                view = UserMessageView(dead_letter.packet)
                 self.assertEqual(view.message_class, MessageClass.NACK_DELETED)
                 again, before = message_of(view), message_of(UserMessageView(packet))
                 self.assertEqual(again.admin_queue, PrivateFormatName(BETA, 7))
@@ -111,8 +111,10 @@ class NewIdentityTests(SynchronousTestCase):
             sender_id_type=SenderIdType.SID, security_id=bytes(12), signature=bytes(4), sender_cert=b"cert"
         )
         signed = patch_security_header(UserMessageView(self.packet()), header).packet
-        letter = self.converted(TO_GAMMA, signed)
-        self.assertEqual(patch_message_class(UserMessageView(letter.packet), MessageClass.NORMAL), signed)
+        dead_letter = self.converted(TO_GAMMA, signed)
+        self.assertEqual(
+            patch_message_class(UserMessageView(dead_letter.packet), MessageClass.NORMAL), signed
+        )
         self.assertEqual(self.converted(uuid5(ALPHA, "system$;deadletter"), signed).packet, signed)
         received = UserMessageView(self.converted(ORDERS, signed).packet)
         self.assertEqual(received.admin_format_name(), PrivateFormatName(BETA, 7))
@@ -131,9 +133,9 @@ class NewIdentityTests(SynchronousTestCase):
                 for each in (packet, signed):
                     view = UserMessageView(self.converted(queue, each).packet)
                     self.assertEqual((view.destination_format_name(), bytes(view.body)), (wanted, b"x"))
-            letter = UserMessageView(self.converted(uuid5(ALPHA, "system$;deadletter"), signed).packet)
+            dead_letter = UserMessageView(self.converted(uuid5(ALPHA, "system$;deadletter"), signed).packet)
             for covered in SIGNATURE_INPUTS.values():
-                self.assertEqual(covered(letter), covered(UserMessageView(signed)))
+                self.assertEqual(covered(dead_letter), covered(UserMessageView(signed)))
 
     def test_packets_that_stay(self) -> None:
         """What would be too large with another name, or is damaged, is copied as it is."""

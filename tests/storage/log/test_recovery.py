@@ -137,12 +137,12 @@ class EveryHistoryTests(SynchronousTestCase):
         machine = Machine()
         machine.confirm(machine.group(is_large=True))
         machine.number += 1
-        told = AppendEvent(1.0, b"", "purged", "x" * 3 * BLOCK, 7, "private$\\q")
+        reported = AppendEvent(1.0, b"", "purged", "x" * 3 * BLOCK, 7, "private$\\q")
         group = machine.encode(
             [
                 PutState("number", b"%d" % machine.number),
                 PutMessage(QUEUE.identifier, 1, b"m", 1.0),
-                RemoveUnread(QUEUE.identifier, (1,), told),
+                RemoveUnread(QUEUE.identifier, (1,), reported),
             ]
         )
         for missing in range(1, group.blocks):
@@ -234,7 +234,7 @@ class DamageTests(SynchronousTestCase):
             try:
                 found = twin.recovered()
             except StoreDamaged:
-                # Whoever knows the checksum of the header, which is secret, can do that and no more.
+                # A writer that knows the checksum of the header, which is secret, can do that and no more.
                 continue
             self.assertIn(found, ([], [1]))
 

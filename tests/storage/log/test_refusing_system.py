@@ -27,7 +27,7 @@ from pathlib import Path
 from twisted.internet import reactor
 from msmq.storage.factory import make_store
 
-def told(outcome):
+def report(outcome):
     print(outcome.getErrorMessage() if hasattr(outcome, "getErrorMessage") else "opened")
     reactor.stop()
 
@@ -35,7 +35,7 @@ store = make_store("log", Path(sys.argv[1]))
 if len(sys.argv) > 2 and os.getuid() == 0:
     # The rights of a directory do not bind root.
     os.setuid(int(sys.argv[2]))
-store.open().addBoth(told)
+store.open().addBoth(report)
 reactor.run()
 """
 
@@ -81,13 +81,13 @@ class RefusingSystemTests(LogTestCase):
             timeout=DEADLINE,
         )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        told = json.loads(done.stdout)
-        self.assertIn("File too large", told["errors"][0])
-        self.assertEqual(told["read"], len(told["stored"]))
-        self.assertGreater(told["read"], 1)
+        reported = json.loads(done.stdout)
+        self.assertIn("File too large", reported["errors"][0])
+        self.assertEqual(reported["read"], len(reported["stored"]))
+        self.assertGreater(reported["read"], 1)
         snapshot = self.done(self.make_store().open())
         index = [entry[0] for entry in snapshot.messages[ORDERS.identifier]]
-        self.assertEqual(index, [*told["stored"], 1000])
+        self.assertEqual(index, [*reported["stored"], 1000])
 
     def filled(self) -> None:
         (self.home / "data").mkdir()

@@ -41,7 +41,7 @@ def run(directory: str, source: str, target: str, step: int, seconds: float) -> 
         if not left:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    # Whoever does not handle the alarm is ended by it at any instruction.
+    # A process that does not handle the alarm is ended by it at any instruction.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     home = Path(directory)

@@ -276,7 +276,7 @@ class OpeningTests(PostgresqlTestCase):
     def setUp(self) -> None:
         self.server = shared_server()
         super().setUp()
-        # Nobody here has to wait for the connection of a process that was killed.
+        # No session here has to wait for the connection of a process that was killed.
         self.patch(opening, "LOCK_SECONDS", 0.3)
 
     async def reason(self, *options: str, **settings: Any) -> str:
@@ -321,8 +321,8 @@ class OpeningTests(PostgresqlTestCase):
         """A schema of a newer version is refused, and not changed."""
         await (await self.open_store()).close()
         self.rows("UPDATE msmq_version SET number = 7")
-        told = f"written by a newer version of msmq (schema 7, this one knows {SCHEMA.version})"
-        self.assertIn(told, await self.reason())
+        reported = f"written by a newer version of msmq (schema 7, this one knows {SCHEMA.version})"
+        self.assertIn(reported, await self.reason())
         self.assertEqual(self.rows("SELECT number FROM msmq_version"), [(7,)])
 
     async def test_schema_of_another_program(self) -> None:

@@ -151,16 +151,19 @@ class PostgresqlServerTests(SynchronousTestCase):
         """
         url = self.url(user="msmq")
         process = self.start(url)
-        told = self.refused(url)
-        self.assertTrue(told.startswith("msmq cannot start: postgresql://msmq@/postgres?host="), told)
-        self.assertTrue(told.endswith(f"schema={self.schema} is in use by another queue manager\n"), told)
+        reported = self.refused(url)
+        self.assertTrue(reported.startswith("msmq cannot start: postgresql://msmq@/postgres?host="), reported)
+        self.assertTrue(
+            reported.endswith(f"schema={self.schema} is in use by another queue manager\n"), reported
+        )
         process.terminate()
         process.communicate(timeout=DEADLINE)
-        told = self.refused(url)
+        reported = self.refused(url)
         self.assertTrue(
-            told.startswith("msmq cannot start: the store postgresql is that of queue manager {"), told
+            reported.startswith("msmq cannot start: the store postgresql is that of queue manager {"),
+            reported,
         )
-        self.assertEqual(told.count("\n"), 1)
+        self.assertEqual(reported.count("\n"), 1)
 
     def test_newer_schema_is_refused(self) -> None:
         """A schema of a newer version is not changed."""
@@ -169,24 +172,25 @@ class PostgresqlServerTests(SynchronousTestCase):
         process.communicate(timeout=DEADLINE)
         with self.server.connect() as connection:
             connection.execute(f"UPDATE {self.schema}.msmq_version SET number = 99".encode())
-        told = self.refused(self.url(user="msmq"))
-        self.assertIn("written by a newer version of msmq (schema 99", told)
-        self.assertEqual(told.count("\n"), 1)
+        reported = self.refused(self.url(user="msmq"))
+        self.assertIn("written by a newer version of msmq (schema 99", reported)
+        self.assertEqual(reported.count("\n"), 1)
 
     def test_unreachable_database_is_reported(self) -> None:
         """One line says which database it was and why it cannot be reached."""
-        told = self.refused(f"postgresql://ann:{PASSWORD}@127.0.0.1:1/orders")
+        reported = self.refused(f"postgresql://ann:{PASSWORD}@127.0.0.1:1/orders")
         self.assertTrue(
-            told.startswith("msmq cannot start: postgresql://ann@127.0.0.1:1/orders: no connection: "), told
+            reported.startswith("msmq cannot start: postgresql://ann@127.0.0.1:1/orders: no connection: "),
+            reported,
         )
-        self.assertIn("Connection refused", told)
-        self.assertEqual(told.count("\n"), 1)
+        self.assertIn("Connection refused", reported)
+        self.assertEqual(reported.count("\n"), 1)
 
     def test_unsuitable_url_is_reported(self) -> None:
         """An invalid URL is refused before anything is begun."""
-        told = self.refused(f"postgresql://ann:{PASSWORD}@127.0.0.1:none/orders")
+        reported = self.refused(f"postgresql://ann:{PASSWORD}@127.0.0.1:none/orders")
         self.assertEqual(
-            told,
+            reported,
             "--storage: cannot be used: storage 'postgresql://...': the port must be a number"
             " from 1 to 65535\n",
         )

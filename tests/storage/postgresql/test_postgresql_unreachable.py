@@ -163,7 +163,7 @@ class ServerAwayTests(PostgresqlTestCase):
         self.server.thaw()
         await self.until(lambda: all(outcomes))
         await self.until_back(store)
-        # It may have got the first of them before, and done them, or not; just that was told.
+        # It may have got the first of them before, and done them, or not; and just that was reported.
         done = [outcome for outcome in outcomes if outcome == [None]]
         self.assertEqual(len(self.events()), len(done))
 

@@ -28,7 +28,7 @@ from tests.pipeline.stores import write_sqlite
 from tests.storage.policies import policy_of
 from tests.storage.readers.reader_contract import ANY, EVERYTHING, ReaderContract, spoil_file
 
-NOBODY = 65534
+OTHER_UID = 65534
 """A user without rights."""
 
 
@@ -38,7 +38,7 @@ def without_rights() -> Iterator[None]:
     if os.getuid() != 0:
         yield
         return
-    os.setresuid(NOBODY, NOBODY, 0)
+    os.setresuid(OTHER_UID, OTHER_UID, 0)
     try:
         yield
     finally:

@@ -107,7 +107,7 @@ class FailingTests(TestCase):
         count = await self.filled(store)
         while await self.is_done(store, AppendEvent(1.0, b"", "filler", "x" * 400)):
             pass
-        reason = "the queue was purged by somebody who had read of it " * 20
+        reason = "the queue was purged by an operator who had read of it " * 20
         for number in range(count - 2):
             await store.commit(
                 [RemoveMessages(ORDERS.identifier, (number,)), AppendEvent(2.0, bytes(20), "purged", reason)]
@@ -148,7 +148,7 @@ class FailingTests(TestCase):
         await store.commit([PutQueue(ORDERS), put(1, b"one")])
         self.assertEqual(list(await store.read(ORDERS.identifier, [1])), [b"one"])
 
-    def told_by_limited(self, scene: str) -> Any:
+    def reported_by_limited(self, scene: str) -> Any:
         """The output of a process whose files may not grow."""
         done = subprocess.run(
             [sys.executable, "-m", "tests.storage.limited_child", str(self.path), scene],
@@ -162,25 +162,27 @@ class FailingTests(TestCase):
 
     async def test_disk_that_fails(self) -> None:
         """When the system refuses to write, batches fail, reads go on, and it recovers by itself."""
-        told = self.told_by_limited("fill")
-        self.assertIn("cannot write: the disk or its file system failed: disk I/O error", told["errors"][0])
-        self.assertEqual(len(told["stored"]), told["read"])
-        self.assertGreater(told["read"], 1)
+        reported = self.reported_by_limited("fill")
+        self.assertIn(
+            "cannot write: the disk or its file system failed: disk I/O error", reported["errors"][0]
+        )
+        self.assertEqual(len(reported["stored"]), reported["read"])
+        self.assertGreater(reported["read"], 1)
         store = SqliteMessageStore(self.path, policy_of(self.path))
         snapshot = await store.open()
         self.addCleanup(store.close)
         index = [entry[0] for entry in snapshot.messages[ORDERS.identifier]]
-        self.assertEqual(index, [*told["stored"], 1000])
+        self.assertEqual(index, [*reported["stored"], 1000])
 
     async def test_express_file_that_fails(self) -> None:
         """A batch is done whole, though its express messages have to wait for their file, or not at all."""
-        told = self.told_by_limited("lose_express")
-        [first, second, *others] = told["told"]
+        reported = self.reported_by_limited("lose_express")
+        [first, second, *others] = reported["reported"]
         self.assertEqual((first, others), ("done", ["done", "done"]))
         self.assertIn(f"{self.path}.express: cannot write: the disk or its file system failed", second)
-        self.assertEqual(told["packets"], ["durable", "express", "durable", "express"])
-        self.assertIn("keeps no message", told["lost"])
-        self.assertEqual(told["events"], ["100"])
+        self.assertEqual(reported["packets"], ["durable", "express", "durable", "express"])
+        self.assertIn("keeps no message", reported["lost"])
+        self.assertEqual(reported["events"], ["100"])
         store = SqliteMessageStore(self.path, policy_of(self.path))
         snapshot = await store.open()
         self.addCleanup(store.close)

@@ -41,7 +41,7 @@ class UserHeaderTests(ProblemCase):
     """L{UserHeader}."""
 
     def test_flags(self) -> None:
-        """Each is named with its value, whoever made it."""
+        """Each is named with its value, whichever sender it has."""
         for flags, problem in (
             (0x00000000, "MP is not set"),
             (0x00200040, "DM 2 is not a delivery mode"),

@@ -116,16 +116,21 @@ class RecordTests(SynchronousTestCase):
     def test_patched(self) -> None:
         """A patch leaves it; a dead letter for an application has none, and asks for nothing any more."""
         view = UserMessageView(packet(dead_letter_queue=FAILED, time_to_be_received=5, journal=True))
-        letter = UserMessageView(patch_message_class(view, MessageClass.NACK_RECEIVE_TIMEOUT))
-        self.assertEqual(letter.dead_letter_queue, FAILED)
-        letter = UserMessageView(patch_dead_letter(view, MessageClass.NACK_RECEIVE_TIMEOUT))
-        self.assertEqual(letter.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
+        dead_letter = UserMessageView(patch_message_class(view, MessageClass.NACK_RECEIVE_TIMEOUT))
+        self.assertEqual(dead_letter.dead_letter_queue, FAILED)
+        dead_letter = UserMessageView(patch_dead_letter(view, MessageClass.NACK_RECEIVE_TIMEOUT))
+        self.assertEqual(dead_letter.message_class, MessageClass.NACK_RECEIVE_TIMEOUT)
         self.assertEqual(
-            (letter.dead_letter_queue, letter.dead_letter, letter.journal, letter.acknowledge),
+            (
+                dead_letter.dead_letter_queue,
+                dead_letter.dead_letter,
+                dead_letter.journal,
+                dead_letter.acknowledge,
+            ),
             ("", False, False, 0),
         )
-        self.assertEqual({letter.time_to_reach_queue, letter.time_to_be_received}, {0xFFFFFFFF})
-        self.assertEqual((letter.identifier, bytes(letter.body)), (view.identifier, b"body"))
+        self.assertEqual({dead_letter.time_to_reach_queue, dead_letter.time_to_be_received}, {0xFFFFFFFF})
+        self.assertEqual((dead_letter.identifier, bytes(dead_letter.body)), (view.identifier, b"body"))
 
     @given(st.binary(min_size=1, max_size=40))
     def test_anything_else_behind_a_packet(self, rubbish: bytes) -> None:

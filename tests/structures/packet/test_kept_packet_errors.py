@@ -25,7 +25,7 @@ class ErrorTests(SynchronousTestCase):
 
     def test_each_has_one_error(self) -> None:
         """Sizes, flags and the name are validated; the error names the field and where it begins."""
-        extension, letter = "[MS-MQRR] 2.2.5.2 ExtensionHeader", "[MS-MQRR] 2.2.5.4 DeadLetterHeader"
+        extension, dead_letter = "[MS-MQRR] 2.2.5.2 ExtensionHeader", "[MS-MQRR] 2.2.5.4 DeadLetterHeader"
         neither = "[MS-MQMQ] 2.2 Packet"
         for headers, name, field, offset, rule in (
             (
@@ -53,29 +53,29 @@ class ErrorTests(SynchronousTestCase):
             ),
             (
                 "0c000000 0c000000 01000000 03000000 61006200 00000000",
-                letter,
+                dead_letter,
                 "HeaderSize",
                 12,
                 "3 is not the size of a DeadLetterHeader",
             ),
             (
                 "0c000000 0c000000 01000000 00000000 61006200 00000000",
-                letter,
+                dead_letter,
                 "HeaderSize",
                 12,
                 "0 is not the size of a DeadLetterHeader",
             ),
             (
                 "0c000000 0c000000 01000000 0b000000 61006200 00000000",
-                letter,
+                dead_letter,
                 "HeaderSize",
                 12,
                 "11 is not the size of a DeadLetterHeader",
             ),
-            ("0c000000 04000000 01000000 04000000", letter, "DeadLetterPathName", 16, "it has no NUL"),
+            ("0c000000 04000000 01000000 04000000", dead_letter, "DeadLetterPathName", 16, "it has no NUL"),
             (
                 "0c000000 08000000 01000000 08000000 61006200",
-                letter,
+                dead_letter,
                 "DeadLetterPathName",
                 16,
                 "it has no NUL",

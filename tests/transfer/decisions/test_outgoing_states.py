@@ -54,7 +54,7 @@ class StateTests(SynchronousTestCase):
         changed = {
             "a session opens": (after_opening, dict.fromkeys(sending, CONNECTED)),
             "the name is unknown": (attempt(STATUS.DNS_FAILURE), dict.fromkeys(sending, NEED_VALIDATION)),
-            "nobody answers": (attempt(STATUS.SOCKET_CONNECT_FAILURE), dict.fromkeys(sending, WAITING)),
+            "no answer": (attempt(STATUS.SOCKET_CONNECT_FAILURE), dict.fromkeys(sending, WAITING)),
             "an attempt begins": (attempt(STATUS.IN_PROCESS), dict.fromkeys(sending, WAITING)),
             "an attempt succeeds": (attempt(STATUS.ESTABLISHED), {}),
             "messages wait": (dialling, {INACTIVE: WAITING, DISCONNECTED: WAITING}),

@@ -78,6 +78,6 @@ class UnprovenSenderTests(SynchronousTestCase):
             made.explain(bytes([number]), f"reason {number}")
         found = senders.find(SID, b"\0", at(0))
         assert found is not None
-        told = [found.reason(bytes([number])) for number in range(100)]
-        self.assertEqual(told[:8], [f"reason {number}" for number in range(8)])
-        self.assertEqual(set(told[8:]), {None})
+        reported = [found.reason(bytes([number])) for number in range(100)]
+        self.assertEqual(reported[:8], [f"reason {number}" for number in range(8)])
+        self.assertEqual(set(reported[8:]), {None})

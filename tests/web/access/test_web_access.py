@@ -339,7 +339,7 @@ class SessionTests(WebTestCase):
         self.assertTrue(Answer(transport.value()).is_whole)
 
     def test_bad_forms(self) -> None:
-        """A form that is none is refused with its fault, and logs nobody in."""
+        """An invalid form is refused with its fault, and logs no user in."""
         form = "application/x-www-form-urlencoded"
         for kind, body, status in (
             ("application/json", json.dumps({"token": TOKENS[Role.READER]}).encode(), 415),

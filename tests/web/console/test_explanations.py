@@ -116,7 +116,7 @@ class NotConfiguredTests(ConsoleTestCase):
     """A console without a token for other servers."""
 
     def test_nothing_is_asked(self) -> None:
-        """The page does not offer it, and C{others} asks nobody."""
+        """The page does not offer it, and C{others} queries no other server."""
         address = "/explain?message=" + quote("{A1FA0000-0000-4000-8000-000000000001}\\1")
         self.assertNotIn("also ask", self.page(address).text)
         self.assertIn("ALPHA", self.page(f"{address}&others=true").text)

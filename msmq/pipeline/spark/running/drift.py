@@ -47,10 +47,10 @@ def _run(setting: JobContext) -> JobOutcome:
         F.count("*"), F.coalesce(F.sum("messages"), F.lit(0)), F.coalesce(F.sum("decoded"), F.lit(0))
     ).collect()[0]
     total = sum(of_kind.values())
-    told = ", ".join(f"{of_kind[kind]:,} {kind}" for kind in KINDS if kind in of_kind)
+    listed = ", ".join(f"{of_kind[kind]:,} {kind}" for kind in KINDS if kind in of_kind)
     verdict = f"{count:,} producers, {bodies:,} messages, of which {readable:,} could be decoded: "
     if total:
-        verdict += f"{total:,} changes ({told})"
+        verdict += f"{total:,} changes ({listed})"
     elif readable:
         verdict += f"no change after {setting.options.settled} messages"
     else:

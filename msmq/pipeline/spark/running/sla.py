@@ -89,12 +89,12 @@ def _run(setting: JobContext) -> JobOutcome:
     stores = {one.name for one in setting.inputs if not one.is_parquet and not one.is_capture}
     found = judged(options.limit, every, setting.cached(bounded), estate.messages, now, stores=stores)
     count = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
-    told = ", ".join(f"{count[verdict]:,} {verdict}" for verdict in VERDICTS if count[verdict])
+    listed = ", ".join(f"{count[verdict]:,} {verdict}" for verdict in VERDICTS if count[verdict])
     rows = [_row(one) for one in sorted(found, key=lambda one: VERDICTS.index(one.verdict))]
     columns = ("limit", "queue", "at most", "verdict", "measured at least", "measured at most", "messages")
     report = JobReport(
         "Service levels",
-        f"{len(found):,} limits: {told}{archive_note(setting.inputs)}",
+        f"{len(found):,} limits: {listed}{archive_note(setting.inputs)}",
         setting.facts,
         [
             Section(

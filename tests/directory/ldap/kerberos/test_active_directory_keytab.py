@@ -147,13 +147,13 @@ class KeytabBindTests(TestCase):
 
     async def test_refused(self) -> None:
         """An outdated key, an unknown account and a disabled account are refused in words."""
-        for principal, told in (
+        for principal, reported in (
             (PRINCIPAL, f"the key of {PRINCIPAL} in the keytab is not the account's current one"),
             (f"nobody@{samba.REALM}", f"has no account nobody@{samba.REALM}"),
         ):
             other = self.written("other", keytab(keytab_entry(principal)))
             fault, is_refused = await self.fault_of(attrs.evolve(self.tls, keytab=other, principal=""))
-            self.assertIn(told, fault)
+            self.assertIn(reported, fault)
             self.assertTrue(is_refused)
         await self.administrator.modify(PLACE, {"userAccountControl": [b"514"]})
         fault, is_refused = await self.fault_of(self.tls)
@@ -189,13 +189,13 @@ class KeytabBindTests(TestCase):
 
     def test_configuration(self) -> None:
         """C{msmq config check} binds with the keytab, and finds one without its principal."""
-        for principal, told in (
+        for principal, reported in (
             (ACCOUNT, []),
             ("nobody", [f"keytab {self.tls.keytab} has no key of the principal nobody; it has {PRINCIPAL}"]),
         ):
             problems = self.problems(principal)
-            self.assertEqual(len(problems), len(told), problems)
-            for problem, part in zip(problems, told, strict=True):
+            self.assertEqual(len(problems), len(reported), problems)
+            for problem, part in zip(problems, reported, strict=True):
                 self.assertTrue(problem.endswith(part), problem)
 
     def problems(self, principal: str) -> list[str]:

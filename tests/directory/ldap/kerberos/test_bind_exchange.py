@@ -45,7 +45,7 @@ class BindExchangeTests(SynchronousTestCase):
 
     def test_refused(self) -> None:
         """Every other order of steps is refused, a success without a proof above all."""
-        for is_complete, answer, told in (
+        for is_complete, answer, reported in (
             (
                 False,
                 result(49, message="x data 52e, y"),
@@ -61,7 +61,7 @@ class BindExchangeTests(SynchronousTestCase):
             exchange = BindExchange()
             exchange.produced(b"1", is_complete)
             error = self.assertRaises(BindRefusedError, exchange.answered, answer)
-            self.assertIn(told, str(error))
+            self.assertIn(reported, str(error))
             self.assertFalse(exchange.is_done)
 
     def test_steps_that_do_not_end(self) -> None:
@@ -97,7 +97,7 @@ class FailureTests(SynchronousTestCase):
     def test_words(self) -> None:
         """Each failure says what to do; an unreachable domain controller is not a configuration fault."""
         away, refused = FailureKind.AWAY, FailureKind.REFUSED
-        for said, kind, told in (
+        for said, kind, reported in (
             ("Cannot contact any KDC for realm 'EXAMPLE.COM'", away, "port 88"),
             ('Cannot find KDC for realm "EXAMPLE.COM"', away, "_kerberos._udp.EXAMPLE.COM"),
             ("Cannot resolve network address for KDC in realm", away, "krb5.conf"),
@@ -124,6 +124,6 @@ class FailureTests(SynchronousTestCase):
             for text in (said, wrapped):
                 failure = describe_failure(text, "A@EXAMPLE.COM", "ldap/h@EXAMPLE.COM")
                 self.assertEqual(failure.kind, kind, said)
-                self.assertIn(told, failure.text)
+                self.assertIn(reported, failure.text)
                 self.assertNotIn("\n", failure.text)
                 self.assertNotIn("Minor", failure.text)

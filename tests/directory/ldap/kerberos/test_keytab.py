@@ -44,7 +44,7 @@ class KeytabTests(SynchronousTestCase):
     def test_no_choice(self) -> None:
         """A principal that is missing or not unique is an error that lists what the keytab has."""
         many = tuple(f"u{number}@EXAMPLE.COM" for number in range(7))
-        for found, wanted, told in (
+        for found, wanted, reported in (
             ((), "", "has no key"),
             ((ALPHA, HOST), "", f"has keys of {ALPHA}, {HOST}; set principal to one of them"),
             ((ALPHA,), "BETA$@EXAMPLE.COM", f"no key of the principal BETA$@EXAMPLE.COM; it has {ALPHA}"),
@@ -52,12 +52,12 @@ class KeytabTests(SynchronousTestCase):
             (many, "x", "u4@EXAMPLE.COM and 2 more"),
         ):
             error = self.assertRaises(KeytabError, choose_principal, found, wanted)
-            self.assertIn(told, str(error))
+            self.assertIn(reported, str(error))
 
     def test_damaged(self) -> None:
         """A file that is not a keytab, or breaks off, is an error with what to do."""
         whole = keytab(keytab_entry(ALPHA))
-        for data, told in (
+        for data, reported in (
             (b"", "not a keytab of version 2"),
             (b"hunter2", "not a keytab of version 2"),
             (whole[:-1], "export it again"),
@@ -66,7 +66,7 @@ class KeytabTests(SynchronousTestCase):
             (keytab(struct.pack(">iHH", 4, 9, 9)), "export it again"),
         ):
             error = self.assertRaises(KeytabError, principals_of, data)
-            self.assertIn(told, str(error))
+            self.assertIn(reported, str(error))
 
     def test_file(self) -> None:
         """Errors name the file."""

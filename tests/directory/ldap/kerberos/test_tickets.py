@@ -37,7 +37,7 @@ class KeytabSettingsTests(SynchronousTestCase):
         """Keys that do not belong together, and a connection that others could change, are refused."""
         keytab: dict[str, object] = {"keytab": "f"}
         password: dict[str, object] = {"bind_dn": "cn=a", "password_file": "f"}
-        for description, options, told in (
+        for description, options, reported in (
             ("ldaps://h", {"principal": "a"}, "set keytab too"),
             ("ldaps://h", {**keytab, **password}, "keytab replaces bind_dn and password_file"),
             ("ldaps://h", {**keytab, "principal": "a\nb"}, "printable"),
@@ -47,7 +47,7 @@ class KeytabSettingsTests(SynchronousTestCase):
             ("ldap:///dc=x", keytab, "a bind with a keytab needs TLS"),
         ):
             error = self.assertRaises(ValueError, parse_settings, description, options)
-            self.assertIn(told, str(error))
+            self.assertIn(reported, str(error))
 
 
 class TicketTests(SynchronousTestCase):
