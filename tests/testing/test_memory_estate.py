@@ -183,7 +183,7 @@ class MemoryEstateTests(SynchronousTestCase):
             alpha, beta = estate.add("ALPHA"), estate.add("BETA", queues=["orders"])
             identifiers = alpha.send(ORDERS, b"one", b"two")
             estate.until(lambda: len(beta.waiting("orders")) == 2)
-            seen = [*map(str, identifiers), estate.clock.now()]
+            seen: list[object] = [*map(str, identifiers), estate.clock.now()]
             estate.close()
             return seen
 
