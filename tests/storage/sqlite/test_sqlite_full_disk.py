@@ -39,7 +39,7 @@ class FullDiskTests(SynchronousTestCase):
 
     def test_a_disk_filled_by_another(self) -> None:
         """While there is no space messages can be removed and moved, with their events; then it goes on."""
-        self.run_on_small_disk("somebody_else_fills_it")
+        self.run_on_small_disk("another_process_fills_it")
 
     def test_start_on_a_full_disk(self) -> None:
         """A store opens on a full disk, has everything, and lets messages go."""
