@@ -144,7 +144,7 @@ class TlsServerTests(TestCase):
 
     async def test_a_client_with_another_certificate_is_refused(self) -> None:
         """An unknown certificate counts as none."""
-        unpinned = TlsFiles.make(self.directory, "stranger")
+        unpinned = TlsFiles.make(self.directory, "unpinned")
         await self.refused(
             self.dialling(files=unpinned),
             self.alpha_files.pin,

@@ -152,7 +152,7 @@ class LdapConnectionTests(ConfiguredTestCase):
 
     async def test_untrusted_certificate(self) -> None:
         """No password goes to a server without a trusted certificate."""
-        other_authority = self.written("stranger.pem", make_credentials("Another authority").authority)
+        other_authority = self.written("other.pem", make_credentials("Another authority").authority)
         starts = attrs.evolve(self.settings, starts_tls=True, ca_file=other_authority)
         for settings in (
             attrs.evolve(self.tls, ca_file=other_authority),
@@ -275,7 +275,7 @@ class IdentifyTests(ConfiguredTestCase):
     async def test_no_identity(self) -> None:
         """Why the directory does not answer is reported."""
         guessed = attrs.evolve(self.settings, password_file=self.written("guessed", b"guessed"))
-        other_authority = self.written("stranger.pem", make_credentials("Another authority").authority)
+        other_authority = self.written("other.pem", make_credentials("Another authority").authority)
         for settings, reported in (
             (guessed, "is refused: LDAP result 49, invalidCredentials: wrong name or password"),
             (

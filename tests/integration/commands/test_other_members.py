@@ -81,7 +81,7 @@ class OtherMemberTests(TestCase):
 
     def wrong(self) -> dict[str, str]:
         """Members whose endpoints lead nowhere, or to a server that is not trusted."""
-        other_authority = self.secret("stranger.pem", make_credentials("Another authority").authority)
+        other_authority = self.secret("other.pem", make_credentials("Another authority").authority)
         return {
             "GONE": f"ssl:127.0.0.1:1:caFile={self.ca}",
             "IMPOSTOR": f"ssl:127.0.0.1:{self.port}:caFile={other_authority}",
