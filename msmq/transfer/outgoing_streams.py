@@ -76,7 +76,12 @@ class OutgoingStreams(Generic[M]):
         return sequence in self._shared.by_sequence or self._shared.identifiers.was_given(sequence)
 
     def former(self, sequence: int) -> list[tuple[Hashable, OutgoingStream[M]]]:
-        """The queues whose active sequences were begun before the start, and before this one."""
+        """The queues whose active sequences were begun before the start, and before this one.
+
+        None if this one was begun since the start: it is that of another queue.
+        """
+        if self._shared.identifiers.was_given(sequence):
+            return []
         found = (stream for stream in self._shared.former if (stream.sequence or 0) < sequence)
         return [(self._keys[stream], stream) for stream in found]
 

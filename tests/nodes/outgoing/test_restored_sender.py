@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 
+from msmq.queues.arriving.message import Message
+from tests.nodes.outgoing.senders import SenderTestCase
 from tests.nodes.outgoing.test_redirects import TO_BETA, MovingTestCase
+from tests.nodes.scripted import final_ack, order_ack
 from tests.nodes.support import ADDRESSES
 
 
@@ -69,3 +72,29 @@ class RestoredSenderTests(MovingTestCase):
         self.successResultOf(service.resume_outgoing(TO_BETA))
         self.clock.advance(60)
         self.assertEqual((self.arrived(), self.waiting(), len(self.reports())), ([b"5"], 0, 1))
+
+
+class OtherQueueTests(SenderTestCase):
+    """GAMMA has two queues; its queue orders is full for a long time."""
+
+    def test_late_acknowledgements_of_another_queue(self) -> None:
+        """They do not cause a report, for which an operator would remove messages that have not arrived."""
+        self.put(b"1")
+        self.alpha = self.restart(self.alpha)
+        self.clock.advance(10)
+        self.assertEqual(self.peer.bodies, [b"1"])
+        others = "DIRECT=TCP:127.0.0.4\\private$\\others"
+        for number in range(20):
+            message = Message(body=b"other %d" % number, transactional=True, journal=True)
+            self.run_to_end(self.alpha.service.send(others, [message]))
+            self.clock.advance(1)
+            if number:
+                self.tell(order_ack(*received.place[:2]))
+            received = next(each for each in reversed(self.peer.messages) if each.body == message.body)
+            self.tell(final_ack(received))
+            for _ in range(10):
+                self.peer.acknowledge()
+                self.clock.advance(10)
+        self.assertEqual(self.remaining(), 1)
+        reading = self.alpha.store.read_events(0, 1000)
+        self.assertNotIn("sequence_passed", [each.event.event for each in self.successResultOf(reading)])
