@@ -22,7 +22,8 @@ class EventLog:
     """Appends to the event log of the store, and trims it.
 
     @param keep: how many events the store keeps.
-    @ivar counts: events since the process began, by name, stored or not.
+    @ivar counts: events since the process began, by name: those of L{record} stored or not, others stored or
+        being stored.
     @ivar dropped: events that were not stored: they came faster than the store could write them, or it failed
     for too long.
     """
@@ -36,6 +37,15 @@ class EventLog:
         self._appended = keep
         self.dropped = 0
         self.counts: Counter[str] = Counter()
+        self._reported: Counter[str] = Counter()
+
+    def totals(self) -> Counter[str]:
+        """The counts for metrics, which never decrease: a decrease would be taken for a restart.
+
+        An event that was counted while it was being stored, and then was not, stays until it is tried again.
+        """
+        self._reported |= self.counts
+        return Counter(self._reported)
 
     def configure(self, keep: int) -> None:
         """Keep another number of events from the next commit on."""

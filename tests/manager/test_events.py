@@ -64,6 +64,24 @@ class EventTests(EventTestCase):
         counts = self.service.inspection.measurements.events()
         self.assertEqual((counts["expired"], counts["purged"]), (2, 1))
 
+    def test_count_during_a_commit_that_fails(self) -> None:
+        """The metric never decreases, which would be taken for a restart of the server."""
+        self.put(self.orders, b"1", b"2", time_to_be_received=10)
+        self.store.break_down()
+        self.store.is_slow = True
+        measurements = self.service.inspection.measurements
+        counts = []
+        for _ in range(3):
+            self.clock.advance(20)
+            counts.append(measurements.events()["expired"])
+            self.store.finish()
+            counts.append(measurements.events()["expired"])
+        self.store.recover()
+        self.store.catch_up()
+        self.clock.advance(100)
+        counts.append(measurements.events()["expired"])
+        self.assertEqual(counts, [2] * 7)
+
     def test_stop(self) -> None:
         """Events that wait for the commit of others when the queue manager stops are stored."""
         self.store.is_slow = True

@@ -241,7 +241,7 @@ class Measurements:
 
     def events(self) -> Mapping[str, int]:
         """Events for the event log, by name, stored or not."""
-        return Counter(self._parts.events.counts)
+        return self._parts.events.totals()
 
     @property
     def events_dropped(self) -> int:
