@@ -25,6 +25,7 @@ from msmq.persistence.changes import Change
 from msmq.persistence.state_records import StateChange
 from msmq.queues.available_positions import PRIORITIES
 from msmq.queues.leaving.acknowledged import lock_acknowledged
+from msmq.queues.leaving.copies import journaled_bytes
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PositionState
@@ -466,10 +467,11 @@ class Sequences:
         if disposal is not Disposal.FORGET:
             view = await self._stored_packet(position)
             copy: MessagePosition | None = None
+            spare = journaled_bytes((position,))
             if view is not None and disposal is Disposal.DEAD_LETTER:
-                copy = model.copying.dead_letter(view, message_class, position, changes)
+                copy = model.copying.dead_letter(view, message_class, position, changes, spare)
             elif view is not None:
-                copy = model.copying.copy(model.copying.machine_journal, view, position, changes)
+                copy = model.copying.copy(model.copying.machine_journal, view, position, changes, spare)
             if copy is not None:
                 copies.append(copy)
             model.holdings.reserve(changes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 from uuid import UUID
 
@@ -22,6 +22,7 @@ from msmq.moment import Moment
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.acknowledgement import is_quiet
 from msmq.queues.leaving.acknowledged import lock_acknowledged
+from msmq.queues.leaving.copies import journaled_bytes
 from msmq.queues.leaving.departure_kinds import removals
 from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.position import PacketHolder, PositionState
@@ -381,19 +382,22 @@ class SourceJournal:
         return False
 
     def _dispose(
-        self, found: Iterable[tuple[MessagePosition, SourceSettlement]], changes: list[Change]
+        self, found: Collection[tuple[MessagePosition, SourceSettlement]], changes: list[Change]
     ) -> list[list[MessagePosition]]:
         """The changes that settle messages; also returns the copies of each."""
         model, now = self._performer.model, self._performer.clock.now()
         copies: list[list[MessagePosition]] = []
         events: list[Change] = []
+        spare = journaled_bytes(position for position, _ in found)
         for position, settlement in found:
             copy: MessagePosition | None = None
             if settlement.disposal is Disposal.JOURNAL:
-                copy = model.copying.keep_proven(position, changes)
+                copy = model.copying.keep_proven(position, changes, spare)
             else:
                 if settlement.disposal is Disposal.DEAD_LETTER:
-                    copy = model.copying.dead_letter_awaited(position, settlement.message_class, changes)
+                    copy = model.copying.dead_letter_awaited(
+                        position, settlement.message_class, changes, spare
+                    )
                 changes += removals((position,))
                 if not is_arrival(settlement):
                     events.append(source_event(settlement, self._own, now, is_kept=copy is not None))

@@ -173,17 +173,20 @@ class MessageCopies:
         return self.dead_letter(view, message_class, position, changes)
 
     def dead_letter_awaited(
-        self, position: MessagePosition, message_class: int, changes: list[Change]
+        self, position: MessagePosition, message_class: int, changes: list[Change], spare: int
     ) -> MessagePosition | None:
-        """Create a dead letter of a message that was handed over and has not arrived, if there is room."""
+        """Create a dead letter of a message that was handed over and has not arrived, if there is room.
+
+        @param spare: as for L{copy}.
+        """
         view = position.view
         if view is None:
             return None
         if not self._was_sent_here(position, view):
-            return self._dead_letter_in_transit(position, view, message_class, changes)
+            return self._dead_letter_in_transit(position, view, message_class, changes, spare)
         if is_kept_until_arrival(view.packet):
             view = UserMessageView(packet_of(view.packet))
-        return self.dead_letter(view, message_class, position, changes)
+        return self.dead_letter(view, message_class, position, changes, spare)
 
     def _was_sent_here(self, position: MessagePosition, view: UserMessageView) -> bool:
         """Whether a message is one of this queue manager, as its packet says.
@@ -196,14 +199,24 @@ class MessageCopies:
         return view.source_queue_manager == self.source and not is_transit
 
     def _dead_letter_in_transit(
-        self, position: MessagePosition, view: UserMessageView, message_class: int, changes: list[Change]
+        self,
+        position: MessagePosition,
+        view: UserMessageView,
+        message_class: int,
+        changes: list[Change],
+        spare: int = 0,
     ) -> MessagePosition | None:
         if view.is_transactional or not is_marked_for_dead_letters(view.packet):
             return None
-        return self._copy_of_peer(view, message_class, position, changes)
+        return self._copy_of_peer(view, message_class, position, changes, spare)
 
     def _copy_of_peer(
-        self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
+        self,
+        view: UserMessageView,
+        message_class: int,
+        source: MessagePosition,
+        changes: list[Change],
+        spare: int = 0,
     ) -> MessagePosition | None:
         """A dead letter of another queue manager's message; C{None} beyond the limit for these."""
         dead = UserMessageView(packet_of(patch_message_class(view, message_class)))
@@ -211,14 +224,21 @@ class MessageCopies:
         if limit is not None and self.deadletter.total_bytes + dead.size > limit:
             self.dropped += 1
             return None
-        return self.copy(self.deadletter, dead, source, changes)
+        return self.copy(self.deadletter, dead, source, changes, spare)
 
     def dead_letter(
-        self, view: UserMessageView, message_class: int, source: MessagePosition, changes: list[Change]
+        self,
+        view: UserMessageView,
+        message_class: int,
+        source: MessagePosition,
+        changes: list[Change],
+        spare: int = 0,
     ) -> MessagePosition | None:
         """A dead letter in its queue, still invisible; C{None} if the quota is exceeded.
 
         The queue is ApplicationDeadletterQueue if its sender, on this queue manager, set a suitable one.
+
+        @param spare: as for L{copy}.
         """
         own = self._application_queue(view)
         if own is not None:
@@ -230,7 +250,8 @@ class MessageCopies:
                     changes.append(AppendLog(identifier, copy.lookup_id, dead.packet, copy.arrived))
                 return copy
         queue = self.deadxact if view.is_transactional else self.deadletter
-        return self.copy(queue, UserMessageView(patch_message_class(view, message_class)), source, changes)
+        dead = UserMessageView(patch_message_class(view, message_class))
+        return self.copy(queue, dead, source, changes, spare)
 
     def _application_queue(self, view: UserMessageView) -> Queue | None:
         name = view.dead_letter_queue
@@ -251,20 +272,22 @@ class MessageCopies:
         return queue
 
     def copy(
-        self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
+        self,
+        queue: Queue,
+        view: UserMessageView,
+        source: MessagePosition,
+        changes: list[Change],
+        spare: int = 0,
     ) -> MessagePosition | None:
-        """A copy in a system queue, still invisible; C{None} if the queue is full."""
-        if view.size > min(room_in(queue), self._room_for_copy_of(source)):
+        """A copy in a system queue, still invisible; C{None} if the queue is full.
+
+        @param spare: bytes of the messages that the same commit removes from system queues, where they count
+            against the same limit while they are pending; see L{journaled_bytes}.
+        """
+        if view.size > min(room_in(queue), self.holdings.storage.dead_letter_room + spare):
             self.dropped += 1
             return None
         return self._put(queue, view, source, changes)
-
-    def _room_for_copy_of(self, source: MessagePosition) -> int:
-        room = self.holdings.storage.dead_letter_room
-        if source.queue.is_system and source.lookup_id in source.queue.positions:
-            # It counts against the same limit while it is pending.
-            room += source.size
-        return room
 
     def _put(
         self, queue: Queue, view: UserMessageView, source: MessagePosition, changes: list[Change]
@@ -286,14 +309,17 @@ class MessageCopies:
             journal = position.queue.main.journal or self.machine_journal
         return self._turn_into(journal, position, self.holdings.storage.journal_room, changes)
 
-    def keep_proven(self, position: MessagePosition, changes: list[Change]) -> MessagePosition | None:
+    def keep_proven(
+        self, position: MessagePosition, changes: list[Change], spare: int
+    ) -> MessagePosition | None:
         """Move a message to the machine journal after the acknowledgement that proves its delivery.
 
         The message is removed from its queue.
 
+        @param spare: as for L{copy}.
         @return: C{None} if the journal is full, so that the message is removed without a copy.
         """
-        room = self._room_for_copy_of(position)
+        room = self.holdings.storage.dead_letter_room + spare
         copy = self._turn_into(self.machine_journal, position, room, changes)
         if copy is None:
             changes += removals((position,))
@@ -354,6 +380,11 @@ class MessageCopies:
         """The changes were not stored: the copies are discarded."""
         for copy in copies:
             self.holdings.unlink(copy)
+
+
+def journaled_bytes(positions: Iterable[MessagePosition]) -> int:
+    """Bytes that these messages count against JournalQuota: those in system queues do."""
+    return sum(position.size for position in positions if position.queue.is_system)
 
 
 def _any_copied(positions: Iterable[MessagePosition]) -> bool:

@@ -127,3 +127,21 @@ class FullJournalTests(ReceiverTestCase):
         self.assertEqual(len(self.journal), 2)
         self.alpha = self.restart(self.alpha)
         self.assertEqual((self.unproven, self.waiting(self.alpha)), (0, 0))
+
+    def test_several_at_once(self) -> None:
+        """Copies replace the messages that end their wait in the same commit, which count against the same
+        quota.
+        """
+        self.ask(self.to, *[b"x" * 600] * 4)
+        self.hand_over()
+        self.assertEqual(self.unproven, 4)
+        self.say(*map(admin_ack, self.peer.messages))
+        self.assertEqual((self.unproven, len(self.journal)), (0, 2))
+
+    def test_several_dead_letters_at_once(self) -> None:
+        """So do dead letters."""
+        self.ask(self.to, *[b"x" * 600] * 4, dead_letter=True, time_to_reach_queue=5)
+        self.hand_over()
+        self.assertEqual(self.unproven, 4)
+        self.clock.advance(WAIT + 10)
+        self.assertEqual((self.unproven, len(self.kept(DEADLETTER))), (0, 2))

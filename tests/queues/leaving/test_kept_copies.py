@@ -12,6 +12,7 @@ from msmq.persistence.changes import (
     RemoveMessages,
 )
 from msmq.queues.arriving.arrivals import wants_local_dead_letter
+from msmq.queues.leaving.copies import journaled_bytes
 from msmq.queues.position import PacketHolder
 from msmq.queues.queue import MessagePosition, Queue
 from msmq.structures.names.name_text import QueueSuffix
@@ -189,7 +190,7 @@ class ProvenTests(CopyCase):
     def prove(self, position: MessagePosition) -> list[Change]:
         """The changes that store the result; see that it takes effect."""
         changes: list[Change] = []
-        copy = self.alpha.model.copying.keep_proven(position, changes)
+        copy = self.alpha.model.copying.keep_proven(position, changes, journaled_bytes((position,)))
         self.alpha.store.ask(changes)
         copies = () if copy is None else (copy,)
         self.alpha.perform(self.alpha.model.disposed(position, copies, self.alpha.now))
