@@ -379,8 +379,13 @@ class OutgoingStream(Generic[M]):
         return self._acknowledge(number, now)
 
     def later_acknowledged(self) -> bool:
-        """The receiver has acknowledged a later sequence; true once it has often done so."""
-        return bool(self._by_message) and self._transfer.later_acknowledged()
+        """The receiver has acknowledged a later sequence; true once it has often done so.
+
+        That may be of another queue, so it counts only if the next hop has stored the first message: if not,
+        the receiver has a reason to acknowledge nothing of this queue.
+        """
+        first = next(iter(self._by_message.values()), None)
+        return first is not None and first.is_kept and self._transfer.later_acknowledged()
 
     def kept(self, messages: Iterable[M], now: Moment) -> AckOutcome[M]:
         """The receiver has stored these messages; returns the released ones. [MS-MQQB] 3.1.5.5.2."""
@@ -505,7 +510,7 @@ class OutgoingStream(Generic[M]):
         if not self._by_message:
             self._is_barred = bool(self._is_barred and self._leaving)
             self._transfer.rest()
-            self._transfer.attempts = 0
+            self._transfer.begin_again()
             self._shared.deadlines.clear(self)
 
     def _drop_removed(self) -> None:

@@ -36,8 +36,8 @@ class OutgoingTransferSequence:
     @ivar resend_time: seconds since 1970-01-01 UTC; 0 without a wait.
     @ivar attempts: how often messages have become due again since an OrderAck covered more, or none was
         pending; a lost connection does not reset it.
-    @ivar passed: the attempts, since the last OrderAck, that the receiver has answered with one of a later
-        sequence.
+    @ivar passed: the attempts, since the last OrderAck or since none was pending, that the receiver has
+        answered with an OrderAck of a later sequence.
     @ivar last_passed: the last of these attempts.
     """
 
@@ -75,7 +75,7 @@ class OutgoingTransferSequence:
         """An OrderAck came."""
         self.time_of_last_ack = now.unix_seconds
         self.last_ack_count += 1
-        self.passed, self.last_passed = 0, -1
+        self._forget_passed()
 
     def later_acknowledged(self) -> bool:
         """An OrderAck of a later sequence came; true once, with the third attempt that it has answered.
@@ -93,6 +93,14 @@ class OutgoingTransferSequence:
         self.last_ack = sequence_info(sequence, number, number - 1)
         self.resend_interval_index = 0
         self.attempts = 0
+
+    def begin_again(self) -> None:
+        """No message is pending: what the receiver has answered so far says nothing about the next ones."""
+        self.attempts = 0
+        self._forget_passed()
+
+    def _forget_passed(self) -> None:
+        self.passed, self.last_passed = 0, -1
 
     def wait(self, now: Moment) -> float:
         """Start the Transactional Ack Wait Timer; returns its monotonic deadline. [MS-MQQB] 3.1.2.6."""

@@ -338,13 +338,13 @@ class Sequences:
         """
         peer = Receiver(ack.envelope.source_queue_manager, address)
         for key, stream in self._streams.former(ack.tx_sequence_id.value):
-            if not isinstance(key, OutgoingQueue) or stream.sequence is None:
+            if not isinstance(key, OutgoingQueue) or stream.sequence is None or not stream.unacknowledged:
                 continue
             is_receiver = peer.identifier in self._receivers.named(
                 stream.sequence
             ) or self._receivers.may_acknowledge(stream.sequence, direct_destination(key.destination), peer)
             if is_receiver and stream.later_acknowledged():
-                event = passed_event(key.destination, stream.unacknowledged, now)
+                event = passed_event(key.destination, stream.sequence, stream.unacknowledged, now)
                 self.log.warn("{reason}", reason=event.reason)
                 self._events.record(event)
 

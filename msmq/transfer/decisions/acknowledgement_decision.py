@@ -205,10 +205,11 @@ def _named_refusal(peer: AcknowledgingPeer) -> AcknowledgementRefusal | None:
     )
 
 
-def passed_event(name: FormatName, count: int, now: Moment) -> AppendEvent:
+def passed_event(name: FormatName, sequence: int, count: int, now: Moment) -> AppendEvent:
     """The event of messages that their receiver refuses as duplicates, since it has a later sequence.
 
     @param name: of their outgoing queue.
+    @param sequence: their sequence: others in the queue, of a higher priority for example, have to stay.
     @param count: how many were sent.
     """
     return AppendEvent(
@@ -218,7 +219,7 @@ def passed_event(name: FormatName, count: int, now: Moment) -> AppendEvent:
         f"the receiver of {name} has messages that were sent after the {count} that are sent to it now, and "
         "refuses these as duplicates: the store was restored from a backup, and they were delivered or "
         "removed after it. They hold up all later messages of the queue until they are removed: pause it, "
-        f"close its session, remove its first {count} messages, and resume it",
+        f"close its session, remove its messages with transaction.sequence_id {sequence}, and resume it",
         queue=str(name),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 
 from msmq.queues.arriving.message import Message
+from msmq.structures.identifiers import TxSequenceID
+from tests.builders import ALPHA
 from tests.nodes.outgoing.senders import SenderTestCase
 from tests.nodes.outgoing.test_redirects import TO_BETA, MovingTestCase
 from tests.nodes.scripted import final_ack, order_ack
@@ -17,16 +19,22 @@ class RestoredSenderTests(MovingTestCase):
     def setUp(self) -> None:
         super().setUp()
         self.pay(b"1")
-        link = ADDRESSES["ALPHA"], ADDRESSES["BETA"]
-        self.network.partition(*link)
-        self.network.cut(*link)
+        self.partition()
         self.pay(b"2", b"3")
         self.stop(self.alpha)
         self.backup = copy.deepcopy(self.stores["ALPHA"])
-        self.network.heal(*link)
+        self.heal()
         self.alpha = self.begin("ALPHA", self.alpha.model.identifier)
         self.clock.advance(60)
         self.assertEqual(self.arrived(), [b"1", b"2", b"3"])
+
+    def partition(self) -> None:
+        link = ADDRESSES["ALPHA"], ADDRESSES["BETA"]
+        self.network.partition(*link)
+        self.network.cut(*link)
+
+    def heal(self) -> None:
+        self.network.heal(ADDRESSES["ALPHA"], ADDRESSES["BETA"])
 
     def restore(self) -> None:
         self.stop(self.alpha)
@@ -48,9 +56,25 @@ class RestoredSenderTests(MovingTestCase):
         self.pay(b"4")
         self.assertEqual((self.arrived(), self.waiting(), self.reports()), ([b"4"], 0, []))
 
+    def remove(self, reason: str) -> int:
+        """What a report asks for; gives the number of removed messages."""
+        sequence = int(reason.partition("transaction.sequence_id ")[2].partition(",")[0])
+        service = self.alpha.service
+        self.successResultOf(service.pause_outgoing(TO_BETA))
+        for session in service.inspection.sessions():
+            service.close_session(session.identifier)
+        self.clock.advance(60)
+        self.send(self.alpha, TO_BETA, b"urgent", priority=7)
+        page = self.run_to_end(service.inspection.browse(TO_BETA))
+        identifier = TxSequenceID.from_value(sequence)
+        found = [each.lookup_id for each in page.messages if each.view.tx_sequence_id == identifier]
+        removed = self.run_to_end(service.message_administration.remove(TO_BETA, found))
+        self.successResultOf(service.resume_outgoing(TO_BETA))
+        return len(removed)
+
     def test_a_later_sequence(self) -> None:
-        """BETA refuses the two for ever: that is reported once, and later messages arrive once they are
-        removed.
+        """BETA refuses the two permanently: that is reported once, and later messages arrive once they are
+        removed. No other message of the queue is.
         """
         self.pay(b"4")
         self.assertEqual(self.arrived(), [b"4"])
@@ -60,22 +84,54 @@ class RestoredSenderTests(MovingTestCase):
         self.assertEqual((self.arrived(), self.waiting()), ([], 3))
         [reason] = self.reports()
         self.assertIn(f"the receiver of {TO_BETA} has messages that were sent after the 2 that are", reason)
-        service = self.alpha.service
-        self.successResultOf(service.pause_outgoing(TO_BETA))
-        for session in service.inspection.sessions():
-            service.close_session(session.identifier)
-        self.clock.advance(60)
-        page = self.run_to_end(service.inspection.browse(TO_BETA, count=2))
-        numbers = [each.lookup_id for each in page.messages]
-        removed = self.run_to_end(service.message_administration.remove(TO_BETA, numbers))
-        self.assertEqual(len(removed), 2)
-        self.successResultOf(service.resume_outgoing(TO_BETA))
+        self.assertEqual(self.remove(reason), 2)
         self.clock.advance(60)
         self.assertEqual((self.arrived(), self.waiting(), len(self.reports())), ([b"5"], 0, 1))
 
+    def test_two_earlier_sequences(self) -> None:
+        """The second is reported when the first has been removed."""
+        self.partition()
+        self.pay(b"4")
+        self.restart_alpha()
+        self.pay(b"5")
+        self.stop(self.alpha)
+        self.backup = copy.deepcopy(self.stores["ALPHA"])
+        self.heal()
+        self.alpha = self.begin("ALPHA", ALPHA)
+        self.clock.advance(60)
+        self.pay(b"6")
+        self.assertEqual(self.arrived(), [b"4", b"5", b"6"])
+        self.restore()
+        for count in (1, 2):
+            self.clock.advance(600)
+            self.assertEqual(len(self.reports()), count)
+            self.assertEqual(self.remove(self.reports()[-1]), 1)
+        self.pay(b"7")
+        self.assertEqual((self.arrived(), self.waiting()), ([b"7"], 0))
+
 
 class OtherQueueTests(SenderTestCase):
-    """GAMMA has two queues; its queue orders is full for a long time."""
+    """OrderAcks of later sequences that may be of another queue of the same receiver."""
+
+    def test_messages_that_the_receiver_has_not_stored(self) -> None:
+        """They may not have been delivered, so nothing asks an operator to remove them."""
+        self.put(b"1")
+        self.alpha = self.restart(self.alpha)
+        for _ in range(6):
+            self.clock.advance(30)
+            self.tell(order_ack(self.sequence() + 1, 9))
+            self.peer.hang_up()
+        self.assertEqual(self.passed(), 0)
+        for _ in range(6):
+            self.clock.advance(30)
+            self.peer.acknowledge()
+            self.tell(order_ack(self.sequence() + 1, 9))
+            self.peer.hang_up()
+        self.assertEqual(self.passed(), 1)
+
+    def passed(self) -> int:
+        stored = self.successResultOf(self.alpha.store.read_events(0, 1000))
+        return [each.event.event for each in stored].count("sequence_passed")
 
     def test_late_acknowledgements_of_another_queue(self) -> None:
         """They do not cause a report, for which an operator would remove messages that have not arrived."""
@@ -84,17 +140,18 @@ class OtherQueueTests(SenderTestCase):
         self.clock.advance(10)
         self.assertEqual(self.peer.bodies, [b"1"])
         others = "DIRECT=TCP:127.0.0.4\\private$\\others"
+        late = b""
         for number in range(20):
             message = Message(body=b"other %d" % number, transactional=True, journal=True)
             self.run_to_end(self.alpha.service.send(others, [message]))
             self.clock.advance(1)
-            if number:
-                self.tell(order_ack(*received.place[:2]))
+            if late:
+                self.tell(late)
             received = next(each for each in reversed(self.peer.messages) if each.body == message.body)
             self.tell(final_ack(received))
+            late = order_ack(*received.place[:2])
             for _ in range(10):
                 self.peer.acknowledge()
                 self.clock.advance(10)
         self.assertEqual(self.remaining(), 1)
-        reading = self.alpha.store.read_events(0, 1000)
-        self.assertNotIn("sequence_passed", [each.event.event for each in self.successResultOf(reading)])
+        self.assertEqual(self.passed(), 0)
