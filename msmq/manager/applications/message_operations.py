@@ -124,7 +124,11 @@ class MessageOperations:
                     noted.append(AppendLog(identifier, place.lookup_id, bytes(view.packet), place.arrived))
                 noted.append(self._event(MOVED, position, view, f"to {queue_path(into)}"))
             relocation.changes.extend(self._events.trim(noted))
-            await move(performer, relocation)
+            try:
+                await move(performer, relocation)
+            except Exception:
+                self._events.not_stored(noted)
+                raise
             return _changes(positions, views)
         finally:
             for each in used:

@@ -316,14 +316,17 @@ class Search:
         position.state = PositionState.REMOVING
         answers = self._outbox.answers()
         changes = [*admission.changes, *admission.overflow, *removals([position])]
+        noted: list[Change] = []
         try:
             refuse(admission.refusals, len(arrivals), model.storage)
             if target.is_local:
                 answers.add((view for _, view in arrivals), MessageClass.ACK_REACH_QUEUE)
             changes += answers.prepare()
-            await performer.commit([*changes, *self._requeue_event(view, copy, sent, position)])
+            noted = self._requeue_event(view, copy, sent, position)
+            await performer.commit([*changes, *noted])
         except INTERRUPTIONS:
             answers.withdraw()
+            self._events.not_stored(noted)
             model.withdraw(admission)
             forget_queues(admission.overflow, admission.groups)
             performer.perform(model.release([position], performer.clock.now()))
@@ -340,13 +343,16 @@ class Search:
     ) -> MessageIdentifier:
         model = self._performer.model
         core = self._transactions.begin(self._new_identifier()).core
+        noted: list[Change] = []
         try:
             position.queue.take_one(position, core)
             model.transacting.receive(core, [position])
             number = self._outbox.send_in(core, [target], [copy], spare=_replaced(position))
             sent = MessageIdentifier(model.identifier, number)
-            await self._transactions.commit(core, self._requeue_event(view, copy, sent, position))
+            noted = self._requeue_event(view, copy, sent, position)
+            await self._transactions.commit(core, noted)
         except INTERRUPTIONS:
+            self._events.not_stored(noted)
             if core.may_end:
                 await self._transactions.abort(core)
             raise

@@ -251,6 +251,7 @@ class Transactions:
             try:
                 await move(performer, relocation)
             except MQError as error:
+                self._events.not_stored(relocation.changes)
                 self.log.error("poison messages stay in {queue}: {error}", queue=shown(path), error=error)
                 continue
             self.poisoned[path] += len(positions)

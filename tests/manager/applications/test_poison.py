@@ -120,6 +120,8 @@ class PoisonTests(PoisonTestCase):
                 self.assertEqual((self.seen(self.payments), self.seen(refunds)), ([b"1"], [b"1"]))
         self.assertEqual((self.count(self.payments), self.count(refunds)), (0, 0))
         self.assertEqual((self.seen(self.poison), self.seen(f"{refunds};poison")), ([b"1"], [b"1"]))
+        # The metric counts only those that were moved.
+        self.assertEqual(self.service.inspection.measurements.events()["poisoned"], 2)
 
     def test_the_queue_goes_meanwhile(self) -> None:
         """A message that is being moved aside has one event, as deleted."""

@@ -203,6 +203,25 @@ class RequeueTests(DeadLetterTestCase):
         [message] = self.messages(self.orders)
         self.assertEqual(message.view.connector_type, CONNECTOR_TYPE)
 
+    def test_counted_once(self) -> None:
+        """The metric of events does not count what failed, nor does it for a message that is moved."""
+        identifiers = [*self.let_expire(self.orders, b"1"), *self.let_expire(self.payments, b"2")]
+        other = self.queue(self.alpha, "other")
+        self.put(self.orders, b"3")
+        move = self.service.message_administration.move
+        chosen = [message.lookup_id for message in self.messages(self.orders)]
+        self.store.break_down()
+        failed = Status.MQ_ERROR_MESSAGE_STORAGE_FAILED
+        for identifier in identifiers:
+            self.refused(self.service.requeue(identifier), failed)
+        self.refused(move(self.orders, chosen, other), failed)
+        self.store.recover()
+        for identifier in identifiers:
+            self.run_to_end(self.service.requeue(identifier))
+        self.run_to_end(move(self.orders, chosen, other))
+        counts = self.service.inspection.measurements.events()
+        self.assertEqual((counts["requeued"], counts["moved"]), (2, 1))
+
     def test_express(self) -> None:
         """An express one as well."""
         [identifier] = self.let_expire(self.orders, b"1", delivery=Delivery.EXPRESS)
