@@ -244,9 +244,10 @@ class Receivers:
             return False
         for name, host in self._redirects.folded:
             known = self._by_destination.get(name, {})
+            if not any(each in known for each in former):
+                continue
             # It may acknowledge what it got before, though no message is pending that would go there.
-            is_there = peer in known or peer == Receiver(peer.identifier, host)
-            if is_there and any(each in known for each in former):
+            if peer in known or peer.address == _normalized(host):
                 return True
         return False
 
