@@ -187,8 +187,10 @@ def erase(archive: Archive, condition: RowCondition, now: float, *, dry_run: boo
                 # An erasure that was killed has left a file with its rows, which no manifest names any more.
                 archive.tidy()
         except (Exception, KeyboardInterrupt):
-            # If this fails too, the next writer records it.
+            # If this fails too, the next writer does it.
             with suppress(FilesError):
+                with archive.locked():
+                    archive.tidy()
                 record.end(is_interrupted=True)
             raise
         record.end()

@@ -63,15 +63,19 @@ class KilledErasureTests(ArchiveTestCase):
     def erase(self) -> None:
         erase(self.archive, parse_condition(CONDITION), self.now)
 
-    def killed_after(self, steps: int) -> bool:
-        """Erase, and kill the process at the step that follows these; whether that came."""
+    def killed_after(self, steps: int, error: type[BaseException] = Killed) -> bool:
+        """Erase, and kill the process at the step that follows these; whether that came.
+
+        @param error: another one is raised by this step alone, and the process runs on.
+        """
         done = 0
 
         def counted(step: Callable[..., Any]) -> Callable[..., Any]:
             def call(*arguments: Any, **named: Any) -> Any:
                 nonlocal done
                 if done == steps:
-                    raise Killed
+                    done += error is not Killed
+                    raise error
                 done += 1
                 return step(*arguments, **named)
 
@@ -81,7 +85,7 @@ class KilledErasureTests(ArchiveTestCase):
         patches = [self.patch(os, name, counted(getattr(os, name))) for name in names]
         try:
             self.erase()
-        except Killed:
+        except error:
             return True
         finally:
             for patch in patches:
@@ -188,6 +192,24 @@ class KilledErasureTests(ArchiveTestCase):
                     break
                 steps += 1
         self.assertTrue(was_left)
+
+    def test_what_an_interrupted_erasure_leaves_on_the_disk(self) -> None:
+        """One that Ctrl-C ends removes each file that no manifest names, or else the next pass does."""
+        steps = 0
+        with store_at(str(self.data)) as store:
+            archiver = Archiver(store, self.archive, clock=lambda: self.now)
+            archiver.run()
+            while True:
+                with self.subTest(steps=steps):
+                    self.begin_again()
+                    is_interrupted = self.killed_after(steps, KeyboardInterrupt)
+                    archiver.run()
+                    self.assertEqual(self.files(), self.named(), steps)
+                    self.assertFalse((self.directory / "_erasing.json").exists())
+                if not is_interrupted:
+                    break
+                steps += 1
+        self.assertGreater(steps, 5)
 
     def files(self) -> set[str]:
         """The files with rows, relative to the archive."""
