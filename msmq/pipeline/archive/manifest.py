@@ -117,6 +117,11 @@ class StreamManifest:
         """The number of archived rows."""
         return sum(file.rows for file in self.files)
 
+    @property
+    def beginning(self) -> tuple[str, int]:
+        """The date of its first rows, and the smallest number of that date."""
+        return min(((file.date, file.first) for file in self.files), default=("", 0))
+
     def path_now(self, path: str) -> str | None:
         """The file that has the rows of a file of an earlier manifest; empty if all were erased.
 
@@ -284,6 +289,7 @@ class Archive:
     def finished(self, stream: str = "", *, without: Container[str] = ()) -> list[Path]:
         """The Parquet files that the manifests name, those of each queue in the order of their numbers.
 
+        Those of a queue that was deleted are before those of one that was created later with its name.
         There may be others on the disk with the same rows, for example while an erasure runs.
 
         @param stream: the stream; empty for all.
@@ -292,7 +298,7 @@ class Archive:
         """
         return [
             self.path(file)
-            for manifest in self.streams()
+            for manifest in sorted(self.streams(), key=lambda each: each.beginning)
             if stream in ("", manifest.stream) and manifest.name not in without
             for file in sorted(manifest.files, key=lambda each: (each.first, each.last))
             if not file.is_fresh

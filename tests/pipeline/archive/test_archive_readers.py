@@ -7,10 +7,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from unittest import skipIf
+from uuid import UUID
 
 import attrs
 
-from msmq.persistence.changes import PutQueue
+from msmq.persistence.changes import PutQueue, RemoveQueue
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.importer import files_in, rows_of
@@ -18,7 +19,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import parse_input, read_rows
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import shared_session
-from tests.pipeline.stores import BILLS, event, log
+from tests.pipeline.stores import BILLS, ORDERS, event, log
 
 Counts = dict[tuple[str, str, str], int]
 
@@ -92,6 +93,19 @@ class FinishedFilesTests(ArchiveTestCase):
         self.update()
         erase(self.archive, parse_condition("label = 'message 3'"), self.now)
         self.assertEqual([1, 2, *range(4, 26)], self.imported())
+
+    def test_a_queue_made_again(self) -> None:
+        """Its messages are imported after those of the queue before it, whatever their files are called."""
+        numbers = [*range(1, 26)]
+        before = ORDERS
+        for number in range(50, 54):
+            again = attrs.evolve(ORDERS, identifier=UUID(int=number))
+            self.write(RemoveQueue(before.identifier), PutQueue(again), log(number, again))
+            self.update()
+            self.compact()
+            numbers.append(numbers[-1] + 1)
+            self.assertEqual(numbers, self.imported())
+            before = again
 
     def test_a_queue_with_a_log_and_a_journal(self) -> None:
         """Its messages are sent once: the journal is left out, unless it is named."""
