@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
@@ -77,9 +78,7 @@ class RemovedManifests:
         @param stream: empty for all.
         @raise ArchiveError: they cannot be read.
         """
-        sums, removal = self._read()
-        if removal is not None and not self._manifest(removal.name).exists():
-            sums = _added(sums, removal)
+        sums, _ = self._settled()
         found = RemovedCounts()
         for name, each in sums.items():
             if stream in ("", name):
@@ -91,9 +90,9 @@ class RemovedManifests:
 
         @raise FilesError: the counts cannot be read or written.
         """
-        sums, removal = self._read()
-        if removal is not None:
-            self._write(sums if self._manifest(removal.name).exists() else _added(sums, removal))
+        sums, is_interrupted = self._settled()
+        if is_interrupted:
+            self._write(sums)
 
     def is_removable(self, manifest: StreamManifest) -> bool:
         """Whether nothing is archived of a deleted queue, and no reader needs what was.
@@ -115,19 +114,37 @@ class RemovedManifests:
         @raise FilesError: the counts cannot be read or written, or the manifest cannot be removed.
         """
         removal = _Removal(manifest.name, manifest.stream, RemovedCounts.of(manifest))
-        sums, _ = self._read()
+        # Another process may have been killed during a removal since this pass began.
+        sums, _ = self._settled()
         self._write(sums, removal)
         path = self._manifest(manifest.name)
+        erased = [
+            self._archive.directory / folder / f"{manifest.name}.parquet"
+            for folder in (ERASED, ERASED_IDENTIFIERS)
+        ]
         try:
-            for folder in (ERASED, ERASED_IDENTIFIERS):
-                (self._archive.directory / folder / f"{manifest.name}.parquet").unlink(missing_ok=True)
+            # Durably before the manifest: without it they would stay forever.
+            for each in erased:
+                if each.exists():
+                    each.unlink()
+                    sync(each.parent)
             path.unlink()
             sync(path.parent)
         except OSError as error:
             raise FileUnwritable(f"{path}: cannot be removed: {error.strerror or error}") from error
         self._write(_added(sums, removal))
 
-    def _manifest(self, name: str) -> Any:
+    def _settled(self) -> tuple[Mapping[str, RemovedCounts], bool]:
+        """The sums, with the counts of a removal that was interrupted after it had removed its manifest.
+
+        The second value is whether one was interrupted.
+        """
+        sums, removal = self._read()
+        if removal is None or self._manifest(removal.name).exists():
+            return sums, removal is not None
+        return _added(sums, removal), True
+
+    def _manifest(self, name: str) -> Path:
         return self._archive.directory / MANIFESTS / f"{name}.json"
 
     def _has_identifiers(self, manifest: StreamManifest) -> bool:
@@ -155,7 +172,10 @@ class RemovedManifests:
         except OSError as error:
             raise ArchiveError(f"{self._path}: cannot be read: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ArchiveError(f"{self._path}: not the counts of removed manifests: {error}") from error
+            raise ArchiveError(
+                f"{self._path}: not the counts of removed manifests: {error}; remove it to begin their counts"
+                " again"
+            ) from error
 
     def _write(self, sums: Mapping[str, RemovedCounts], removal: _Removal | None = None) -> None:
         record = {

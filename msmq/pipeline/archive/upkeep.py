@@ -14,7 +14,7 @@ from msmq.pipeline.archive.erasures import LOG, ErasureRecord
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.expiry import skip
 from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
-from msmq.pipeline.archive.removed_manifests import RemovedManifests
+from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
 from msmq.pipeline.archive.where import RowCondition
 from msmq.pipeline.files.errors import FilesError
 from msmq.pipeline.files.format import EVENTS, checksum, read_file
@@ -80,7 +80,11 @@ def problems(archive: Archive, on_rows: Callable[[int], None] = lambda rows: Non
     @raise ArchiveError: there is no archive.
     """
     archive.owner()
-    removed = RemovedManifests(archive).counts()
+    removed = RemovedCounts()
+    try:
+        removed = RemovedManifests(archive).counts()
+    except ArchiveError as error:
+        yield str(error)
     if removed.missing or removed.uncertain:
         yield (
             f"queues that were deleted, of which nothing is archived any more: {removed.missing} numbers of"

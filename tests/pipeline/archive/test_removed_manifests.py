@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from itertools import count
 
 import attrs
 
 from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue, TrimLog
 from msmq.persistence.definition import QueueDefinition
+from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.manifest import StreamManifest
 from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
 from msmq.pipeline.archive.upkeep import erase, problems
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.files.format import EVENTS
 from tests.pipeline import stores
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
@@ -62,6 +65,41 @@ class RemovedManifestsTests(ArchiveTestCase):
         self.update(keep_days=10)
         self.assertEqual(1, self.manifest_of(ORDERS).rows)
         self.assertEqual(counted, self.counted())
+
+    def test_another_process_that_is_killed_during_a_removal(self) -> None:
+        """What it has removed is counted, also when this pass goes on to remove others."""
+        self.update()
+        self.write(RemoveQueue(ORDERS.identifier), RemoveQueue(BILLS_JOURNAL.identifier))
+        self.now += 30 * DAY
+        self.update(keep_days=10)
+        counted = self.counted()
+        self.now += DAY
+
+        def kill(rows: int) -> None:
+            for journal in [each for each in self.archive.streams() if each.stream == "journal"]:
+                remove = partial(RemovedManifests(self.archive).remove, journal)
+                for moment in count(1):
+                    self.assertTrue(killed(remove, self.directory, moment))
+                    if self.archive.load(journal.name) is None:
+                        break
+
+        with store_at(str(self.data)) as store:
+            Archiver(store, self.archive, clock=lambda: self.now, keep_days=10, on_step=kill).run()
+        self.assertFalse({each.stream for each in self.archive.streams()} & {"journal", "log"})
+        self.assertEqual(counted, self.counted())
+
+    def test_damaged_counts(self) -> None:
+        """A check names them, and goes on to the files."""
+        self.update()
+        path = self.directory / "_removed.json"
+        path.write_text("{}")
+        [damaged, *_] = [*self.archive.directory.rglob("*.arrow")]
+        damaged.write_bytes(b"")
+        self.assertEqual(
+            [str(path), str(damaged)], [line.partition(": ")[0] for line in problems(self.archive)]
+        )
+        path.unlink()
+        self.assertEqual([str(damaged)], [line.partition(": ")[0] for line in problems(self.archive)])
 
     def manifest_of(self, queue: QueueDefinition) -> StreamManifest:
         """The manifest of the log of a queue."""
