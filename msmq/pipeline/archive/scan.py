@@ -225,8 +225,9 @@ class ArchiveScan:
 def _numbers(page: Sequence[StoredPacket | StoredEvent]) -> Any:
     """The numbers of entries of a log."""
     if isinstance(page, PacketPage):
-        # Each of its rows is created when it is asked for.
-        return page.offsets
+        # Each of its rows is created when it is asked for. Its numbers have no sign, and those of an archive
+        # have one: numpy would compare both as floating-point numbers.
+        return page.offsets.astype(numpy.int64)
     return numpy.array([number_of(row) for row in page], numpy.int64)
 
 
