@@ -23,12 +23,13 @@ from msmq.control.server.messages.properties import read_message
 from msmq.decoding.message_json import message_json
 from msmq.durable import write_durably
 from msmq.errors import RemoteProtocolError
-from msmq.pipeline.archive.manifest import FRESH, ROOT, Archive, StreamManifest
+from msmq.pipeline.archive.manifest import FRESH, ROOT, Archive
 from msmq.pipeline.files.destinations import ImportDestinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.files.format import EVENTS
-from msmq.pipeline.reading.streams import is_called, is_sendable, names_queue
+from msmq.pipeline.files.logged_journals import left_out, logged_journals
+from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.pipeline.writing.queue_kinds import QueueKinds
 from msmq.structures.packet.message_class import class_name
@@ -107,12 +108,9 @@ def _inside(path: Path, topic: str, on_left_out: Callable[[str], None]) -> tuple
     if (path / ROOT).is_file():
         archive = Archive(path)
         manifests = archive.streams()
-        copies = _logged_journals(manifests, topic)
+        copies = logged_journals(manifests, topic)
         for journal in dict.fromkeys(each.topic for each in copies):
-            on_left_out(
-                f"{path}: left out {queue_name(journal)}, since the message log of the queue, which is sent,"
-                f" has most of its messages too; --topic '{queue_name(journal)}' sends them"
-            )
+            on_left_out(f"{path}: {left_out(manifests, journal)}; --topic '{queue_name(journal)}' sends them")
         without = {each.name for each in copies}
         # Events, which an archive has in fresh files at almost any time, are not sent from any.
         sendable = [each for each in manifests if each.name not in without and each.stream != EVENTS]
@@ -122,27 +120,6 @@ def _inside(path: Path, topic: str, on_left_out: Callable[[str], None]) -> tuple
     every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())
     inside = [each for each in every if not _is_hidden(each, path)]
     return inside, len(list((path / FRESH).glob("*.arrow")))
-
-
-def _logged_journals(manifests: Sequence[StreamManifest], topic: str) -> list[StreamManifest]:
-    """The journals of queues whose message log is imported: most of their messages would be sent twice.
-
-    @param topic: the one queue whose rows are sent; empty for all.
-    """
-    logs = {each.topic.lower() for each in manifests if each.stream == "log" and _is_finished(each)}
-    return [
-        each
-        for each in manifests
-        if each.stream == "journal"
-        and _is_finished(each)
-        and (log := each.topic.lower().removesuffix(";journal")) in logs
-        and (not topic or is_called(log, topic))
-    ]
-
-
-def _is_finished(manifest: StreamManifest) -> bool:
-    """Whether a stream has rows that can be imported."""
-    return not all(file.is_fresh for file in manifest.files)
 
 
 def _nothing_to_send(path: Path, has_events: bool, fresh: int) -> str:

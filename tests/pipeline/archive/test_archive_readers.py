@@ -11,7 +11,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.persistence.changes import PutQueue, RemoveQueue
+from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.importer import files_in, rows_of
@@ -19,7 +19,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import parse_input, read_rows
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import shared_session
-from tests.pipeline.stores import BILLS, ORDERS, event, log
+from tests.pipeline.stores import ARRIVED, BILLS, ORDERS, event, log, packet
 
 Counts = dict[tuple[str, str, str], int]
 
@@ -125,6 +125,22 @@ class FinishedFilesTests(ArchiveTestCase):
             self.assertEqual(is_left_out, "journal" not in found)
             if is_left_out:
                 self.assertEqual(streams, sorted(found))
+
+    def test_a_journal_that_is_older_than_the_log(self) -> None:
+        """The line about it says of which days the log has messages."""
+        later = AppendLog(BILLS.identifier, 50, packet(50), ARRIVED + 2 * DAY)
+        self.write(PutQueue(attrs.evolve(BILLS, log=True)), later)
+        self.update()
+        self.compact()
+        lines: list[str] = []
+        files_in([self.directory], on_left_out=lines.append)
+        name = ".\\private$\\Bills;journal"
+        self.assertIn(
+            f"{self.directory.absolute()}: left out {name} with the messages of 2023-11-14 to 2023-11-14,"
+            " since the message log of the queue, which is sent, has most of those of 2023-11-16 to"
+            f" 2023-11-16 too; --topic '{name}' sends them",
+            lines,
+        )
 
     def test_files_that_no_manifest_names(self) -> None:
         """An erasure that is killed leaves one: its rows are read once, by jobs as by an import."""
