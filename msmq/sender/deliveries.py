@@ -44,17 +44,17 @@ _CLOSED: Final = ("sender closed", "")
 
 
 class Deliveries:
-    """Fires a Deferred for each message when its result is known.
+    """Fires a Deferred for each message of one run of a sender when its result is known.
 
     A result may come before the identifier is known to the caller that sends the message, so results are
     kept while a message is L{being sent<sending>}: as many as messages can be sent at the same time, since
     those of messages that nothing waits for come too.
 
-    @ivar is_closed: whether the sender has stopped, or has not started; no message is sent then.
+    @ivar is_closed: whether the sender has stopped since; no message is sent then.
     """
 
     def __init__(self) -> None:
-        self.is_closed = True
+        self.is_closed = False
         self._pending: dict[bytes, tuple[MessageIdentifier, Deferred[None]]] = {}
         self._early: dict[bytes, _Result] = {}
         self._sending = 0
@@ -102,10 +102,6 @@ class Deliveries:
         @param identity: SourceQueueManager and MessageID, 20 bytes.
         """
         self._settle(identity, (event, reason))
-
-    def open(self) -> None:
-        """The sender starts."""
-        self.is_closed = False
 
     def close(self) -> None:
         """The sender stops: what was not delivered is lost."""

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar, cast
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
@@ -27,6 +27,7 @@ from msmq.net.session_owner import SessionOwner
 from msmq.queues.arriving.message import Message
 from msmq.quoting import kind_of, quoted
 from msmq.sender.deliveries import MOST_OUTSTANDING, Deliveries
+from msmq.sender.send_slots import SendSlots
 from msmq.sender.watched_store import WatchedStore
 from msmq.service.configuration import Overrides, load
 from msmq.service.process.server_run import ServerRun
@@ -118,7 +119,7 @@ class Sender:
         self._configuration = configuration
         self._reactor = reactor
         self._deliveries = Deliveries()
-        self._slots = DeferredSemaphore(outstanding)
+        self._slots = SendSlots(outstanding)
         self._run: ServerRun | None = None
 
     # Life
@@ -142,7 +143,8 @@ class Sender:
         if self._run is not None and not self._run.is_ending:
             raise LocalProtocolError("this sender is open")
         run = self._run = ServerRun("a sender", "msmq-sender-")
-        self._deliveries.open()
+        # Those of the run before stay closed: a send that it was storing ends with it.
+        self._deliveries = Deliveries()
         try:
             await run.start(self._begin(run))
         except Exception:
@@ -222,15 +224,16 @@ class Sender:
     async def _send(self, destination: str, message: Message, timeout: float | None) -> MessageIdentifier:
         left = await self._acquire_slot(timeout)
         try:
-            with self._deliveries.sending():
+            deliveries = self._deliveries
+            with deliveries.sending():
                 server = None if self._run is None else self._run.server
-                if server is None or server.parts is None or self._deliveries.is_closed:
+                if server is None or server.parts is None or deliveries.is_closed:
                     raise MQError(
                         Status.MQ_ERROR_SERVICE_NOT_AVAILABLE,
                         "the sender is not open: use it in `async with`",
                     )
                 [identifier] = await server.parts.manager.send(destination, [message])
-                delivered = self._deliveries.expect(identifier)
+                delivered = deliveries.expect(identifier)
             await self._within(delivered, identifier, left, timeout)
             return identifier
         finally:

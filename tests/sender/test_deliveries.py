@@ -44,7 +44,6 @@ class DeliveriesTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.deliveries = Deliveries()
-        self.deliveries.open()
         self.store = WatchedStore(cast(IMessageStore, MemoryMessageStore(durable=True)), self.deliveries)
         self.successResultOf(self.store.open())
         queues = [

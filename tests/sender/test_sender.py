@@ -112,10 +112,10 @@ class SenderTests(TestCase):
         self.assertEqual(lost.exception.event, "sender closed")
 
     async def test_closed_while_sends_wait(self) -> None:
-        """A send that waits for the results of others ends with the sender as well."""
+        """Sends that wait for the results of others end with the sender as well, however many they are."""
         async with Sender(outstanding=1) as sender:
             destination = rf"DIRECT=TCP:{own_address(68)}\private$\orders"
-            sends = [ensureDeferred(sender.send(destination, Message(body=b"1"))) for _ in range(3)]
+            sends = [ensureDeferred(sender.send(destination, Message(body=b"1"))) for _ in range(1000)]
             self.assertEqual(sender.pending, 1)
         self.failureResultOf(sends[0], NotDelivered)
         for waiting in sends[1:]:
