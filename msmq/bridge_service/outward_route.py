@@ -195,7 +195,11 @@ class OutwardRoute(BridgeRoute):
 
     def _waits_for_messages(self) -> None:
         """Some time after an error of the queue: it can be read again, if nothing has failed since."""
-        if self._receiving is not None and self._is_removing and self._publisher is not None:
+        if self._receiving is None or self._publisher is None:
+            return
+        if self._is_removing or not len(self._flight):
+            # The messages of a removal that failed are gone, so none can succeed first.
+            self._is_removing = True
             self._works()
 
     def _cancel_reading(self) -> None:

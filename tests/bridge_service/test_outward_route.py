@@ -233,6 +233,20 @@ class OutwardRouteTests(ManagerTestCase):
         self.clock.advance(120)
         self.assertEqual((self.route.condition, self.route.reason), (RouteCondition.RUNNING, ""))
 
+    def test_queue_is_deleted_after_a_removal_that_failed(self) -> None:
+        """A queue that was created again, and is empty, has no message whose removal could succeed first."""
+        self.store.break_down()
+        self.broker.confirm()
+        self.clock.advance(0.5)
+        self.assertIn("the disk is on fire", self.route.reason)
+        self.store.recover()
+        self.run_to_end(self.service.delete_queue(self.orders))
+        self.clock.advance(5)
+        self.assertIn("MQ_ERROR_QUEUE", self.route.reason)
+        self.queue(self.alpha)
+        self.clock.advance(300)
+        self.assertEqual((self.route.condition, self.route.reason), (RouteCondition.RUNNING, ""))
+
     def test_queue_is_deleted(self) -> None:
         """If the queue was deleted, the route says so until there is one of its name, whose messages it
         forwards.
