@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import attrs
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 import twisted.plugins
 from msmq.interfaces import IAccessControl, Moment, ServerContext
+from msmq.manager.applications.targets import own_queue
 from msmq.manager.securing.security_descriptors import AccessPolicy
 from msmq.plugins import PluginError
 from msmq.security.access.guarded_access_control import GuardedAccessControl
@@ -123,4 +125,14 @@ class QueueManagerTests(NodesTestCase):
         self.assertIn(REASON, refused)
         why = self.run_to_end(self.beta.service.access.why(self.orders, "anonymous", "send"))
         self.assertEqual((why.granted, why.reason), (False, REASON))
+        self.assertEqual(self.bodies(self.beta, self.orders), [b"in time"])
+
+    def test_queue_without_a_descriptor(self) -> None:
+        """A queue from before access control has no descriptor, and is closed at the same hours."""
+        queue = own_queue(self.beta.service.model, self.orders)
+        queue.definition = attrs.evolve(queue.definition, security=b"")
+        self.send(self.alpha, TO_BETA, b"in time")
+        self.clock.advance(HOUR)
+        self.send(self.alpha, TO_BETA, b"late")
+        self.clock.advance(1)
         self.assertEqual(self.bodies(self.beta, self.orders), [b"in time"])

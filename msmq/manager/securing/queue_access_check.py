@@ -15,6 +15,7 @@ from msmq.queues.queue import Queue
 from msmq.structures.packet.message_class import MessageClass
 from msmq.transfer.security.sender_identity import account_of
 from msmq.windows.access_masks import QUEUE_KIND, QueueAccess
+from msmq.windows.security_descriptor import SecurityDescriptor
 from msmq.windows.well_known_sids import ANONYMOUS
 
 _WRITE = int(QueueAccess.MQSEC_WRITE_MESSAGE)
@@ -64,7 +65,7 @@ class QueueAccessCheck:
         protection = descriptors.of(queue)
         if isinstance(protection, Deferred):
             return Deferred.fromCoroutine(self._ask(protection, descriptors, who, message))
-        if protection.descriptor is None and protection.limit is None:
+        if _is_unprotected(descriptors, protection):
             return message
         decision = decide_access(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
         if isinstance(decision, Deferred):
@@ -75,7 +76,7 @@ class QueueAccessCheck:
         self, asked: Deferred[Protection], descriptors: SecurityDescriptors, who: bytes, message: Accepted
     ) -> Outcome:
         protection = await asked
-        if protection.descriptor is None and protection.limit is None:
+        if _is_unprotected(descriptors, protection):
             return message
         decision = decide_access(descriptors.access, protection, who, _WRITE, QUEUE_KIND)
         if isinstance(decision, Deferred):
@@ -113,18 +114,34 @@ class QueueAccessCheck:
     @staticmethod
     def _decide_open(descriptors: SecurityDescriptors, queue: Queue) -> bool:
         protection = descriptors.of(queue)
-        if isinstance(protection, Deferred) or protection.descriptor is None:
-            return not isinstance(protection, Deferred)
-        decision = descriptors.access.check(protection.descriptor, ANONYMOUS, _WRITE, QUEUE_KIND)
-        if isinstance(decision, Deferred):
-            decision.addErrback(lambda _: None)
-            return False
-        return decision.granted
+        return not isinstance(protection, Deferred) and _is_granted_now(descriptors, protection)
 
     def _outcome(self, decision: QueueAccessDecision, message: Accepted) -> Outcome:
         if decision.granted:
             return message
         return Refused(self.message_class, decision.why())
+
+
+def _is_unprotected(descriptors: SecurityDescriptors, protection: Protection) -> bool:
+    """Whether no account has to be looked up, since the queue has no descriptor, and no rule.
+
+    An access control whose decisions depend on more than the descriptor decides about such a queue as well.
+    """
+    return (
+        protection.descriptor is None
+        and protection.limit is None
+        and _is_granted_now(descriptors, protection)
+    )
+
+
+def _is_granted_now(descriptors: SecurityDescriptors, protection: Protection) -> bool:
+    """Whether the anonymous account may write, without a Deferred."""
+    descriptor = protection.descriptor or SecurityDescriptor()
+    decision = descriptors.access.check(descriptor, ANONYMOUS, _WRITE, QUEUE_KIND)
+    if isinstance(decision, Deferred):
+        decision.addErrback(lambda _: None)
+        return False
+    return decision.granted
 
 
 def _sender(message: Accepted) -> bytes | None:
