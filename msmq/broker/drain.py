@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable
 from typing import Any, ClassVar, Final, Protocol
 
 import attrs
-from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -22,6 +22,7 @@ from msmq.interfaces.manager.received_messages import ReceivedMessage
 from msmq.line_limit import LineLimit
 from msmq.net.coroutines import run_coroutine
 from msmq.quoting import kind_of, shown
+from msmq.slots import Slots
 from msmq.structures.status import MQError, Status
 
 REST: Final = 5.0
@@ -81,7 +82,7 @@ class Drain:
         self._clock = clock
         self._finished = finished
         self._ahead = concurrency if concurrency == 1 else AHEAD * concurrency
-        self._slots = DeferredSemaphore(concurrency)
+        self._slots = Slots(concurrency)
         self._queues: dict[str, DrainedQueue] = {}
         self._lanes: dict[Hashable, Lane] = {}
         self._bytes = 0

@@ -27,12 +27,12 @@ from msmq.net.session_owner import SessionOwner
 from msmq.queues.arriving.message import Message
 from msmq.quoting import kind_of, quoted
 from msmq.sender.deliveries import MOST_OUTSTANDING, Deliveries
-from msmq.sender.send_slots import SendSlots
 from msmq.sender.watched_store import WatchedStore
 from msmq.service.configuration import Overrides, load
 from msmq.service.process.server_run import ServerRun
 from msmq.service.settings import Configuration, ListenSettings
 from msmq.session.session import Session
+from msmq.slots import Slots
 from msmq.storage.identity import identity_of
 from msmq.storage.memory import MemoryMessageStore
 from msmq.structures.identifiers import MessageIdentifier
@@ -119,7 +119,7 @@ class Sender:
         self._configuration = configuration
         self._reactor = reactor
         self._deliveries = Deliveries()
-        self._slots = SendSlots(outstanding)
+        self._slots = Slots(outstanding)
         self._run: ServerRun | None = None
 
     # Life

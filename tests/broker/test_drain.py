@@ -512,3 +512,40 @@ class LivelockTests(SynchronousTestCase):
         self.assertEqual(case.broker.seen, bodies)
         self.assertEqual((case.left(), case.waiting()), (0, 0))
         case.doCleanups()
+
+
+class Unordered(Scripted):
+    """Processes the messages of a queue in any order."""
+
+    def lane(self, message: ReceivedMessage) -> Hashable | None:
+        """See L{Broker.lane}."""
+        return None
+
+
+class ManyWaitingTests(BrokerTestCase):
+    """Many messages wait for one that is in process."""
+
+    make = Unordered
+    options = {"concurrency": 30}  # noqa: RUF012
+
+    def test_outcomes_without_a_wait(self) -> None:
+        """They have their outcomes one after the other, however many they are."""
+        pending: list[Deferred[Outcome]] = []
+
+        async def process(message: ReceivedMessage) -> Outcome:
+            if len(pending) == 30:
+                return reject()
+            pending.append(Deferred())
+            return await pending[-1]
+
+        self.process = process
+        self.sent(*[b"%d" % number for number in range(600)])
+        self.clock.advance(1)
+        self.assertEqual(len(pending), 30)
+        pending[0].callback(accept())
+        self.clock.advance(1)
+        self.assertEqual((len(self.broker.seen), self.left()), (600, 29))
+        for each in pending[1:]:
+            each.callback(accept())
+        self.clock.advance(1)
+        self.assertEqual((len(self.broker.seen), self.left()), (600, 0))

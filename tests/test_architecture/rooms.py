@@ -67,6 +67,7 @@ ROOMS = {
     "membership": Room(2, VALUES, pure=True),
     "discovery": Room(2, BASICS, pure=True),
     "routing": Room(2, BASICS, pure=True),
+    "slots": Room(3, ()),
     "observed_events": Room(3, FOUNDATION),
     "deadline_timer": Room(3, (*FOUNDATION, "interfaces")),
     "decoding": Room(3, (*BELOW_INTERFACES, "interfaces"), pure=True),
@@ -145,7 +146,7 @@ ROOMS = {
             "version",
         ),
     ),
-    "broker": Room(6, (*BELOW_PROVIDERS, "net", "storage", "manager", "service")),
+    "broker": Room(6, (*BELOW_PROVIDERS, "net", "storage", "manager", "service", "slots")),
     "double": Room(
         6,
         (
@@ -161,7 +162,7 @@ ROOMS = {
         ),
     ),
     "proxy": Room(6, (*BELOW_PROVIDERS, "decoding", "net", "service", "observed_events")),
-    "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service")),
+    "sender": Room(6, (*BELOW_PROVIDERS, "net", "storage", "service", "slots")),
     "client": Room(6, (*BELOW_PROVIDERS, "control")),
     # Routes between queues and other brokers.
     "bridge_service": Room(

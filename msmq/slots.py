@@ -1,4 +1,4 @@
-"""A limit on the messages of a sender whose results are not known."""
+"""A semaphore that any number may wait for."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import OrderedDict
 from twisted.internet.defer import Deferred
 
 
-class SendSlots:
-    """A semaphore for sends, first come, first served.
+class Slots:
+    """A semaphore, first come, first served, for callers that may end while they get their slot.
 
-    A send may end while it gets its slot, as all do that wait when the sender is closed. The next one is
-    served after it and not within it, so any number may wait.
+    When a sender is closed, all sends that wait do so. The next caller is served after such a one and not
+    within it, which would exceed the limit on recursion if there are many.
 
     @param count: limit on the slots in use.
     """
@@ -32,7 +32,7 @@ class SendSlots:
         return acquired
 
     def release(self) -> None:
-        """Return a slot, which the send that has waited longest gets."""
+        """Return a slot, which the caller that has waited longest gets."""
         self._free += 1
         self._serve()
 
