@@ -25,6 +25,8 @@ _SHOWN: Final = 32
 _CLASS: Final = "objectClass"
 _ACCOUNT_NAME: Final = "sAMAccountName"
 _GROUP_SIDS: Final = "tokenGroups"
+_FOREIGN: Final = b"foreignsecurityprincipal"
+"""The class of an account of a trusted domain, in lower case: it has the SID, for groups of this domain."""
 _NAMES: Final = (_ACCOUNT_NAME, "uid", "cn")
 _BUILTIN: Final = "builtin"
 """The domain of groups such as Users, in lower case; each domain has these, with the same SIDs."""
@@ -128,10 +130,13 @@ class LdapAccounts:
         sid = entry.first(SID) or b""
         classes = {each.lower() for each in entry.all(_CLASS)}
         if dialect is Dialect.ACTIVE_DIRECTORY:
+            if _FOREIGN in classes:
+                raise _unknown_groups(
+                    entry, "it is an account of another domain, which alone has all of them"
+                )
             groups = await self._computed_groups(entry)
             if not groups and b"group" not in classes:
-                # Each account of the domain has a primary group, which is in this attribute too;
-                # reading it was denied. Those of an account of another domain are not computed.
+                # Each account has a primary group, which is in this attribute too; so reading it was denied.
                 raise _unknown_groups(entry, f"the directory does not return its {_GROUP_SIDS}")
         else:
             groups = await self._searched_groups(entry)

@@ -99,6 +99,18 @@ class RangedTests(TestCase):
         account.values["tokenGroups"] = [group]
         self.assertEqual((await self.directory.account(SID)).groups, {group})
 
+    async def test_account_of_a_trusted_domain(self) -> None:
+        """It is not known, also if the server computes its groups in this domain: a denial for one of its own
+        domain would be overlooked.
+        """
+        self.server.add(
+            f"CN=S-1-5-21-8-8-8-1,CN=ForeignSecurityPrincipals,{SUFFIX}",
+            objectClass=[b"top", b"foreignSecurityPrincipal"],
+            objectSid=[SID],
+            tokenGroups=[parse_sid("S-1-5-21-1-2-3-2000")],
+        )
+        self.assertIn("it is an account of another domain", await self.fault(self.directory.account(SID)))
+
     async def test_groups_that_are_hidden(self) -> None:
         """A server on which the base of the search for groups has disappeared, as for an account that may not
         see it any more, leaves the account unknown, and not without groups.
