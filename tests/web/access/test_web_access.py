@@ -152,7 +152,7 @@ class TokenCallerTests(WebTestCase):
         protocol.dataReceived(head.encode() + b"x" * 10000)
         request: Any = protocol.requests[-1]
         self.assertEqual(request.content.getvalue(), b"")
-        self.assertEqual(self.site.request_memory.used, 0)
+        self.assertEqual((self.site.request_memory.used, self.site.reader_memory.used), (0, 0))
 
     def test_stream(self) -> None:
         """An operator sends a stream of records, in a body and over an upgraded connection; a reader none."""
