@@ -70,6 +70,7 @@ class TokenCheck:
     ) -> None:
         self.connections: TokenConnections[TokenChannel] = TokenConnections(connections)
         self._full = LineLimit.a_minute(1)
+        self._cut = LineLimit.a_minute(1)
         self._tokens = tokens
         self._clock = clock
         self._limit = unauthenticated
@@ -124,10 +125,9 @@ class TokenCheck:
         if is_admitted:
             self.leave(channel)
             if displaced is not None:
-                displaced.cut()
+                self._displace(displaced, holder)
             return
-        now = Moment(monotonic=self._clock.seconds(), wall=self._clock.seconds())
-        if (others := self._full.take(now)) is not None:
+        if (others := self._full.take(self._now())) is not None:
             self._log.warn(
                 "remote control: a connection with {token} from {peer} is refused: {limit} are in use, none"
                 " of them by a token with more{others}",
@@ -137,6 +137,23 @@ class TokenCheck:
                 others=others,
             )
         raise too_many("connections of remote control", self.connections.limit)
+
+    def _displace(self, channel: TokenChannel, holder: TokenHolder) -> None:
+        """Close a connection for one of another token; the log has the reason why its request has failed."""
+        if channel.requests and (others := self._cut.take(self._now())) is not None:
+            self._log.warn(
+                "remote control: a request of {token} from {peer} is ended for a connection of {other}:"
+                " {limit} are in use, and {token} has the most{others}",
+                token=channel.token_name,
+                peer=channel.host,
+                other=holder.name,
+                limit=self.connections.limit,
+                others=others,
+            )
+        channel.cut()
+
+    def _now(self) -> Moment:
+        return Moment(monotonic=self._clock.seconds(), wall=self._clock.seconds())
 
     def is_current(self, holder: TokenHolder) -> bool:
         """Whether a token is still valid, with the same role."""
@@ -177,8 +194,12 @@ class TokenRequest(ControlRequest):
 
 
 class TokenChannel(ControlChannel):
-    """HTTP connection that requires the token in every request."""
+    """HTTP connection that requires the token in every request.
 
+    @ivar token_name: the name of the token of its latest request.
+    """
+
+    token_name = ""
     _is_over = False
 
     @property
@@ -227,7 +248,8 @@ class TokenChannel(ControlChannel):
             self._refuse(error)
             return
         request.holder = holder
-        request.token_name, request.role = holder.name, holder.role
+        self.token_name = request.token_name = holder.name
+        request.role = holder.role
         HTTPChannel.allHeadersReceived(self)
 
     def _refuse(self, error: ControlError) -> None:

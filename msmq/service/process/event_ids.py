@@ -26,6 +26,10 @@ EVENT_IDS: Final[Mapping[str, int]] = {
         "remote control: a connection with {token} from {peer} is refused: {limit} are in use, none"
         " of them by a token with more{others}"
     ): 1013,
+    (
+        "remote control: a request of {token} from {peer} is ended for a connection of {other}:"
+        " {limit} are in use, and {token} has the most{others}"
+    ): 1014,
     "{path} was reloaded": 1201,
     (
         "{path} does not have the public keys of {name}, so other queue managers cannot send it "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twisted.internet.address import IPv4Address, UNIXAddress
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 
 from msmq.control.authentication.token_check import TokenSite
 from msmq.control.server.http.limits import ControlLimits
@@ -79,8 +80,16 @@ class TokenConnectionTests(ControlTestCase):
         )
         self.assertNotIn("www-authenticate", answer.headers)
         self.assertEqual(self.lost(streams), [False] * 4)
-        self.assertEqual([self.ask(OTHER).answer.status for _ in range(2)], [200, 200])
+        with capturedLogs() as events:
+            self.assertEqual([self.ask(OTHER).answer.status for _ in range(2)], [200, 200])
         self.assertEqual(self.lost(streams), [False, False, True, True])
+        self.assertEqual(
+            [formatEvent(event) for event in events if event["log_level"] is LogLevel.warn],
+            [
+                "remote control: a request of token prometheus from 192.0.2.1 is ended for a connection of"
+                " token root: 4 are in use, and token prometheus has the most"
+            ],
+        )
         self.assertEqual(self.ask(TOKEN).answer.status, 503)
 
     def test_ended(self) -> None:
