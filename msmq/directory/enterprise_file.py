@@ -77,10 +77,16 @@ class EnterpriseFileError(MsmqError):
     """An enterprise file cannot be used.
 
     @ivar problems: all faults, in the order of their lines.
+    @ivar certificate_stamps: as of L{EnterpriseFile}.
     """
 
-    def __init__(self, problems: Iterable[FileProblem]) -> None:
+    def __init__(
+        self,
+        problems: Iterable[FileProblem],
+        certificate_stamps: Mapping[str, FileStamp | None] | None = None,
+    ) -> None:
         self.problems = tuple(problems)
+        self.certificate_stamps = {} if certificate_stamps is None else certificate_stamps
         super().__init__(self.problems)
 
     def __str__(self) -> str:
@@ -146,7 +152,8 @@ def parse_enterprise(
     """
     reading = _read(path, content, certificates)
     if any(problem.is_fault for problem in reading.problems):
-        raise EnterpriseFileError(problem for problem in reading.sorted_problems() if problem.is_fault)
+        faults = [problem for problem in reading.sorted_problems() if problem.is_fault]
+        raise EnterpriseFileError(faults, reading.certificate_stamps)
     return EnterpriseFile(
         path,
         tuple(reading.objects),

@@ -346,8 +346,12 @@ class FileDirectory:
         stamp = FileStamp.of(self.path)
         content: bytes = await self._in_thread(read_enterprise, self.path)
         self._stamp = stamp
-        self._certificates = await self._in_thread(self._certificate_stamps)
-        contents: _Contents = await self._in_thread(_Contents.of, self.path, content, self._clock)
+        contents: _Contents
+        try:
+            contents = await self._in_thread(_Contents.of, self.path, content, self._clock)
+        except EnterpriseFileError as error:
+            self._certificates = error.certificate_stamps
+            raise
         assert contents.file is not None
         self._certificates = contents.file.certificate_stamps
         contents.memory.continue_reads(self._contents.memory)

@@ -244,7 +244,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertIn("one.pem", conditions[1].problem)
         for name in ("one.pem", "two.der"):
             moved.joinpath(name).rename(self.path.with_name(name))
-        self.clock.advance(RETRY_EVERY + CHECK_INTERVAL)
+        self.clock.advance(CHECK_INTERVAL)
         self.assertTrue(self.directory.condition.is_reached)
 
     def test_certificate_that_is_replaced(self) -> None:
@@ -271,6 +271,22 @@ class FileDirectoryTests(EnterpriseFileTests):
         self.assertIn("'two.der' cannot be read: No such file", problem)
         path.write_bytes(renewed)
         self.clock.advance(CHECK_INTERVAL)
+        self.assertTrue(self.directory.condition.is_reached)
+
+    def test_certificate_with_the_same_metadata(self) -> None:
+        """One with faults is read again after a while, though nothing of its file seems to have changed."""
+        self.opened()
+        path = self.path.with_name("two.der")
+        content = path.read_bytes()
+        path.write_bytes(b"x" * len(content))
+        faulty = path.stat().st_mtime_ns
+        self.clock.advance(CHECK_INTERVAL)
+        self.assertIn("is neither PEM nor DER", self.directory.condition.problem)
+        path.write_bytes(content)
+        os.utime(path, ns=(faulty, faulty))
+        self.clock.advance(CHECK_INTERVAL)
+        self.assertFalse(self.directory.condition.is_reached)
+        self.clock.advance(RETRY_EVERY)
         self.assertTrue(self.directory.condition.is_reached)
 
     def test_copy_of_another_file(self) -> None:
