@@ -5,8 +5,8 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-_INTEGER: Final = 2
-"""The tag of the version, with which a private key begins, and PKCS #12."""
+_OTHERS: Final = (2, 6)
+"""The tags of a version, with which a private key begins, and PKCS #12, and of the type of PKCS #7."""
 
 
 def certificate_of(data: bytes) -> bytes:
@@ -22,8 +22,8 @@ def certificate_of(data: bytes) -> bytes:
         return ssl.PEM_cert_to_DER_cert((begin + block + end).decode("ascii", "replace"))
     if not data.startswith(b"\x30"):
         raise ValueError("is neither PEM nor DER")
-    if _first_tag(data) == _INTEGER:
-        raise ValueError("is a private key or a PKCS #12 file, and not a certificate")
+    if _first_tag(data) in _OTHERS:
+        raise ValueError("is a private key, PKCS #7 or PKCS #12, and not a certificate")
     return data
 
 

@@ -422,10 +422,12 @@ out_routing_servers = ["BETA"]
             user = load_enterprise(path).objects[-1]
             assert isinstance(user, UserObject)
             self.assertEqual(user.certificates.certificates[0].certificate, der, text)
-        refused = b"\x30\x82\x00\x03\x02\x01\x00", "is a private key or a PKCS #12 file, and not"
-        for name, (content, problem) in (
-            ("one.pem", (key.encode(), "has no certificate")),
-            ("two.der", refused),
+        other = "is a private key, PKCS #7 or PKCS #12, and not"
+        signed_data = b"\x30\x80\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02"
+        for name, content, problem in (
+            ("one.pem", key.encode(), "has no certificate"),
+            ("two.der", b"\x30\x82\x00\x03\x02\x01\x00", other),
+            ("two.der", signed_data, other),
         ):
             path = self.written(WHOLE)
             path.with_name(name).write_bytes(content)
