@@ -22,7 +22,7 @@ import attrs
 from msmq.durable import sync, write_durably
 from msmq.pipeline.archive.errors import ArchiveError
 from msmq.pipeline.archive.manifest import ERASING, ERASURE_LOCK, ERASURES, Archive
-from msmq.pipeline.archive.removed_manifests import RemovedManifests
+from msmq.pipeline.archive.removed_manifests import counted
 from msmq.pipeline.files.errors import FileUnwritable
 
 LOG: Final = "log"
@@ -154,9 +154,8 @@ class ErasureRecord:
                 identified += sum(counts.values())
             if record is not None and NUMBERS_KEY in record:
                 numbered += sum(count for name, count in counts.items() if name.endswith(f" {LOG}"))
-        streams, removed = self._archive.streams(), RemovedManifests(self._archive)
-        rows = sum(each.erased for each in streams) + removed.counts().erased
-        logged = sum(each.erased for each in streams if each.stream == LOG) + removed.counts(LOG).erased
+        by_stream = {stream: each.erased for stream, each in counted(self._archive).items()}
+        rows, logged = sum(by_stream.values()), by_stream.get(LOG, 0)
         return ErasuresSummary(rows, max(0, logged - numbered), max(0, rows - identified))
 
     def after(self, begin: int) -> tuple[list[dict[str, Any] | None], int]:

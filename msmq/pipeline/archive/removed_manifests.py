@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,18 +73,19 @@ class RemovedManifests:
         self._archive = archive
         self._path = archive.directory / REMOVED
 
-    def counts(self, stream: str = "") -> RemovedCounts:
-        """The sums of one stream.
+    def counts(self) -> RemovedCounts:
+        """The sums of all streams.
 
-        @param stream: empty for all.
         @raise ArchiveError: they cannot be read.
         """
-        sums, _ = self._settled()
-        found = RemovedCounts()
-        for name, each in sums.items():
-            if stream in ("", name):
-                found = found.plus(each)
-        return found
+        return reduce(RemovedCounts.plus, self.by_stream().values(), RemovedCounts())
+
+    def by_stream(self) -> Mapping[str, RemovedCounts]:
+        """The sums of each stream.
+
+        @raise ArchiveError: they cannot be read.
+        """
+        return self._settled()[0]
 
     def complete(self) -> None:
         """Finish a removal that was interrupted; one that has removed nothing may begin again.
@@ -187,6 +189,27 @@ class RemovedManifests:
         except OSError as error:
             raise FileUnwritable(f"{self._path}: cannot be written: {error.strerror or error}") from error
 
+
+def counted(archive: Archive) -> Mapping[str, RemovedCounts]:
+    """What the manifests of an archive have counted, by stream, also those that were removed.
+
+    One that is removed meanwhile is counted once.
+
+    @raise ArchiveError: a manifest, or what removed ones have counted, cannot be read.
+    """
+    removed, found = RemovedManifests(archive), dict[str, RemovedCounts]()
+    for _ in range(_TRIES):
+        before = removed.by_stream()
+        found = dict(before)
+        for each in archive.streams():
+            found[each.stream] = found.get(each.stream, RemovedCounts()).plus(RemovedCounts.of(each))
+        if removed.by_stream() == before:
+            break
+    return found
+
+
+_TRIES: Final = 5
+"""How often a reader begins again since manifests are removed while it reads them."""
 
 _NAMES: Final = tuple(field.name for field in attrs.fields(RemovedCounts))
 

@@ -20,7 +20,7 @@ from msmq.pipeline.archive.erased import COLUMNS, IDENTIFIER_COLUMNS, has_identi
 from msmq.pipeline.archive.erasures import LOG, ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, Archive
 from msmq.pipeline.archive.plan import NO_STORE
-from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
+from msmq.pipeline.archive.removed_manifests import RemovedCounts, counted
 from msmq.pipeline.files.path_patterns import spark_pattern
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
@@ -262,13 +262,9 @@ def missing_entries(inputs: Sequence[Input]) -> int:
 
     @raise ArchiveError: a manifest is damaged.
     """
-    found = RemovedCounts()
-    for archive in [Archive(Path(one.location)) for one in inputs if one.is_archive]:
-        found = found.plus(RemovedManifests(archive).counts(LOG))
-        for manifest in archive.streams():
-            if manifest.stream == LOG:
-                found = found.plus(RemovedCounts.of(manifest))
-    return found.missing + found.uncertain
+    archives = [Archive(Path(one.location)) for one in inputs if one.is_archive]
+    logs = [counted(archive).get(LOG, RemovedCounts()) for archive in archives]
+    return sum(each.missing + each.uncertain for each in logs)
 
 
 def missing_note(inputs: Sequence[Input]) -> str:

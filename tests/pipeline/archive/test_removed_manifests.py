@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 from functools import partial
 from itertools import count
+from pathlib import Path
 
 import attrs
 
 from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue, TrimLog
 from msmq.persistence.definition import QueueDefinition
 from msmq.pipeline.archive.archiver import Archiver
-from msmq.pipeline.archive.erasures import ErasureRecord
-from msmq.pipeline.archive.manifest import StreamManifest
+from msmq.pipeline.archive.erasures import ErasureRecord, ErasuresSummary
+from msmq.pipeline.archive.manifest import Archive, StreamManifest
 from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
 from msmq.pipeline.archive.upkeep import erase, problems
 from msmq.pipeline.archive.where import parse_condition
@@ -21,6 +22,21 @@ from msmq.pipeline.files.format import EVENTS
 from tests.pipeline import stores
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
 from tests.pipeline.stores import ARRIVED, BILLS_JOURNAL, ORDERS
+
+
+class _RemovedMeanwhile(Archive):
+    """An archive of which an archiver removes manifests after a reader has read them."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.manifests: list[StreamManifest] = []
+
+    def streams(self) -> list[StreamManifest]:
+        """The manifests, of which these are removed then."""
+        found = super().streams()
+        while self.manifests:
+            RemovedManifests(Archive(self.directory)).remove(self.manifests.pop())
+        return found
 
 
 class RemovedManifestsTests(ArchiveTestCase):
@@ -87,6 +103,18 @@ class RemovedManifestsTests(ArchiveTestCase):
             Archiver(store, self.archive, clock=lambda: self.now, keep_days=10, on_step=kill).run()
         self.assertFalse({each.stream for each in self.archive.streams()} & {"journal", "log"})
         self.assertEqual(counted, self.counted())
+
+    def test_a_removal_while_the_manifests_are_read(self) -> None:
+        """What was erased is counted once, so that a report says of no row that its identifier is unknown."""
+        self.update()
+        erase(self.archive, parse_condition("label = 'message 32'"), self.now)
+        expected = ErasureRecord(self.archive).summary()
+        [manifest] = [each for each in self.archive.streams() if each.stream == "journal"]
+        reading = _RemovedMeanwhile(self.directory)
+        reading.manifests.append(manifest)
+        self.assertEqual(ErasuresSummary(1, 0, 0), expected)
+        self.assertEqual(expected, ErasureRecord(reading).summary())
+        self.assertIsNone(self.archive.load(manifest.name))
 
     def test_damaged_counts(self) -> None:
         """A check names them, and goes on to the files."""
