@@ -63,9 +63,11 @@ class Message:
 
     @property
     def is_unsent(self) -> bool:
-        """Whether a backup from which its sender was restored may not have it."""
+        """Whether a backup from which its sender was restored may not have it; that of the moment in which it
+        was sent may have been made before.
+        """
         return any(
-            each.facts["node"] == self.sending.facts["sender"] and self.sending.end > each.facts["moment"]
+            each.facts["node"] == self.sending.facts["sender"] and self.sending.end >= each.facts["moment"]
             for each in self.restores
         )
 

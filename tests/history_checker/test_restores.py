@@ -71,10 +71,17 @@ class RestoreTests(SynchronousTestCase):
         """What was sent after the backup may be lost, what was sent before it may not."""
         history = self.history
         history.send("1")
-        moment = history.seconds
+        moment = history.seconds + 0.1
         history.send("2")
         self.restore(moment, node="ALPHA")
         self.assert_found("lost: 1: taken by operation")
+
+    def test_sent_at_the_moment_of_the_backup(self) -> None:
+        """It may have been sent before the backup or after it."""
+        history = self.history
+        history.send("1")
+        self.restore(history.seconds, node="ALPHA")
+        self.assert_found()
 
     def test_lost_with_a_backup(self) -> None:
         """What the backup had is there afterwards, until it is received or removed."""
