@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from msmq.storage.log.core.format import (
     read_group_header,
 )
 from msmq.storage.log.core.records import TableRecord, replay
+from msmq.storage.log.core.recovery import RecoveredSegment, check_end
 from msmq.storage.log.core.scan import Group, Read, has_successor, next_group, sealed_by, torn_packet
 from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
 from msmq.storage.log.failures import StoreDamaged
@@ -91,6 +93,31 @@ class Follower:
                 return
             records = group.records()
             last, position = group, group.next(sealed_by(records))
+
+    def check_end(self) -> None:
+        """Check that no group follows the end of what was replayed.
+
+        A group is begun after the one before it is complete. So one that cannot be read, with another one
+        after it, is damaged, and what was replayed is not the whole log; but for what a server has written
+        meanwhile.
+
+        @raise StoreDamaged: a group follows.
+        @raise SegmentGone: the server has reused the segment.
+        """
+        self._find()
+        position = self._position
+        sources = {
+            generation: RecoveredSegment(path, header, header.size, partial(self.read, generation))
+            for generation, (path, header) in self._segments.items()
+            if generation >= position.generation
+        }
+        read, header = self._reading(position.generation)
+        try:
+            check_end(sources, sources[position.generation], position)
+        except StoreDamaged:
+            if next_group(read, header, position) is None:
+                self.check(position.generation)
+                raise
 
     def is_current(self) -> bool:
         """Whether the directory still has the log that was replayed, at least as far as it was.

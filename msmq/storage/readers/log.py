@@ -71,7 +71,7 @@ class LogStoreReader:
 
     def hold(self) -> None:
         """See L{StoreReader.hold<msmq.storage.readers.shape.StoreReader.hold>}."""
-        self._ask(lambda log: None)
+        self._ask(Follower.check_end)
         self._is_held = True
 
     def skip_logged(self, starts: Mapping[UUID, int]) -> None:

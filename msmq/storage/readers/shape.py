@@ -127,6 +127,8 @@ class StoreReader(StoreContents, Protocol):
         """Let all calls read the present state, until L{close}; afterwards each reads the current one again.
 
         A call raises L{MomentGone} if the server has removed data that it needs, and reused its space.
+
+        @raise StorageError: the store is damaged, so that its present state cannot be read whole.
         """
 
     def skip_logged(self, starts: Mapping[UUID, int]) -> None:

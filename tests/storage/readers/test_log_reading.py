@@ -29,6 +29,7 @@ from msmq.storage.checking.report import StoreReport
 from msmq.storage.log import LogMessageStore
 from msmq.storage.log.checkpoint_files import CheckpointWriter
 from msmq.storage.log.core.checkpoint import BODY
+from msmq.storage.log.follower import Follower
 from msmq.storage.readers import StoreReader, open_reader
 from msmq.storage.readers.shape import LARGE, MESSAGE_PLACE, MomentGone
 from msmq.testing.contracts.store_contract import BILLS, ORDERS, put, remove
@@ -96,6 +97,32 @@ class LogTests(ReaderContract, LogTestCase):
         page = store.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True)
         self.assertEqual([row[0] for row in page.rows], [number])
         self.done(writer.close())
+
+    def test_held_behind_damage(self) -> None:
+        """What cannot be read, with more after it, is not taken for the end: a backup would lack the rest."""
+        writer = self.opened(PutQueue(ORDERS), PutState("name", b"a value of the state"))
+        for number in range(3):
+            self.commit(writer, put(number))
+        store = open_reader(str(self.home / "log"))
+        self.addCleanup(store.close)
+        store.hold()
+        store.close()
+        self.spoil(b"a value of the state")
+        with self.assertRaises(StorageError) as refused:
+            store.hold()
+        self.assertIn("is damaged, and group", str(refused.exception))
+        self.assertIn("run msmq store repair", str(refused.exception))
+
+    def test_held_while_a_server_writes(self) -> None:
+        """What the server has written since the reader has read the end is no damage."""
+        writer = self.opened(PutQueue(ORDERS))
+        store = Follower(self.home / "log")
+        self.addCleanup(store.close)
+        for number in range(200):
+            store.follow()
+            self.commit(writer, put(number))
+            self.commit(writer, remove(number))
+            store.check_end()
 
     def reuse(self, writer: LogMessageStore, label: str) -> None:
         """Have the server fill the second segment with other messages of the same size."""

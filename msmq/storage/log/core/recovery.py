@@ -98,7 +98,7 @@ def recover(
         records = group.records()
         pending = source, group, records
         position = group.next(sealed_by(records))
-    _check_end(sources, source, position)
+    check_end(sources, source, position)
     if position == begin and not follows_group(source.read, source.header, position):
         # No group continues the chain of the checkpoint.
         problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
@@ -121,7 +121,7 @@ def recover(
     return Recovered(position, is_begun, last)
 
 
-def _check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
+def check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
     """Check that no group follows the apparent end of the log.
 
     The group of a repair that has not ended counts only with the checkpoint that the repair writes after it.
