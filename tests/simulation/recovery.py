@@ -185,5 +185,7 @@ async def remove_refused(host: Host, sent_by: float) -> None:
 
 def _replace_disk(world: World, host: Host) -> None:
     if host.restoring is None and host.system.failing == 0:
+        # An earlier one would lack what came since; a disk that is damaged stays in use until it is repaired.
+        host.backup = None
         back_up_host(world, host.number)
         host.restoring, host.backup = host.backup, None
