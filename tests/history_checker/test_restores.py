@@ -106,7 +106,7 @@ class RestoreTests(SynchronousTestCase):
         self.assert_found()
 
     def test_in_a_backup_before_it_was_sent(self) -> None:
-        """A backup has nothing that was sent later, or by nobody."""
+        """A backup has nothing that was sent later, or not at all."""
         self.restore(0.5, "7")
         self.history.send("1")
         self.restore(0.5, "1")
