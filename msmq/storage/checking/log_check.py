@@ -19,7 +19,7 @@ from msmq.storage.log.checkpoint_files import find_checkpoints, is_overwritten, 
 from msmq.storage.log.compaction import Live, live_packets
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import OFFSET_MASK
-from msmq.storage.log.failures import failure
+from msmq.storage.log.failures import StoreDamaged, failure
 from msmq.storage.log.files import find_segments
 from msmq.storage.log.follower import Follower, SegmentGone
 from msmq.storage.log.opened_log import check_start
@@ -95,12 +95,12 @@ def check_packets(directory: Path, report: StoreReport, step_bytes: int = STEP_B
     """
     follower = Follower(directory)
     try:
-        follower.follow()
+        _follow(follower, report)
         size = 0
         for live in live_packets(follower.state, None):
             if not isinstance(live, Live):
                 continue
-            problem = _packet_problem(follower, live)
+            problem = _packet_problem(follower, live, report)
             if problem is not None:
                 report.add(problem)
             report.rows += 1
@@ -109,13 +109,23 @@ def check_packets(directory: Path, report: StoreReport, step_bytes: int = STEP_B
             if size >= step_bytes:
                 size = 0
                 # A server reuses the groups behind its checkpoints: a reader that stays behind loses them.
-                follower.follow()
+                _follow(follower, report)
                 yield
     finally:
         follower.close()
 
 
-def _packet_problem(follower: Follower, live: Live) -> str | None:
+def _follow(follower: Follower, report: StoreReport) -> None:
+    """Follow the log as far as it can be read: the packets before a damaged group are verified too."""
+    try:
+        follower.follow()
+    except StoreDamaged as damage:
+        # That a server does not start because of it may be reported already.
+        if not any(str(damage) in problem for problem in report.problems):
+            report.add(str(damage))
+
+
+def _packet_problem(follower: Follower, live: Live, report: StoreReport) -> str | None:
     """The damage of a packet; C{None} if it is intact, or was removed meanwhile."""
     for _ in range(TRIES):
         generation, offset = live.location >> 32, live.location & OFFSET_MASK
@@ -130,7 +140,7 @@ def _packet_problem(follower: Follower, live: Live) -> str | None:
             problem = f" ({error.strerror})"
         except SegmentGone:
             is_gone = True
-        follower.follow()
+        _follow(follower, report)
         location = live.owner.location(follower.state)
         if location == live.location:
             if is_gone:

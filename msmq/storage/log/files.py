@@ -15,7 +15,8 @@ import attrs
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.log.core.format import FIRST, SEGMENT_HEADER, Malformed, SegmentHeader, read_segment_header
-from msmq.storage.log.failures import failure
+from msmq.storage.log.core.scan import Read
+from msmq.storage.log.failures import StoreDamaged, failure
 from msmq.storage.log.system import LOCAL, LogSystem
 
 DSYNC: Final = getattr(os, "RWF_DSYNC", 0)
@@ -188,6 +189,20 @@ class FileDescriptors:
         """Close all of them."""
         while self._open:
             self._system.close(self._open.popitem()[1])
+
+
+def damage_read(files: FileDescriptors, path: Path, system: LogSystem = LOCAL) -> Read:
+    """Create a function that reads a file, opened at the first read; what the disk cannot read is damage."""
+
+    def read(offset: int, size: int) -> bytes:
+        try:
+            return read_exactly(files.of(path), offset, size, system)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise StoreDamaged(path, offset, UNREADABLE) from error
+
+    return read
 
 
 @attrs.frozen

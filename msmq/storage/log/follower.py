@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
+from typing import Final
 from uuid import UUID
+
+import attrs
 
 from msmq.interfaces.storage import StorageError
 from msmq.storage.log.checkpoint_files import find_checkpoints, newest_header
@@ -20,15 +22,43 @@ from msmq.storage.log.core.format import (
 )
 from msmq.storage.log.core.records import TableRecord, replay
 from msmq.storage.log.core.recovery import RecoveredSegment, check_end
-from msmq.storage.log.core.scan import Group, Read, has_successor, next_group, sealed_by, torn_packet
+from msmq.storage.log.core.scan import (
+    Group,
+    Position,
+    Read,
+    has_successor,
+    next_group,
+    sealed_by,
+    torn_packet,
+)
 from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
 from msmq.storage.log.failures import StoreDamaged
-from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
+from msmq.storage.log.files import FileDescriptors, damage_read, find_segments, read_exactly
 from msmq.storage.log.system import LOCAL, LogSystem
+
+TRIES: Final = 5
+"""Limit on repetitions of a check because the server has written meanwhile."""
+SEARCHED: Final = 1 << 20
+"""Bytes after the end of a log that is followed that are searched for groups."""
 
 
 class SegmentGone(Exception):
     """A segment was reused or deleted since the reader found it."""
+
+
+@attrs.frozen
+class _CheckedEnd:
+    """The end of a log that was checked.
+
+    @ivar time: when its segment was last written to, before the check; nanoseconds.
+    @ivar most: bytes that were searched; C{None} for all.
+    @ivar damage: what is wrong there.
+    """
+
+    position: Position
+    time: int
+    most: int | None
+    damage: StoreDamaged | None = None
 
 
 class Follower:
@@ -63,16 +93,71 @@ class Follower:
         self._number = newest.header.number
         self._store = newest.header.store
         self._position = newest.header.position
+        self._checked: _CheckedEnd | None = None
         # Where the last replayed group of each segment begins, and its header.
         self._replayed: dict[int, tuple[int, GroupHeader]] = {}
 
     def follow(self) -> None:
-        """Replay the groups written since the last call.
+        """Replay the groups written since the last call, and check that there are no others.
+
+        The first call searches all of the rest of the log. Later ones search the beginning of the rest, when
+        the first of them at a position replays nothing, and all of it when something was written since and
+        there is still nothing to replay: following a server costs little.
+
+        @raise StoreDamaged: a group is damaged, and what was replayed is not the whole log. If this is not
+            the first call, the log may have been repaired or replaced meanwhile: a new follower shows it.
+        @raise SegmentGone: the server has reused the next segment.
+        """
+        before = self._position
+        self._replay()
+        if self._checked is None or self._position == before:
+            self._check_end(is_forced=False)
+
+    def check_end(self) -> None:
+        """Check that no group follows the end of what was replayed, and replay what is written meanwhile.
+
+        A group is begun after the one before it is complete. So one that cannot be read, with another one
+        after it, is damaged.
+
+        @raise StoreDamaged: as of L{follow}.
+        @raise SegmentGone: the server has reused the segment.
+        """
+        self._check_end(is_forced=True)
+
+    def _check_end(self, *, is_forced: bool) -> None:
+        """See L{check_end}.
+
+        @param is_forced: whether to search all, however much was searched at this position before.
+        """
+        checked, most = self._checked, None
+        if checked is not None:
+            end = attrs.evolve(self._end(checked.most), damage=checked.damage)
+            if end == checked and end.damage is not None:
+                raise end.damage.with_traceback(None)
+            if end == checked and (end.most is None or not is_forced):
+                return
+            if end.position != checked.position and not is_forced:
+                most = SEARCHED
+        self._find()
+        for _ in range(TRIES):
+            end = self._end(most)
+            try:
+                self._check_rest(most)
+            except StoreDamaged as damage:
+                # Unless what follows has been written since.
+                self._replay()
+                if self._position == end.position:
+                    self._checked = attrs.evolve(end, damage=damage)
+                    raise
+            else:
+                self._checked = end
+                return
+
+    def _replay(self) -> None:
+        """Replay the groups that follow.
 
         The packets of the last group are verified, since its write may be in progress. A group after which
         another one was begun is complete.
-
-        @raise SegmentGone: the server has reused the next segment.
         """
         position = self._position
         last: Group | None = None
@@ -94,30 +179,18 @@ class Follower:
             records = group.records()
             last, position = group, group.next(sealed_by(records))
 
-    def check_end(self) -> None:
-        """Check that no group follows the end of what was replayed.
-
-        A group is begun after the one before it is complete. So one that cannot be read, with another one
-        after it, is damaged, and what was replayed is not the whole log; but for what a server has written
-        meanwhile.
-
-        @raise StoreDamaged: a group follows.
-        @raise SegmentGone: the server has reused the segment.
-        """
-        self._find()
+    def _end(self, most: int | None) -> _CheckedEnd:
         position = self._position
-        sources = {
-            generation: RecoveredSegment(path, header, header.size, partial(self.read, generation))
-            for generation, (path, header) in self._segments.items()
-            if generation >= position.generation
-        }
-        read, header = self._reading(position.generation)
-        try:
-            check_end(sources, sources[position.generation], position)
-        except StoreDamaged:
-            if next_group(read, header, position) is None:
-                self.check(position.generation)
-                raise
+        return _CheckedEnd(position, self._status(position.generation).st_mtime_ns, most)
+
+    def _check_rest(self, most: int | None) -> None:
+        first = self._position.generation
+        sources: dict[int, RecoveredSegment] = {}
+        for generation in (first, *(one for one in self._segments if one > first)):
+            size = self._status(generation).st_size
+            read, header = self._reading(generation)
+            sources[generation] = RecoveredSegment(self.path(generation), header, size, read)
+        check_end(sources, sources[first], self._checkpoint.position, self._position, most)
 
     def is_current(self) -> bool:
         """Whether the directory still has the log that was replayed, at least as far as it was.
@@ -173,7 +246,7 @@ class Follower:
 
         @raise SegmentGone: the segment is gone.
         """
-        return self._reading(generation)[0](offset, size)
+        return read_exactly(self._descriptor(generation), offset, size)
 
     def path(self, generation: int) -> Path:
         """The file of a segment that was read."""
@@ -186,12 +259,8 @@ class Follower:
         """
         if generation not in self._segments:
             raise SegmentGone
-        path, header = self._segments[generation]
-        try:
-            found = read_exactly(self._files.of(path), 0, SEGMENT_HEADER)
-        except FileNotFoundError:
-            raise SegmentGone from None
-        if found != header.to_bytes():
+        _, header = self._segments[generation]
+        if read_exactly(self._descriptor(generation), 0, SEGMENT_HEADER) != header.to_bytes():
             raise SegmentGone
 
     def close(self) -> None:
@@ -199,16 +268,22 @@ class Follower:
         self._files.close()
 
     def _reading(self, generation: int) -> tuple[Read, SegmentHeader]:
+        self._descriptor(generation)
+        path, header = self._segments[generation]
+        return damage_read(self._files, path), header
+
+    def _status(self, generation: int) -> os.stat_result:
+        return os.fstat(self._descriptor(generation))
+
+    def _descriptor(self, generation: int) -> int:
         if generation not in self._segments:
             self._find()
         if generation not in self._segments:
             raise SegmentGone
-        path, header = self._segments[generation]
         try:
-            descriptor = self._files.of(path)
+            return self._files.of(self.path(generation))
         except FileNotFoundError:
             raise SegmentGone from None
-        return lambda offset, size: read_exactly(descriptor, offset, size), header
 
     def _find(self) -> None:
         try:

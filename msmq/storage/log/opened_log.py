@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,7 +22,7 @@ from msmq.storage.log.checkpoint_files import (
 from msmq.storage.log.core.checkpoint import BODY, CheckpointHeader, tables
 from msmq.storage.log.core.format import Malformed, SegmentHeader
 from msmq.storage.log.core.recovery import LastGroup, RecoveredSegment, missing, recover
-from msmq.storage.log.core.scan import Position, Read, later_group
+from msmq.storage.log.core.scan import Position, later_group
 from msmq.storage.log.core.segments import Segment, Segments
 from msmq.storage.log.core.state import LivePackets, State
 from msmq.storage.log.failures import REMEDY, StoreDamaged, failure
@@ -33,6 +32,7 @@ from msmq.storage.log.files import (
     FileDescriptors,
     FoundSegment,
     begin_segment,
+    damage_read,
     find_segments,
     make_segment,
     read_exactly,
@@ -142,7 +142,7 @@ def _has_group(segment: FoundSegment, system: LogSystem) -> bool:
     assert segment.header is not None
     descriptors = FileDescriptors(system=system)
     try:
-        read = _lazy(descriptors, segment.path, system)
+        read = damage_read(descriptors, segment.path, system)
         return later_group(read, segment.header, Position(offset=0)) is not None
     finally:
         descriptors.close()
@@ -189,7 +189,9 @@ def _read(
     descriptors = FileDescriptors(system=system)
     try:
         sources = {
-            generation: RecoveredSegment(one.path, one.header, one.size, _lazy(descriptors, one.path, system))
+            generation: RecoveredSegment(
+                one.path, one.header, one.size, damage_read(descriptors, one.path, system)
+            )
             for generation, one in by_generation.items()
             if one.header is not None
         }
@@ -300,20 +302,6 @@ def _check_segments(
 def _is_damage(problem: str) -> bool:
     """Whether a header is damaged, and not of another version or of something else."""
     return problem == UNREADABLE or "checksum" in problem
-
-
-def _lazy(descriptors: FileDescriptors, path: Path, system: LogSystem) -> Read:
-    """Reads a file, opened at the first read; what the disk cannot read is damage."""
-
-    def read(offset: int, size: int) -> bytes:
-        try:
-            return read_exactly(descriptors.of(path), offset, size, system)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            raise StoreDamaged(path, offset, UNREADABLE) from error
-
-    return read
 
 
 def _live(

@@ -22,7 +22,7 @@ from msmq.storage.log.core.events import read_event
 from msmq.storage.log.core.format import Malformed
 from msmq.storage.log.core.records import EVENT_ONLY, EVENT_ROW, LOG_ROW, MESSAGE_ROW, OFFSET_MASK
 from msmq.storage.log.core.state import ALL_LOGS, KeptQueue
-from msmq.storage.log.failures import failure
+from msmq.storage.log.failures import StoreDamaged, failure
 from msmq.storage.log.follower import Follower, SegmentGone
 from msmq.storage.readers.log_packets import LogPackets
 from msmq.storage.readers.shape import (
@@ -304,9 +304,8 @@ class LogStoreReader:
         """Answer from the current state of the log; repeat if the server has reused a segment meanwhile."""
         try:
             for _ in range(TRIES):
-                before = self.bytes_read
+                before, is_new = self.bytes_read, self._follower is None
                 try:
-                    is_new = self._follower is None
                     if self._follower is None:
                         self._follower = Follower(self._directory, self._log_starts)
                     if not self._is_held:
@@ -314,6 +313,12 @@ class LogStoreReader:
                     if is_new and self._is_looked_up:
                         self._refuse_moved(self._follower)
                     return ask(self._follower)
+                except StoreDamaged:
+                    self.bytes_read = before
+                    self.close()
+                    if is_new:
+                        raise
+                    # The log may have been repaired or replaced since it was read.
                 except SegmentGone:
                     self.bytes_read = before
                     was_held = self._is_held

@@ -26,6 +26,10 @@ GROUP_MAGIC: Final = b"MQG1"
 _SEGMENT: Final = Struct("<8sI16sQQ16s")
 _GROUP: Final = Struct("<4sIQQII")
 _CRC: Final = Struct("<I")
+GENERATION: Final = Struct("<Q")
+"""The generation in the header of a group."""
+GENERATION_AT: Final = 8
+"""Its offset there."""
 SEGMENT_HEADER: Final = _SEGMENT.size + _CRC.size
 GROUP_HEADER: Final = _GROUP.size + _CRC.size
 

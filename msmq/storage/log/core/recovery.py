@@ -86,9 +86,6 @@ def recover(
         source = sources.get(position.generation)
         if source is None:
             raise missing(directory, [one.path for one in sources.values()], position.generation)
-        if source.size < source.header.size:
-            problem = f"the file has {source.size} of {source.header.size} bytes"
-            raise StoreDamaged(source.path, source.size, problem)
         group = next_group(source.read, source.header, position)
         if group is None:
             break
@@ -98,11 +95,7 @@ def recover(
         records = group.records()
         pending = source, group, records
         position = group.next(sealed_by(records))
-    check_end(sources, source, position)
-    if position == begin and not follows_group(source.read, source.header, position):
-        # No group continues the chain of the checkpoint.
-        problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
-        raise StoreDamaged(source.path, position.offset, problem)
+    check_end(sources, source, begin, position)
     is_begun = begun_group(source.read, source.header, position) is not None
     if pending is None:
         return Recovered(position, is_begun, None)
@@ -121,25 +114,44 @@ def recover(
     return Recovered(position, is_begun, last)
 
 
-def check_end(sources: Mapping[int, RecoveredSegment], source: RecoveredSegment, position: Position) -> None:
-    """Check that no group follows the apparent end of the log.
+def check_end(
+    sources: Mapping[int, RecoveredSegment],
+    source: RecoveredSegment,
+    begin: Position,
+    position: Position,
+    most: int | None = None,
+) -> None:
+    """Check that the log ends where no group was found.
 
     The group of a repair that has not ended counts only with the checkpoint that the repair writes after it.
 
-    @raise StoreDamaged: a group follows that was written after one that is not intact.
+    @param sources: at least those of later generations.
+    @param source: the segment of the apparent end.
+    @param begin: position of the checkpoint.
+    @param position: the apparent end.
+    @param most: bytes of each segment that are searched for groups; C{None} for all.
+    @raise StoreDamaged: the rest of the segment is missing, a group follows that was written after one that
+        is not intact, or the last group of the checkpoint is missing.
     """
+    if source.size < source.header.size:
+        problem = f"the file has {source.size} of {source.header.size} bytes"
+        raise StoreDamaged(source.path, source.size, problem)
     starts = [(source, position)]
     for generation, after in sources.items():
         if generation > position.generation:
             # A group there was written only after this segment was ended.
             starts.append((after, attrs.evolve(position, offset=0)))
     for one, start in starts:
-        later = later_group(one.read, one.header, start)
+        later = later_group(one.read, one.header, start, most)
         if later is not None and begins_repair(later):
-            later = later_group(one.read, one.header, attrs.evolve(start, offset=later.offset))
+            later = later_group(one.read, one.header, attrs.evolve(start, offset=later.offset), most)
         if later is not None:
             problem = f"group {position.sequence} is damaged, and group {later.header.sequence} is behind it"
             raise StoreDamaged(source.path, position.offset, f"{problem} in {one.path.name}")
+    if position == begin and not follows_group(source.read, source.header, position):
+        # No group continues the chain of the checkpoint.
+        problem = f"group {position.sequence - 1}, the last one of the checkpoint, is missing: an older copy"
+        raise StoreDamaged(source.path, position.offset, problem)
 
 
 def missing(directory: Path, found: Sequence[Path], generation: int) -> StoreIncomplete:

@@ -19,6 +19,8 @@ import attrs
 from msmq.storage.log.core.format import (
     BLOCK,
     FIRST,
+    GENERATION,
+    GENERATION_AT,
     GROUP_HEADER,
     GROUP_MAGIC,
     GroupHeader,
@@ -109,14 +111,22 @@ def next_group(read: Read, segment: SegmentHeader, position: Position) -> Group 
     return group
 
 
-def later_group(read: Read, segment: SegmentHeader, position: Position) -> Group | None:
-    """An intact group of the same use of the segment behind a position; C{None} if there is none."""
+def later_group(
+    read: Read, segment: SegmentHeader, position: Position, most: int | None = None
+) -> Group | None:
+    """An intact group of the same use of the segment behind a position; C{None} if there is none.
+
+    @param most: bytes that are searched for its beginning; C{None} for all.
+    """
     offset = position.offset
-    while piece := read(offset, _PIECE):
+    end = segment.size if most is None else offset + most
+    generation = GENERATION.pack(segment.generation)
+    while offset < end and (piece := read(offset, min(_PIECE, end - offset))):
         found = -1
         while (found := piece.find(GROUP_MAGIC, found + 1)) >= 0:
             at = offset + found
-            if at % BLOCK or at <= position.offset:
+            # A reused segment is full of small groups of its earlier use: those are not read.
+            if at % BLOCK or at <= position.offset or not piece.startswith(generation, found + GENERATION_AT):
                 continue
             group = group_at(read, segment, at)
             if group is not None and group.header.sequence >= position.sequence:

@@ -1,0 +1,164 @@
+"""A record log that an external reader cannot read whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from msmq.interfaces.storage import StorageError
+from msmq.persistence.changes import PutQueue, PutState
+from msmq.storage.checking.log_check import check_log
+from msmq.storage.checking.log_repair import rebuild_log
+from msmq.storage.log.follower import SEARCHED
+from msmq.storage.readers import StoreReader, open_reader
+from msmq.testing.contracts.store_contract import ORDERS, put, remove
+from tests.storage.log.support import LogTestCase
+from tests.storage.readers.reader_contract import ANY, EVERYTHING, spoil_file
+
+DAMAGED = b"a value of the state"
+
+
+class DamagedLogTests(LogTestCase):
+    """What is read of a damaged log is refused, and never taken for the whole log."""
+
+    def reader(self) -> StoreReader:
+        reader = open_reader(str(self.home / "log"))
+        self.addCleanup(reader.close)
+        return reader
+
+    def segment_with(self, content: bytes) -> Path:
+        [path] = [one for one in (self.home / "log").glob("segment-*") if content in one.read_bytes()]
+        return path
+
+    def spoil(self) -> Path:
+        """Damage the group with the state."""
+        path = self.segment_with(DAMAGED)
+        spoil_file(path, DAMAGED)
+        return path
+
+    def damaged(self) -> Path:
+        """The segment with a damaged group before that of the only message of a store."""
+        writer = self.opened(PutQueue(ORDERS), PutState("name", DAMAGED))
+        self.commit(writer, put(1))
+        self.done(writer.close())
+        return self.spoil()
+
+    def ids(self, reader: StoreReader) -> list[int]:
+        return [row[0] for row in reader.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True).rows]
+
+    def problem(self, ask: Callable[[], object]) -> str:
+        """The error of a read."""
+        with self.assertRaises(StorageError) as refused:
+            ask()
+        return str(refused.exception)
+
+    def test_group_in_the_middle(self) -> None:
+        """No question is answered from the groups before a damaged one."""
+        path = self.damaged()
+        asked: list[Callable[[StoreReader], object]] = [
+            lambda store: store.identifier(),
+            lambda store: store.queues(),
+            lambda store: store.values(),
+            lambda store: store.log_end(),
+            lambda store: store.event_bounds(),
+            self.ids,
+        ]
+        for ask in asked:
+            reader = self.reader()
+            line = self.problem(partial(ask, reader))
+            self.assertRegex(line, rf"^{path}, offset \d+: group 2 is damaged, and group 3 is behind it in ")
+            self.assertIn("; run msmq store repair, or ", line)
+
+    def test_damage_after_a_read(self) -> None:
+        """A reader that is kept reports it too, and reads what a repair has left."""
+        writer = self.opened(PutQueue(ORDERS))
+        self.commit(writer, put(1))
+        reader = self.reader()
+        self.assertEqual(self.ids(reader), [1])
+        self.commit(writer, PutState("name", DAMAGED))
+        self.commit(writer, put(2))
+        path = self.spoil()
+        self.assertIn(f"{path}, offset ", self.problem(partial(self.ids, reader)))
+        self.done(writer.close())
+        self.assertIn(f"{path}, offset ", self.problem(partial(self.ids, reader)))
+        rebuild_log(self.home / "log", self.home / "mark", lambda: 1.0)
+        self.assertEqual(self.ids(reader), [1, 2])
+
+    def test_damage_that_was_not_replayed_yet(self) -> None:
+        """The groups before it, which are read first, are not taken for the whole log by the next call."""
+        writer = self.opened(PutQueue(ORDERS))
+        reader = self.reader()
+        self.assertEqual(self.ids(reader), [])
+        self.commit(writer, put(1))
+        self.commit(writer, PutState("name", DAMAGED))
+        self.commit(writer, put(2))
+        path = self.spoil()
+        self.assertEqual(self.ids(reader), [1])
+        self.assertIn(f"{path}, offset ", self.problem(partial(self.ids, reader)))
+        self.done(writer.close())
+
+    def test_damage_before_the_checkpoint(self) -> None:
+        """A damaged group that no start reads any more keeps no reader from the messages."""
+        writer = self.opened(PutQueue(ORDERS), PutState("name", DAMAGED))
+        self.commit(writer, put(1))
+        for number in range(2, 60):
+            self.commit(writer, put(number, bytes(5000)), put(number + 1000))
+            self.commit(writer, remove(number))
+            self.settle_all(writer)
+        self.assertGreater(writer.counters.checkpoints, 1)
+        self.spoil()
+        self.assertEqual(self.ids(self.reader()), [1, *range(1002, 1060)])
+        self.done(writer.close())
+
+    def test_truncated_segment(self) -> None:
+        """The groups that are left in a truncated file are not the whole log."""
+        writer = self.opened(PutQueue(ORDERS))
+        self.commit(writer, put(1))
+        self.commit(writer, put(2, b"last"))
+        self.done(writer.close())
+        path = self.segment_with(b"last")
+        data = path.read_bytes()
+        size = data.index(b"last") // 512 * 512
+        path.write_bytes(data[:size])
+        problem = self.problem(partial(self.ids, self.reader()))
+        self.assertIn(f"{path}, offset {size}: the file has {size} of {len(data)} bytes; run ", problem)
+
+    def test_checked_log(self) -> None:
+        """A check of a log that is in use finds it, and verifies the messages before it, as one at rest."""
+        writer = self.opened(PutQueue(ORDERS))
+        self.commit(writer, put(1))
+        self.commit(writer, PutState("name", DAMAGED))
+        self.commit(writer, put(2))
+        path = self.spoil()
+        self.check_is_partial(f"{path}, offset ")
+        self.done(writer.close())
+        self.check_is_partial(f"a server does not start: {path}, offset ")
+
+    def check_is_partial(self, start: str) -> None:
+        report = check_log(self.home / "log", self.home / "mark")
+        [problem] = report.problems
+        self.assertTrue(problem.startswith(start), problem)
+        self.assertIn("group 3 is damaged, and group 4 is behind it", problem)
+        self.assertEqual(report.rows, 1)
+
+    def test_rest_of_a_segment(self) -> None:
+        """A reader that follows a log does not search the rest of its segment at each call."""
+        self.segment_bytes = 16 * 1024 * 1024
+        writer = self.opened(PutQueue(ORDERS))
+        reader = self.reader()
+        self.assertEqual(self.ids(reader), [])
+        for number in range(1, 5):
+            self.commit(writer, put(number))
+            self.settle_all(writer)
+            before = _bytes_read()
+            self.assertEqual(len(self.ids(reader)), number)
+            for _ in range(100):
+                reader.queues()
+            self.assertLess(_bytes_read() - before, 2 * SEARCHED)
+        self.done(writer.close())
+
+
+def _bytes_read() -> int:
+    """Bytes that this process has read."""
+    return int(Path("/proc/self/io").read_text().split()[1])
