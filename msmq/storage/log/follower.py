@@ -21,7 +21,7 @@ from msmq.storage.log.core.format import (
     read_group_header,
 )
 from msmq.storage.log.core.records import TableRecord, replay
-from msmq.storage.log.core.recovery import RecoveredSegment, check_end
+from msmq.storage.log.core.recovery import RecoveredSegment, check_end, missing
 from msmq.storage.log.core.scan import (
     Group,
     Position,
@@ -43,7 +43,14 @@ SEARCHED: Final = 1 << 20
 
 
 class SegmentGone(Exception):
-    """A segment was reused or deleted since the reader found it."""
+    """A segment was reused or deleted since the reader found it.
+
+    @ivar generation: its generation; C{None} if it is not known.
+    """
+
+    def __init__(self, generation: int | None = None) -> None:
+        super().__init__(generation)
+        self.generation = generation
 
 
 @attrs.frozen
@@ -90,6 +97,7 @@ class Follower:
             raise StorageError(f"{directory}: not the record log of a store")
         self.state = newest.state
         self._checkpoint = newest.header
+        self._newest = next(one.header for one in checkpoints if one.header is not None)
         self._number = newest.header.number
         self._store = newest.header.store
         self._position = newest.header.position
@@ -192,6 +200,32 @@ class Follower:
             sources[generation] = RecoveredSegment(self.path(generation), header, size, read)
         check_end(sources, sources[first], self._checkpoint.position, self._position, most)
 
+    def missing_segment(self, gone: SegmentGone) -> StorageError | None:
+        """The error about a segment that is missing or damaged; C{None} if the server may have reused it.
+
+        @raise OSError: the files cannot be read.
+        """
+        generation = gone.generation
+        if generation is None:
+            return None
+        if generation < self._checkpoint.position.generation:
+            # Unless its packets were removed, or copied to another segment.
+            try:
+                self.follow()
+            except SegmentGone:
+                return None
+            if generation not in self.state.live():
+                return None
+        elif newest_header(self.directory) != self._newest:
+            # A server reuses what its checkpoints need only after it has written others.
+            return None
+        found = find_segments(self.directory)
+        for one in found:
+            if one.problem is not None:
+                # Its generation is unreadable, so it may be the missing segment.
+                return StoreDamaged(one.path, 0, one.problem)
+        return missing(self.directory, [one.path for one in found], generation)
+
     def is_current(self) -> bool:
         """Whether the directory still has the log that was replayed, at least as far as it was.
 
@@ -258,10 +292,10 @@ class Follower:
         @raise SegmentGone: it is not.
         """
         if generation not in self._segments:
-            raise SegmentGone
+            raise SegmentGone(generation)
         _, header = self._segments[generation]
         if read_exactly(self._descriptor(generation), 0, SEGMENT_HEADER) != header.to_bytes():
-            raise SegmentGone
+            raise SegmentGone(generation)
 
     def close(self) -> None:
         """Close the files."""
@@ -279,11 +313,11 @@ class Follower:
         if generation not in self._segments:
             self._find()
         if generation not in self._segments:
-            raise SegmentGone
+            raise SegmentGone(generation)
         try:
             return self._files.of(self.path(generation))
         except FileNotFoundError:
-            raise SegmentGone from None
+            raise SegmentGone(generation) from None
 
     def _find(self) -> None:
         try:

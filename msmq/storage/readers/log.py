@@ -319,10 +319,13 @@ class LogStoreReader:
                     if is_new:
                         raise
                     # The log may have been repaired or replaced since it was read.
-                except SegmentGone:
+                except SegmentGone as gone:
                     self.bytes_read = before
                     was_held = self._is_held
+                    lost = None if self._follower is None else self._follower.missing_segment(gone)
                     self.close()
+                    if lost is not None:
+                        raise lost from None
                     if was_held:
                         raise MomentGone(
                             f"{self._directory}: cannot read: the server is faster than the reader, try again"

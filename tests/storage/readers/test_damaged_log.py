@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,8 +12,10 @@ from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import PutQueue, PutState
 from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
+from msmq.storage.log import LogMessageStore
 from msmq.storage.log.follower import SEARCHED
 from msmq.storage.readers import StoreReader, open_reader
+from msmq.storage.readers.shape import MomentGone
 from msmq.testing.contracts.store_contract import ORDERS, put, remove
 from tests.storage.log.support import LogTestCase
 from tests.storage.readers.reader_contract import ANY, EVERYTHING, spoil_file
@@ -43,6 +47,23 @@ class DamagedLogTests(LogTestCase):
         self.commit(writer, put(1))
         self.done(writer.close())
         return self.spoil()
+
+    def fill(self, *, closes: bool = True) -> LogMessageStore:
+        """A log whose first and last messages are in segments before and after a checkpoint."""
+        self.home = Path(tempfile.mkdtemp(dir=self.home)).absolute()
+        writer = self.opened(PutQueue(ORDERS), put(1, b"first"))
+        self.append_to(writer, 2)
+        self.assertGreater(writer.counters.checkpoints, 1)
+        self.commit(writer, put(100, b"last"))
+        self.commit(writer, put(101))
+        if closes:
+            self.done(writer.close())
+        return writer
+
+    def append_to(self, writer: LogMessageStore, first: int) -> None:
+        for number in range(first, first + 25):
+            self.commit(writer, put(number, bytes(20_000)))
+            self.settle_all(writer)
 
     def ids(self, reader: StoreReader) -> list[int]:
         return [row[0] for row in reader.messages(ORDERS.identifier, *EVERYTHING, **ANY, bodies=True).rows]
@@ -123,6 +144,47 @@ class DamagedLogTests(LogTestCase):
         path.write_bytes(data[:size])
         problem = self.problem(partial(self.ids, self.reader()))
         self.assertIn(f"{path}, offset {size}: the file has {size} of {len(data)} bytes; run ", problem)
+
+    def test_header_of_a_segment(self) -> None:
+        """A damaged header is named, and not taken for a server that is faster than the reader."""
+        for content in (b"first", b"last"):
+            with self.subTest(content=content):
+                self.fill()
+                path = self.segment_with(content)
+                spoil_file(path, b"MSMQLOG\n")
+                problem = self.problem(partial(self.ids, self.reader()))
+                self.assertEqual(
+                    problem,
+                    f"{path}, offset 0: not a segment of an msmq log; run msmq store repair, or restore the"
+                    " store from a backup",
+                )
+
+    def test_missing_segment(self) -> None:
+        """So is a segment that is missing, for a backup too."""
+        for content in (b"first", b"last"):
+            with self.subTest(content=content):
+                self.fill()
+                reader = self.reader()
+                self.segment_with(content).unlink()
+                self.assertIn("the segment of generation ", self.problem(partial(self.ids, reader)))
+                reader = self.reader()
+                with self.assertRaises(StorageError) as refused:
+                    reader.hold()
+                    self.ids(reader)
+                self.assertIn("is missing (there are segment-0", str(refused.exception))
+                self.assertNotIsInstance(refused.exception, MomentGone)
+
+    def test_older_segments(self) -> None:
+        """The checkpoint of one moment with the segments of an earlier one is refused, as a start does."""
+        writer = self.fill(closes=False)
+        older = self.copied(writer)
+        self.append_to(writer, 30)
+        self.let_be_quiet(writer)
+        self.done(writer.close())
+        for path in (older / "log").glob("segment-*"):
+            shutil.copy(path, self.home / "log")
+        problem = self.problem(partial(self.ids, self.reader()))
+        self.assertRegex(problem, "is missing")
 
     def test_checked_log(self) -> None:
         """A check of a log that is in use finds it, and verifies the messages before it, as one at rest."""
