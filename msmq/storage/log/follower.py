@@ -101,6 +101,8 @@ class Follower:
         self._number = newest.header.number
         self._store = newest.header.store
         self._position = newest.header.position
+        # Position of the newest checkpoint that was seen.
+        self._reached = self._position
         self._checked: _CheckedEnd | None = None
         # Where the last replayed group of each segment begins, and its header.
         self._replayed: dict[int, tuple[int, GroupHeader]] = {}
@@ -118,6 +120,9 @@ class Follower:
         """
         before = self._position
         self._replay()
+        if _order(self._position) < _order(self._reached):
+            # A repair has continued the log elsewhere.
+            raise SegmentGone
         if self._checked is None or self._position == before:
             self._check_end(is_forced=False)
 
@@ -238,7 +243,7 @@ class Follower:
         newest = newest_header(self.directory)
         if newest is None or newest.number < self._number:
             return False
-        self._number = newest.number
+        self._number, self._reached = newest.number, newest.position
         if not self._replayed:
             return newest == self._checkpoint
         # No copy that is older than the checkpoint has it. One that is not lacks some of the later groups,
@@ -329,3 +334,7 @@ class Follower:
             for one in found
             if one.header is not None and one.header.store == self._store
         }
+
+
+def _order(position: Position) -> tuple[int, int]:
+    return position.generation, position.sequence

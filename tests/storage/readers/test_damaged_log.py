@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import PutQueue, PutState
+from msmq.pipeline.reading.kept_store import KeptStore
 from msmq.storage.checking.log_check import check_log
 from msmq.storage.checking.log_repair import rebuild_log
 from msmq.storage.log import LogMessageStore
@@ -117,6 +118,24 @@ class DamagedLogTests(LogTestCase):
         path = self.spoil()
         self.assertEqual(self.ids(reader), [1])
         self.assertIn(f"{path}, offset ", self.problem(partial(self.ids, reader)))
+        self.done(writer.close())
+
+    def test_repair_between_two_reads(self) -> None:
+        """A reader that is kept while a store is repaired goes on with what is there then."""
+        writer = self.opened(PutQueue(ORDERS))
+        self.commit(writer, put(1))
+        self.commit(writer, put(2))
+        kept = KeptStore(str(self.home / "log"))
+        self.addCleanup(kept.close)
+        with kept.opened() as reader:
+            self.assertEqual(self.ids(reader), [1, 2])
+        self.done(writer.close())
+        rebuild_log(self.home / "log", self.home / "mark", lambda: 1.0)
+        with kept.opened() as reader:
+            self.assertEqual(self.ids(reader), [1, 2])
+        writer = self.opened(put(3), put(4))
+        with kept.opened() as reader:
+            self.assertEqual(self.ids(reader), [1, 2, 3, 4])
         self.done(writer.close())
 
     def test_damage_before_the_checkpoint(self) -> None:
