@@ -31,6 +31,7 @@ from msmq.storage.readers.shape import (
     LAST,
     MESSAGE_PLACE,
     PAGE_ROWS,
+    VERIFY,
     MomentGone,
     Row,
     RowDamaged,
@@ -342,7 +343,8 @@ class LogStoreReader:
             if error.errno != errno.EIO:
                 raise
             where = f"{log.path(place[0] >> 32)}, offset {place[0] & OFFSET_MASK}"
-            raise RowDamaged(f"{where}: {place[1]} bytes are damaged: {error.strerror}", number) from None
+            problem = f"{place[1]} bytes are damaged: {error.strerror}; {VERIFY}"
+            raise RowDamaged(f"{where}: {problem}", number) from None
 
     def _intact_packet(self, log: Follower, number: int, place: _Place, bodies: bool) -> bytes:
         location, size, checksum = place
@@ -360,7 +362,7 @@ class LogStoreReader:
             # The packet may have been copied to another segment, and its own reused.
             log.check(location >> 32)
             path = log.path(location >> 32)
-            raise RowDamaged(f"{path}, offset {offset}: {size} bytes are damaged", number)
+            raise RowDamaged(f"{path}, offset {offset}: {size} bytes are damaged; {VERIFY}", number)
         return packet
 
 

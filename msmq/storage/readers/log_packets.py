@@ -17,7 +17,7 @@ from msmq.interfaces.storage import StorageError
 from msmq.storage.log.core.format import SEGMENT_HEADER, SegmentHeader
 from msmq.storage.log.core.records import OFFSET_MASK
 from msmq.storage.log.files import FileDescriptors, find_segments, read_exactly
-from msmq.storage.readers.shape import HEAD, LARGE, MomentGone, PacketDamage, without_body
+from msmq.storage.readers.shape import HEAD, LARGE, VERIFY, MomentGone, PacketDamage, without_body
 
 PacketPlace: TypeAlias = tuple[int, int, int]
 """Location, size and checksum of a packet, as rows of the log have them."""
@@ -79,7 +79,7 @@ class LogPackets:
             if crc32(packet) != checksum:
                 self._check(generation)
                 path, _ = self._segment(generation)
-                raise PacketDamage(f"{path}, offset {begin + place}: {size} bytes are damaged")
+                raise PacketDamage(f"{path}, offset {begin + place}: {size} bytes are damaged; {VERIFY}")
             packets.append(packet)
         return packets
 
@@ -93,7 +93,7 @@ class LogPackets:
             if error.errno != errno.EIO:
                 raise
             raise PacketDamage(
-                f"{path}, offset {offset}: {size} bytes are damaged: {error.strerror}"
+                f"{path}, offset {offset}: {size} bytes are damaged: {error.strerror}; {VERIFY}"
             ) from None
 
     def _check(self, generation: int) -> None:

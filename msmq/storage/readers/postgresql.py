@@ -24,6 +24,7 @@ from msmq.storage.readers.shape import (
     LARGE,
     LAST,
     PAGE_ROWS,
+    VERIFY,
     Row,
     RowDamaged,
     RowPage,
@@ -171,7 +172,7 @@ class PostgresqlStoreReader:
             expected = event_checksum(sequence, time, number, owner, event, reason, path)
             if not is_older and checksum != expected:
                 where = f"{self.text}, table event, sequence {sequence}"
-                raise RowDamaged(f"{where}: the checksum does not match; run msmq store check", sequence)
+                raise RowDamaged(f"{where}: the checksum does not match; {VERIFY}", sequence)
         return events_of([row[:7] for row in rows], text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:

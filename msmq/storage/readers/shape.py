@@ -32,6 +32,8 @@ HEAD: Final = 8 * 1024
 """Bytes read of such a packet."""
 LAST: Final = (1 << 63) - 1
 """The largest number in a database."""
+VERIFY: Final = "run msmq store check"
+"""What an operator can do about a damaged row: it lists all of them, and names the repair."""
 
 LOG_PLACE: Final = Struct("<QQQIId")
 """Sequence, LookupIdentifier, location, size, checksum, ArrivalTime."""
@@ -294,11 +296,11 @@ def check_packet(
         number = lookup_id_of(number)
         where = f"{store}, table message, lookup id {number:#018x}"
     if not is_sound:
-        raise RowDamaged(f"{where}: the checksum of the row does not match; run msmq store check", number)
+        raise RowDamaged(f"{where}: the checksum of the row does not match; {VERIFY}", number)
     # Of a packet without its body only the row can be verified.
     is_intact = not is_whole or checksum is None or checksum == _checksum(queue, row, is_log)
     if len(packet) != size or not is_intact:
-        raise RowDamaged(f"{where}: the checksum of the packet does not match; run msmq store check", number)
+        raise RowDamaged(f"{where}: the checksum of the packet does not match; {VERIFY}", number)
 
 
 def _checksum(queue: int, row: Row, is_log: bool) -> int:

@@ -20,6 +20,7 @@ from msmq.storage.readers.shape import (
     LARGE,
     LAST,
     PAGE_ROWS,
+    VERIFY,
     Row,
     RowDamaged,
     RowPage,
@@ -154,7 +155,7 @@ class SqliteStoreReader:
             for sequence, *row, checksum, is_older in rows:
                 if not is_older and not is_event_sound(checksum, sequence, row):
                     where = f"{self._path}, table event, sequence {sequence}"
-                    raise RowDamaged(f"{where}: the checksum does not match; run msmq store check", sequence)
+                    raise RowDamaged(f"{where}: the checksum does not match; {VERIFY}", sequence)
         return events_of([row[:7] for row in rows], text_of)
 
     def message_cuts(self, queue: UUID, begin: int, end: int, rows: int) -> tuple[list[int], int]:

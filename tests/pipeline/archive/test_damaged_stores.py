@@ -37,7 +37,7 @@ class DamageTests(ArchiveTestCase):
         self.spoil(41)
         [line] = self.update().gaps
         said = f"{LOGGED}: the entry 22 is damaged in the store, and could not be archived"
-        self.assertRegex(line, r"archived: .*, offset \d+: \d+ bytes are damaged$")
+        self.assertRegex(line, r"archived: .*, offset \d+: \d+ bytes are damaged; run msmq store check$")
         self.assertTrue(line.startswith(said), line)
         self.assertEqual([said], list(problems(self.archive)))
         self.write(stores.log(43))

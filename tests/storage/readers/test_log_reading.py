@@ -230,7 +230,7 @@ class LogTests(ReaderContract, LogTestCase):
         span = self.spans(store)["log"]
         self.spoil(b"a packet to spoil")
         error = self.assertRaises(StorageError, self.read, store, "log", span)
-        self.assertIn("17 bytes are damaged", str(error))
+        self.assertIn("17 bytes are damaged; run msmq store check", str(error))
 
     def test_damage_that_is_skipped(self) -> None:
         """A read by places goes on by numbers: all other rows are read, each once."""
