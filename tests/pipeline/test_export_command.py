@@ -104,7 +104,10 @@ class CommandTests(ExportTestCase):
         *lines, last = ended.errors.splitlines()
         self.assertEqual((20, MOST_PROBLEMS), (len(lines), MOST_PROBLEMS))
         for line in lines:
-            self.assertRegex(line, r"^msmq export: \.\\private\$\\orders: not exported: .* are damaged$")
+            self.assertRegex(
+                line,
+                r"^msmq export: \.\\private\$\\orders: not exported: .* are damaged; run msmq store check$",
+            )
         self.assertIn("2 more rows are damaged and not exported", last)
 
     def test_locations(self) -> None:

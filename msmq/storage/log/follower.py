@@ -38,7 +38,7 @@ from msmq.storage.log.system import LOCAL, LogSystem
 
 TRIES: Final = 5
 """Limit on repetitions of a check because the server has written meanwhile."""
-SEARCHED: Final = 1 << 20
+SEARCHED: Final = 1 << 17
 """Bytes after the end of a log that is followed that are searched for groups."""
 
 
