@@ -249,7 +249,7 @@ class AgainTests(ExportTestCase):
         spoil_log(self.data, packet(2))
         [reported] = self.export("orders")
         self.assertEqual((reported.rows, reported.unreadable, len(reported.problems)), (2, 1, 1))
-        self.assertRegex(reported.problems[0], "are damaged$")
+        self.assertRegex(reported.problems[0], "are damaged; run msmq store check$")
         [reported] = self.export("orders", log=True)
         self.assertEqual((reported.rows, reported.unreadable), (3, 1))
         spoil_log(self.data, packet(4))
