@@ -104,6 +104,11 @@ class OutgoingStream(Generic[M]):
         return self._active
 
     @property
+    def is_former(self) -> bool:
+        """Whether the active sequence was begun before the start."""
+        return self in self._shared.former
+
+    @property
     def unacknowledged(self) -> int:
         """The number of messages that were sent and are not order-acknowledged."""
         return len(self._by_message)

@@ -75,15 +75,17 @@ class OutgoingStreams(Generic[M]):
         """Whether this sequence is active, or was and began since the start."""
         return sequence in self._shared.by_sequence or self._shared.identifiers.was_given(sequence)
 
-    def former(self, sequence: int) -> list[tuple[Hashable, OutgoingStream[M]]]:
-        """The queues whose active sequences were begun before the start, and before this one.
+    def passed_by(self, sequence: int) -> list[tuple[Hashable, OutgoingStream[M]]]:
+        """The queues whose active sequences are earlier than this one.
 
         None if this one was begun since the start: it is that of another queue.
         """
-        if self._shared.identifiers.was_given(sequence):
+        identifiers = self._shared.identifiers
+        if identifiers.was_given(sequence):
             return []
-        found = (stream for stream in self._shared.former if (stream.sequence or 0) < sequence)
-        return [(self._keys[stream], stream) for stream in found]
+        # An unknown one that is later than the start is later than every sequence since.
+        streams = self._shared.by_sequence.values() if identifiers.is_ours(sequence) else self._shared.former
+        return [(self._keys[stream], stream) for stream in streams if (stream.sequence or 0) < sequence]
 
     def remove(self, key: Hashable) -> None:
         """An outgoing queue is deleted, with all its messages."""

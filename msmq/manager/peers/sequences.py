@@ -334,17 +334,23 @@ class Sequences:
 
     def _report_passed(self, ack: OrderAck, address: str, now: Moment) -> None:
         """Report messages that their receiver refuses for ever, since it has a later sequence of this queue
-        manager, whose store was restored from a backup.
+        manager: its store was restored from a backup, or a copy of it is running.
         """
         peer = Receiver(ack.envelope.source_queue_manager, address)
-        for key, stream in self._streams.former(ack.tx_sequence_id.value):
+        for key, stream in self._streams.passed_by(ack.tx_sequence_id.value):
             if not isinstance(key, OutgoingQueue) or stream.sequence is None or not stream.unacknowledged:
                 continue
             is_receiver = peer.identifier in self._receivers.named(
                 stream.sequence
             ) or self._receivers.may_acknowledge(stream.sequence, direct_destination(key.destination), peer)
             if is_receiver and stream.later_acknowledged():
-                event = passed_event(key.destination, stream.sequence, stream.unacknowledged, now)
+                event = passed_event(
+                    key.destination,
+                    stream.sequence,
+                    stream.unacknowledged,
+                    now,
+                    is_former=stream.is_former,
+                )
                 self.log.warn("{reason}", reason=event.reason)
                 self._events.record(event)
 

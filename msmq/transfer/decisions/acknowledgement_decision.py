@@ -205,23 +205,34 @@ def _named_refusal(peer: AcknowledgingPeer) -> AcknowledgementRefusal | None:
     )
 
 
-def passed_event(name: FormatName, sequence: int, count: int, now: Moment) -> AppendEvent:
+def passed_event(name: FormatName, sequence: int, count: int, now: Moment, *, is_former: bool) -> AppendEvent:
     """The event of messages that their receiver refuses as duplicates, since it has a later sequence.
 
     @param name: of their outgoing queue.
     @param sequence: their sequence: others in the queue, of a higher priority for example, have to stay.
     @param count: how many were sent.
+    @param is_former: whether they were sent before the start. Those that were sent since it, by a clock that
+        is behind, were not delivered.
     """
-    return AppendEvent(
-        now.wall,
-        b"",
-        "sequence_passed",
-        f"the receiver of {name} has messages that were sent after the {count} that are sent to it now, and "
-        "refuses these as duplicates: the store was restored from a backup, and they were delivered or "
-        "removed after it. They hold up all later messages of the queue until they are removed: pause it, "
-        f"close its session, remove its messages with transaction.sequence_id {sequence}, and resume it",
-        queue=str(name),
-    )
+    if is_former:
+        reason = (
+            f"the receiver of {name} has messages that were sent after the {count} that are sent to it now, "
+            "and refuses these as duplicates: the store was restored from a backup, and they were delivered "
+            "or removed after it. They hold up all later messages of the queue until they are removed: pause "
+            f"it, close its session, remove its messages with transaction.sequence_id {sequence}, and resume "
+            "it. Copy those first that were sent since the restore by a clock that was behind: they were not "
+            "delivered"
+        )
+    else:
+        reason = (
+            f"the receiver of {name} has messages of a later sequence than this queue manager has begun, and "
+            f"refuses the {count} that are sent to it now as duplicates: the store was restored from a "
+            "backup while the clock was behind, or a copy of this queue manager is running. They were not "
+            "delivered, and hold up all later messages of the queue: set the clock, or stop the copy; "
+            "restart the server, pause the queue, close its session, copy its messages with "
+            f"transaction.sequence_id {sequence} to {name}, remove them, and resume it"
+        )
+    return AppendEvent(now.wall, b"", "sequence_passed", reason, queue=str(name))
 
 
 def answer_refusal(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 
 from msmq.queues.arriving.message import Message
 from msmq.structures.identifiers import TxSequenceID
@@ -38,7 +39,7 @@ class RestoredSenderTests(MovingTestCase):
 
     def restore(self) -> None:
         self.stop(self.alpha)
-        self.stores["ALPHA"] = self.backup
+        self.stores["ALPHA"] = copy.deepcopy(self.backup)
         self.alpha = self.begin("ALPHA", self.alpha.model.identifier)
 
     def waiting(self) -> int:
@@ -56,9 +57,10 @@ class RestoredSenderTests(MovingTestCase):
         self.pay(b"4")
         self.assertEqual((self.arrived(), self.waiting(), self.reports()), ([b"4"], 0, []))
 
-    def remove(self, reason: str) -> int:
+    def remove(self, reason: str, *, copies: bool = False) -> int:
         """What a report asks for; gives the number of removed messages."""
-        sequence = int(reason.partition("transaction.sequence_id ")[2].partition(",")[0])
+        [found] = re.findall(r"transaction\.sequence_id ([0-9]+)", reason)
+        sequence = int(found)
         service = self.alpha.service
         self.successResultOf(service.pause_outgoing(TO_BETA))
         for session in service.inspection.sessions():
@@ -68,6 +70,8 @@ class RestoredSenderTests(MovingTestCase):
         page = self.run_to_end(service.inspection.browse(TO_BETA))
         identifier = TxSequenceID.from_value(sequence)
         found = [each.lookup_id for each in page.messages if each.view.tx_sequence_id == identifier]
+        if copies:
+            self.run_to_end(service.message_administration.copy(TO_BETA, found, TO_BETA))
         removed = self.run_to_end(service.message_administration.remove(TO_BETA, found))
         self.successResultOf(service.resume_outgoing(TO_BETA))
         return len(removed)
@@ -108,6 +112,50 @@ class RestoredSenderTests(MovingTestCase):
             self.assertEqual(self.remove(self.reports()[-1]), 1)
         self.pay(b"7")
         self.assertEqual((self.arrived(), self.waiting()), ([b"7"], 0))
+
+    def set_clock(self, seconds: float) -> None:
+        """Set the wall clock, forward or back."""
+        self.clock.set_wall(self.clock.now().wall + seconds)
+
+    def empty(self) -> None:
+        """The backup is one of an empty queue."""
+        self.stop(self.alpha)
+        self.backup = copy.deepcopy(self.stores["ALPHA"])
+        self.alpha = self.begin("ALPHA", ALPHA)
+
+    def test_new_messages_of_an_empty_queue(self) -> None:
+        """MQQB-3.1.1.3.1-06: they arrive, whether more or fewer were sent after the backup."""
+        for old, new in ((5, 3), (3, 5), (4, 4)):
+            self.empty()
+            self.pay(*(b"old %d" % number for number in range(old)))
+            self.assertEqual(len(self.arrived()), old)
+            self.restore()
+            bodies = [b"new %d" % number for number in range(new)]
+            self.pay(*bodies)
+            self.assertEqual((self.arrived(), self.waiting(), self.reports()), (bodies, 0, []))
+
+    def test_a_clock_that_is_behind(self) -> None:
+        """What was sent since the restore is not delivered, which is reported as such; it arrives once the
+        clock is right.
+        """
+        self.empty()
+        self.set_clock(10_000.0)
+        self.restart_alpha()
+        self.pay(b"4")
+        self.assertEqual(self.arrived(), [b"4"])
+        self.set_clock(-9_000.0)
+        self.restore()
+        self.pay(b"5", b"6")
+        self.clock.advance(600)
+        [reason] = self.reports()
+        self.assertIn(f"the receiver of {TO_BETA} has messages of a later sequence than this", reason)
+        self.assertIn("They were not delivered", reason)
+        self.assertEqual((self.arrived(), self.waiting()), ([], 2))
+        self.set_clock(9_000.0)
+        self.restart_alpha()
+        self.assertEqual(self.remove(reason, copies=True), 2)
+        self.clock.advance(60)
+        self.assertEqual((self.arrived(), self.waiting()), ([b"5", b"6"], 0))
 
 
 class OtherQueueTests(SenderTestCase):
