@@ -16,6 +16,8 @@ NAME = "tx/timestamp"
 
 _VERSION = 1
 _LARGEST = 0xFFFFFFFF
+_FRACTIONS = 1 << 31
+"""Half the ordinals, so that at least as many are left for sequences."""
 
 
 @attrs.define
@@ -26,6 +28,9 @@ class SequenceIdentifiers:
     sequences since then, for all outgoing queues together.
     So storing the time stamp once suffices, and neither a crash nor a restored backup repeats an identifier,
     as long as the clock advances in between.
+    If it does not, the time stamp may be one that was used since the backup.  The ordinals then begin after
+    the present fraction of a second, since receivers would acknowledge messages with repeated identifiers as
+    duplicates.
     """
 
     timestamp: int
@@ -34,7 +39,7 @@ class SequenceIdentifiers:
     _stored: int = attrs.field(default=-1, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._start = self.timestamp
+        self._start = self.timestamp << 32 | self.ordinal
 
     @classmethod
     def resume(cls, state: Mapping[str, bytes], now: Moment) -> SequenceIdentifiers:
@@ -48,7 +53,9 @@ class SequenceIdentifiers:
             return cls(now.unix_seconds)
         with reading(NAME, value, _VERSION) as reader:
             last = reader.u32("TimeStamp")
-        return cls(max(last + 1, now.unix_seconds))
+        if last < now.unix_seconds:
+            return cls(now.unix_seconds)
+        return cls(last + 1, int(now.wall % 1 * _FRACTIONS))
 
     @property
     def next(self) -> int:
@@ -70,7 +77,7 @@ class SequenceIdentifiers:
 
     def is_ours(self, sequence: int) -> bool:
         """Whether an identifier belongs to this start of the queue manager."""
-        return sequence >> 32 >= self._start
+        return sequence > self._start
 
     def was_given(self, sequence: int) -> bool:
         """Whether an identifier was actually assigned since the start of the queue manager."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.errors import LocalProtocolError
+from msmq.moment import Moment
 from msmq.settings import SessionSettings
 from msmq.structures.packet.message_class import MessageClass
 from msmq.transfer.early_final_acks import PREFIX
@@ -135,7 +136,15 @@ class IdentifierTests(SynchronousTestCase):
         self.assertTrue(identifiers.was_given(5 << 32 | 0xFFFFFFFF))
         self.assertFalse(identifiers.was_given(6 << 32 | 2))
         self.assertFalse(identifiers.is_ours((5 << 32) - 1))
-        self.assertTrue(identifiers.is_ours(5 << 32))
+        self.assertTrue(identifiers.is_ours(6 << 32 | 2))
+
+    def test_ordinals_of_another_start(self) -> None:
+        """Those before the first of this start were not assigned by it, though it has the same time stamp."""
+        before = 5 << 32 | 6
+        identifiers = SequenceIdentifiers(5, ordinal=6)
+        self.assertFalse(identifiers.is_ours(before) or identifiers.was_given(before))
+        self.assertEqual(identifiers.take(), before + 1)
+        self.assertTrue(identifiers.is_ours(before + 1) and identifiers.was_given(before + 1))
 
     def test_the_last_of_all(self) -> None:
         """Behind it there is none, and the error names the field."""
@@ -152,6 +161,18 @@ class IdentifierTests(SynchronousTestCase):
             identifiers = SequenceIdentifiers.resume({change[0]: change[1] or b""}, START)
             self.assertEqual(identifiers.timestamp, START.unix_seconds + expected)
             self.assertEqual(identifiers.next, identifiers.timestamp << 32 | 1)
+
+    def test_a_clock_that_did_not_advance(self) -> None:
+        """Two starts from one store have other identifiers, if their fractions of a second differ."""
+        change = SequenceIdentifiers(START.unix_seconds + 5).reservation()
+        assert change is not None
+        found = [
+            SequenceIdentifiers.resume({change[0]: change[1] or b""}, Moment(0.0, START.wall + later)).next
+            for later in (0.0, 0.000001, 1.5, 2.999999)
+        ]
+        self.assertEqual({each >> 32 for each in found}, {START.unix_seconds + 6})
+        self.assertEqual(len(set(found)), 4)
+        self.assertLess(max(found) & 0xFFFFFFFF, 1 << 31)
 
     def test_stored_once(self) -> None:
         """The time stamp is stored until that has succeeded; a change that is out of date does not count."""

@@ -134,6 +134,25 @@ class RestoredSenderTests(MovingTestCase):
             self.pay(*bodies)
             self.assertEqual((self.arrived(), self.waiting(), self.reports()), (bodies, 0, []))
 
+    def test_a_clock_that_begins_anew(self) -> None:
+        """MQQB-3.1.1.3.1-06: without a clock that advances, new messages have no identifiers of others that
+        were sent after the backup, and are not lost as duplicates: they arrive, or wait and are reported.
+        """
+        self.empty()
+        self.set_clock(-1_000_000.0)
+        self.restart_alpha()
+        self.pay(b"4", b"5")
+        self.assertEqual(self.arrived(), [b"4", b"5"])
+        self.set_clock(-499.5)
+        self.restore()
+        self.pay(b"6", b"7", b"8")
+        self.assertEqual((self.arrived(), self.waiting(), self.reports()), ([b"6", b"7", b"8"], 0, []))
+        self.set_clock(-500.25)
+        self.restore()
+        self.pay(b"9")
+        self.clock.advance(600)
+        self.assertEqual((self.arrived(), self.waiting(), len(self.reports())), ([], 1, 1))
+
     def test_a_clock_that_is_behind(self) -> None:
         """What was sent since the restore is not delivered, which is reported as such; it arrives once the
         clock is right.
