@@ -25,6 +25,11 @@ kind C{purge}: C{queue}, or C{null} for messages that wait to be sent; kind C{de
 
 kind C{kill}: C{node}.
 
+kind C{restore}: C{node}, C{moment}, C{held}: it is restored from a backup of that time, which has the
+messages with these labels in queues where applications receive.
+kind C{remove refused}: C{node}, C{labels}: an operator removes messages that it sends, since an event of it
+reports that their receiver refuses them.
+
 kind C{acknowledgement}: C{label} and C{class}: an acknowledgement was read from an administration queue.
 kind C{dead_letter}: C{label}, C{class}: a copy was read from a dead-letter queue.
 kind C{fate}: C{label}, C{fate}, C{arrived}, C{node}: the event log of a queue manager reports that the

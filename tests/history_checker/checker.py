@@ -45,6 +45,7 @@ def check_history(lines: Iterable[str]) -> Verdict:
     if ends:
         violations += rules.lost(outcomes, ends[-1].facts.get("incomplete", ()))
         violations += restore_rules.not_restored(outcomes, operations)
+        violations += restore_rules.wrongly_removed(outcomes, operations)
         violations += rules.half_forwarded(outcomes, operations)
         violations += handling_rules.wrong_requeues(outcomes, operations)
         violations += handling_rules.wrong_journals(outcomes, operations)

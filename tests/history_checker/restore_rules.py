@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from tests.history_checker.operations import Operation
 from tests.history_checker.outcomes import Message, Outcomes
 
+REFUSED = "remove refused"
+
 
 def came_back(message: Message, one: Operation, other: Operation) -> bool:
     """Whether a backup had a message that one operation received, and another saw it after the restore."""
@@ -45,3 +47,28 @@ def _is_there(message: Message, restore: Operation) -> bool:
         or any(by.start > restore.start for _, by in message.shown)
         or any(by.start > restore.start for by in message.maybe_received)
     )
+
+
+def wrongly_removed(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
+    """What an operator removes, since its sender reports that its receiver refuses it, had arrived there, or
+    was removed after the backup.
+    """
+    operations = list(operations)
+    for removal in operations:
+        if removal.kind != REFUSED:
+            continue
+        for label in removal.facts["labels"]:
+            message = outcomes.messages.get(label)
+            if message is None or message.sending.start > removal.start:
+                yield f"phantom: {label}: removed at {removal.facts['node']}, but was not sent"
+                continue
+            may_be_gone = (
+                bool(message.limits)
+                or message.is_forgotten
+                or any(
+                    each.kind == "purge" and each.facts["queue"] is None and each.start < removal.start
+                    for each in operations
+                )
+            )
+            if not message.has_arrived and not may_be_gone:
+                yield f"lost: {label}: removed as refused by its receiver, which never had it"

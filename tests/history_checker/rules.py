@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import pairwise
 
 from tests.history_checker.operations import Operation
 from tests.history_checker.outcomes import EARLY_DAMAGE, Message, Outcomes, main_queue
-from tests.history_checker.restore_rules import came_back
+from tests.history_checker.restore_rules import REFUSED, came_back
 
 REACHED, RECEIVED = "reached", "received"
 REACH_LIMIT, RECEIVE_LIMIT = "reach timeout", "receive timeout"
@@ -163,16 +163,16 @@ def early(outcomes: Outcomes) -> Iterator[str]:
 
 def wrong_fates(outcomes: Outcomes, operations: Iterable[Operation]) -> Iterator[str]:
     """A message has one fate, for which there is a reason, and its sender gets no other acknowledgement."""
-    removals: dict[str | None, float] = {}
-    for operation in operations:
-        if operation.kind in ("purge", "delete"):
-            removals.setdefault(operation.facts["queue"], operation.start)
+    operations = list(operations)
+    removals = {each.facts["queue"] for each in operations if each.kind in ("purge", "delete")}
+    refused = {label for each in operations if each.kind == REFUSED for label in each.facts["labels"]}
     for message in outcomes.messages.values():
         if message.is_kept and not message.is_forgotten:
-            yield from (f"wrong fate: {message.label}: {text}" for text in _wrong(message, removals))
+            purged = {*removals, None} if message.label in refused else removals
+            yield from (f"wrong fate: {message.label}: {text}" for text in _wrong(message, purged))
 
 
-def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]:
+def _wrong(message: Message, removals: Set[str | None]) -> Iterator[str]:
     for (fate, node), count in Counter((fate, node) for fate, _, node in message.fates).items():
         # A gate remembers nothing of a message, and refuses it again when it is sent again.
         if count > 1 and node in {message.sending.facts["sender"], *message.destinations}:
@@ -181,7 +181,7 @@ def _wrong(message: Message, removals: dict[str | None, float]) -> Iterator[str]
     for fate in fates:
         if _NEEDS_LIMIT.get(fate, "reach") not in message.limits and fate in _NEEDS_LIMIT:
             yield f"{fate}, but it has no such limit"
-        if fate in (PURGED, DELETED) and removals.keys().isdisjoint({*message.queues, None}):
+        if fate in (PURGED, DELETED) and removals.isdisjoint({*message.queues, None}):
             yield f"{fate}, but {message.queue} was not purged"
     received = bool(message.received)
     arrived = [fate for fate, has_arrived, _ in message.fates if has_arrived and fate != EARLY_DAMAGE]

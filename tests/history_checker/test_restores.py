@@ -162,3 +162,48 @@ class RestoreTests(SynchronousTestCase):
         for queue in (ORDERS, "GAMMA orders"):
             history.record.note("log", queue=queue, labels=[], complete=True)
         self.assert_found("lost: 2: not in the log of GAMMA orders")
+
+    def remove_refused(self, *labels: str) -> None:
+        self.history.record.note("remove refused", node="ALPHA", labels=labels)
+
+    def test_removed_as_refused(self) -> None:
+        """What its receiver got before the restore is removed at its sender; that is no second fate."""
+        history = self.history
+        history.send("1", "2", "3")
+        moment = history.seconds + 0.1
+        history.receive("1")
+        self.restore(moment, node="ALPHA")
+        self.remove_refused("1", "2")
+        for label in ("1", "2", "3"):
+            history.fate(label, "purged", arrived=False, node="ALPHA")
+        self.assert_found(
+            f"wrong fate: 3: purged, but {ORDERS} was not purged",
+            "lost: 2: removed as refused by its receiver, which never had it",
+        )
+
+    def test_removed_as_refused_before(self) -> None:
+        """What is sent later was not removed, and not lost with it."""
+        history = self.history
+        history.send("1")
+        self.remove_refused("2")
+        history.receive("1")
+        history.send("2")
+        history.receive("2")
+        self.assert_found("phantom: 2: removed at ALPHA, but was not sent")
+
+    def test_may_have_been_removed_before(self) -> None:
+        """A message that could expire or be purged after the backup may not have been seen there, nor one
+        whose receiver was restored too.
+        """
+        history = self.history
+        history.send("1", limits=["reach"])
+        self.remove_refused("1")
+        history.fate("1", "purged", arrived=False, node="ALPHA")
+        history.send("2")
+        self.restore(history.seconds)
+        self.remove_refused("2")
+        history.send("3")
+        history.record.note("purge", queue=None)
+        self.remove_refused("3")
+        history.fate("3", "purged", arrived=False, node="ALPHA")
+        self.assert_found()

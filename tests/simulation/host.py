@@ -59,6 +59,7 @@ class Host:
     @ivar backup: its last backup.
     @ivar restoring: the backup from which it begins anew, until that has been done.
     @ivar restored: the backup from which it was restored, though it had gone on since.
+    @ivar handled_events: the numbers of the events on which an operator has acted.
     """
 
     def __init__(self, world: World, number: int, name: str, address: str, guid: UUID) -> None:
@@ -80,6 +81,7 @@ class Host:
         self.backup: Backup | None = None
         self.restoring: Backup | None = None
         self.restored: Backup | None = None
+        self.handled_events: set[int] = set()
         self.start()
 
     # Life

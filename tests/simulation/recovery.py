@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from msmq.storage.backup.backup_file import BackedUpFile, BackupFacts, BackupFil
 from msmq.storage.migration.digest import StoreDigest
 from msmq.storage.migration.pages import END, copy_pages
 from msmq.storage.readers.log import LogStoreReader
+from msmq.structures.identifiers import TxSequenceID
+from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.simulation.applications import QUEUES, pause
 
@@ -154,33 +157,31 @@ def replace_host(world: World, number: int, likelihood: float | None, seconds: f
     host.begin(stop())
 
 
-async def remove_refused(host: Host, sent_by: float) -> None:
-    """Remove transactional messages that wait in outgoing queues since a backup, as an operator does.
+async def remove_refused(host: Host) -> None:
+    """Remove the messages that a receiver refuses since a restore, as the events of the host ask for it."""
+    for stored in await host.service.store.read_events(0, 1_000_000):
+        if stored.event.event == "sequence_passed" and stored.sequence not in host.handled_events:
+            host.handled_events.add(stored.sequence)
+            [sequence] = re.findall(r"transaction\.sequence_id ([0-9]+)", stored.event.reason)
+            await _remove_sequence(host, stored.event.queue, int(sequence))
 
-    A receiver that has got messages of a later sequence meanwhile refuses them, and what was sent since the
-    restore waits for them.
 
-    @param sent_by: seconds since 1970-01-01 UTC.
-    """
+async def _remove_sequence(host: Host, name: str, sequence: int) -> None:
     service = host.service
-    for queue in service.inspection.outgoing():
-        if not queue.messages:
-            continue
-        name = queue.format_name
-        await service.pause_outgoing(name)
-        for session in service.inspection.sessions():
-            # What was sent on one is in use until it ends.
-            service.close_session(session.identifier)
-        await pause(host, 1.0)
-        page = await service.inspection.browse(name, count=1000)
-        refused = [
-            each.lookup_id
-            for each in page.messages
-            if each.view.is_transactional and each.view.sent_time <= sent_by
-        ]
-        host.world.recorder.note("purge", queue=None)
-        await service.message_administration.remove(name, refused)
-        await service.resume_outgoing(name)
+    await service.pause_outgoing(name)
+    for session in service.inspection.sessions():
+        # What was sent on one is in use until it ends.
+        service.close_session(session.identifier)
+    await pause(host, 1.0)
+    page = await service.inspection.browse(name, count=1000)
+    identifier = TxSequenceID.from_value(sequence)
+    refused = [each for each in page.messages if each.view.tx_sequence_id == identifier]
+    labels = [
+        f"{each.view.application_tag}" for each in refused if each.view.message_class == MessageClass.NORMAL
+    ]
+    host.world.recorder.note("remove refused", node=host.name, labels=labels)
+    await service.message_administration.remove(name, [each.lookup_id for each in refused])
+    await service.resume_outgoing(name)
 
 
 def _replace_disk(world: World, host: Host) -> None:

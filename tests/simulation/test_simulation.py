@@ -103,6 +103,13 @@ class FoundTests(RunTestCase):
         for seed in (*finals, 12017194, 12020256, 7000868, 8002643, 15006859, 16120428, 50000023):
             self.assertEqual(run_plan(draw_plan(seed)).violations, [], seed)
 
+    def test_messages_that_a_receiver_refuses(self) -> None:
+        """What a receiver refuses since the restore of its sender is reported; nothing else is removed."""
+        result = run_plan(draw_plan(50000031))
+        self.assertEqual(result.violations, [])
+        [removal] = [line for line in result.history if '"remove refused"' in line]
+        self.assertIn('"labels": ["5", "6", "7"]', removal)
+
     def test_a_refusal_for_want_of_space_is_no_fate(self) -> None:
         """A full queue manager refuses a message twice, as its destination or a relay, and takes it later."""
         for seed in (20014823, 20016618):

@@ -282,7 +282,6 @@ class World:
         # Nor has one that a backup of its receiver does not have, or of which the answer came after a backup
         # of its sender.
         has_restores = any(host.restored for host in self.hosts)
-        is_blocked = has_restores
         while self.clock.seconds() < end and self.clock.events < EVENTS:
             for host in self.hosts:
                 for queue in self.readable:
@@ -297,8 +296,7 @@ class World:
                 host.leaving or any(_is_filled(host, queue) for queue in self.readable) for host in self.hosts
             )
             is_quiet = is_quiet and (has_restores or sum(host.awaiting for host in self.hosts) <= unreadable)
-            if not is_quiet and is_blocked and self.clock.seconds() > end - QUIET / 2:
-                is_blocked = False
+            if not is_quiet and has_restores:
                 self._wait(self._remove_refused(), 300.0)
             quiet = quiet + 1 if is_quiet else 0
             if quiet == 2:
@@ -312,7 +310,7 @@ class World:
     async def _remove_refused(self) -> None:
         for host in self.hosts:
             if host.restored is not None:
-                await remove_refused(host, host.restored.wall)
+                await remove_refused(host)
 
     @contextmanager
     def observed(self) -> Iterator[None]:
