@@ -25,8 +25,8 @@ kind C{purge}: C{queue}, or C{null} for messages that wait to be sent; kind C{de
 
 kind C{kill}: C{node}.
 
-kind C{restore}: C{node}, C{moment}, C{held}: it is restored from a backup of that time, which has the
-messages with these labels in queues where applications receive.
+kind C{restore}: C{node}, C{moment}, C{held}, C{relays}: it is restored from a backup of that time, which has
+the messages with these labels in queues where applications receive; C{relays} if it only forwards messages.
 kind C{remove refused}: C{node}, C{labels}: an operator removes messages that it sends, since an event of it
 reports that their receiver refuses them.
 

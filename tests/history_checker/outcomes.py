@@ -25,6 +25,7 @@ class Message:
     @ivar is_moved: it was, or may have been, moved or held in a queue, so that others have overtaken it.
     @ivar restores: the restores of its sender, and of queue managers where it may have been, since it was
         sent.
+    @ivar was_relay_restored: a queue manager that forwards messages was restored since it was sent.
     """
 
     label: str
@@ -40,6 +41,7 @@ class Message:
     picked: list[Operation] = field(default_factory=list)
     is_moved: bool = False
     restores: list[Operation] = field(default_factory=list)
+    was_relay_restored: bool = False
 
     @property
     def queue(self) -> str:
@@ -145,6 +147,10 @@ def read_outcomes(operations: Iterable[Operation]) -> Outcomes:
             and each.number > message.sending.number
             and each.facts["node"] in {message.sending.facts["sender"], *message.destinations}
         ]
+        message.was_relay_restored = any(
+            each.kind == "restore" and each.facts.get("relays") and each.number > message.sending.number
+            for each in operations
+        )
     for operation in operations:
         _note(outcomes, operation)
     return outcomes

@@ -66,6 +66,8 @@ def lost(outcomes: Outcomes, incomplete: Iterable[str]) -> Iterator[str]:
             continue
         has_outcome = bool(message.received or message.maybe_received or message.fates)
         is_excused = message.is_unsent or message.is_forgotten
+        # Its sender has a transactional message until its receiver has it.
+        is_excused = is_excused or (message.was_relay_restored and not message.is_ordered)
         if message.sending.result == "done" and not has_outcome and not is_excused:
             missing.append(message)
         if message.sending.result == "unknown" and message.is_ordered and not message.restores:

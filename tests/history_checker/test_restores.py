@@ -76,6 +76,15 @@ class RestoreTests(SynchronousTestCase):
         self.restore(moment, node="ALPHA")
         self.assert_found("lost: 1: taken by operation")
 
+    def test_lost_with_a_relay(self) -> None:
+        """A relay may lose messages that are not transactional; those that were sent later it may not."""
+        history = self.history
+        history.send("1", transactional=False)
+        history.send("2")
+        self.history.record.note("restore", node="GATE", moment=0.5, held=(), relays=True)
+        history.send("3", transactional=False)
+        self.assert_found("lost: 2: taken by operation", "lost: 3: taken by operation")
+
     def test_sent_at_the_moment_of_the_backup(self) -> None:
         """It may have been sent before the backup or after it."""
         history = self.history

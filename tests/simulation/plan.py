@@ -11,7 +11,7 @@ import attrs
 from tests.simulation.changes_plan import Tuning, draw_changes, draw_tuning
 from tests.simulation.enterprise import MEMBERS
 from tests.simulation.handling_plan import Handling, draw_handling, draw_uses
-from tests.simulation.recovery_plan import draw_recoveries
+from tests.simulation.recovery_plan import draw_recoveries, draw_second_restores
 
 Arguments: TypeAlias = tuple[Any, ...]
 
@@ -36,6 +36,9 @@ half of these drain queues as well."""
 RECOVERY_FROM: Final = 50_000_000
 """The first seed of which runs back up, restore and replace hosts, and send acknowledgements to third ones;
 half of these change limits and properties as well."""
+
+SECOND_FROM: Final = 60_000_000
+"""The first seed of which runs also restore a second host for each that is restored; it may be a relay."""
 
 DAMAGE: Final = ("full", "rot")
 """Faults after which less is promised, so that most plans have none of them."""
@@ -121,7 +124,10 @@ def draw_plan(seed: int) -> Plan:
         applications = MEMBERS if shape == ROUTED else range(hosts)
         # Numbers are not repeated as long as the clocks advance.
         steps = [step for step in steps if step.kind != "jump"]
-        steps += [Step(*drawn) for drawn in draw_recoveries(recovering, applications, hosts, at)]
+        recoveries = draw_recoveries(recovering, applications, hosts, at)
+        if seed >= SECOND_FROM:
+            recoveries += draw_second_restores(recovering, recoveries, hosts)
+        steps += [Step(*drawn) for drawn in recoveries]
         steps.sort(key=lambda step: step.at)
     return Plan(
         seed=seed,

@@ -23,6 +23,8 @@ from msmq.structures.identifiers import TxSequenceID
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from tests.simulation.applications import QUEUES, pause
+from tests.simulation.enterprise import MEMBERS
+from tests.simulation.plan import ROUTED
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -128,7 +130,13 @@ def restore_host(world: World, number: int, seconds: float) -> None:
     host = world.hosts[number]
     if (backup := host.backup) is None or not host.is_up:
         return
-    world.recorder.note("restore", node=host.name, moment=backup.moment, held=backup.held)
+    world.recorder.note(
+        "restore",
+        node=host.name,
+        moment=backup.moment,
+        held=backup.held,
+        relays=world.plan.shape == ROUTED and number not in MEMBERS,
+    )
     host.restoring = host.restored = backup
     world.down[number] = seconds
     host.lose_power(0.0)

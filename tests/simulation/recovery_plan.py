@@ -31,6 +31,22 @@ def draw_recoveries(chance: Random, applications: Sequence[int], hosts: int, end
     return steps
 
 
+def draw_second_restores(chance: Random, steps: Sequence[Draw], hosts: int) -> list[Draw]:
+    """For each restore of a run that of another host, a relay for example, before the last traffic.
+
+    @param steps: those of the recoveries.
+    @param hosts: how many there are.
+    """
+    found: list[Draw] = []
+    for at, kind, arguments in steps:
+        if kind == "restore":
+            other = chance.choice([number for number in range(hosts) if number != arguments[0]])
+            found.append((round(at * chance.random(), 6), "back up", (other,)))
+            later = chance.choice((0.0, 1.0, 80.0)) * chance.random()
+            found.append((round(at + later, 6), "restore", (other, chance.choice(DOWN))))
+    return found
+
+
 def _restore(chance: Random, applications: Sequence[int], hosts: int) -> list[Draw]:
     """A host is backed up, goes on, is restarted often, and is restored."""
     host = chance.choice(applications)

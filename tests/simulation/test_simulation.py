@@ -26,6 +26,7 @@ from tests.simulation.plan import (
     DRAINS_FROM,
     HANDLING_FROM,
     RECOVERY_FROM,
+    SECOND_FROM,
     Plan,
     Step,
     draw_plan,
@@ -81,6 +82,7 @@ class AnyFaultsTests(RunTestCase):
     def test_recoveries_keep_them_too(self) -> None:
         """Hosts that are restored from a backup, or replaced, and acknowledgements that a third host gets."""
         self._try(range(RECOVERY_FROM, RECOVERY_FROM + RECOVERING))
+        self._try(range(SECOND_FROM, SECOND_FROM + RECOVERING))
 
     def _try(self, seeds: range) -> None:
         for seed in seeds:
