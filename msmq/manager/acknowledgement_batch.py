@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import ClassVar
 
@@ -14,11 +15,13 @@ from msmq.manager.waiting_results import WaitingResults
 from msmq.persistence.changes import Change
 from msmq.queues.arriving.admission import Admission, EnqueueStatus
 from msmq.queues.holdings import forget_queues
+from msmq.queues.outgoing import OutgoingQueue
 from msmq.queues.queue import Queue
 from msmq.structures.identifiers import MessageIdentifier
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_view import UserMessageView
 from msmq.structures.status import MQError
+from msmq.transfer.acknowledgements import is_order_queue
 from msmq.transfer.decisions.final_ack_decision import may_be_answered
 from msmq.wire.reader import Reader
 
@@ -54,16 +57,19 @@ class AcknowledgementBatch:
         performer: Performer,
         make: AcknowledgementBuilder,
         waiting: WaitingResults,
+        counts: Counter[str],
         results: Sequence[MessageResult] = (),
     ) -> None:
         """Begin a batch.
 
         @param waiting: keeps results of messages that leave while the store is full.
+        @param counts: counts those that are sent, as C{final} and C{administration}.
         @param results: its first acknowledgements, which were made before.
         """
         self._performer = performer
         self._make = make
         self._waiting = waiting
+        self._counts = counts
         self._results = list(results)
         self._later: list[LaterAnswer] = []
         self._admission: Admission | None = None
@@ -156,6 +162,9 @@ class AcknowledgementBatch:
             self._begin_others()
         admission = self._admission
         if admission is not None:
+            for queue, positions in admission.groups.items():
+                is_final = isinstance(queue, OutgoingQueue) and is_order_queue(queue.destination)
+                self._counts["final" if is_final else "administration"] += len(positions)
             performer = self._performer
             performer.overflow(admission)
             performer.perform(performer.model.commit(admission, performer.clock.now()))

@@ -87,7 +87,8 @@ class Outbox:
     @param final_acks: the FinalAcks of transactional messages.
     @param send_insecure: [MS-MQQB] 3.1.7.15 SendInsecureNacks: whether negative acknowledgements that would
         reveal which queues exist are sent.
-    @ivar acknowledgements: those created since the process began: C{administration}, C{final} and C{order}.
+    @ivar acknowledgements: those sent since the process began: C{administration}, C{final} and C{order}. One
+        counts once it is stored in its queue.
     """
 
     log: ClassVar[Logger] = Logger()
@@ -335,11 +336,13 @@ class Outbox:
 
     def answers(self) -> AcknowledgementBatch:
         """A batch for acknowledgements and reports, to be stored with the changes of their messages."""
-        return AcknowledgementBatch(self._performer, self._answer, self._waiting)
+        return AcknowledgementBatch(self._performer, self._answer, self._waiting, self.acknowledgements)
 
     def _batch(self, results: Sequence[MessageResult]) -> AcknowledgementBatch:
         """A batch of results of messages that have left before."""
-        return AcknowledgementBatch(self._performer, self._answer, self._waiting, results)
+        return AcknowledgementBatch(
+            self._performer, self._answer, self._waiting, self.acknowledgements, results
+        )
 
     async def send_own(self, name: FormatName, message: Message, source: bytes) -> None:
         """Send a message of this queue manager, such as a report, to a queue that a peer chose.
@@ -367,7 +370,6 @@ class Outbox:
             target = await self._learned(answer.destination, source)
             self._performer.check_running()
             [(queue, packet)] = self.build([target], [answer.message])[1]
-            self.acknowledgements["administration"] += 1
             self._batch([MessageResult(queue, packet, about, message_class, not is_refusal)]).send()
 
         def dropped(failure: Failure) -> None:
@@ -415,7 +417,6 @@ class Outbox:
                 final_ack[0], view.source_queue_manager, only_at
             ):
                 name, packet = final_ack
-                self.acknowledgements["final"] += 1
                 yield model.outgoing(name, self._performer.clock.now()), UserMessageView(packet)
         answer = acknowledgement(
             view, message_class, queue_manager=model.identifier, send_insecure=self._send_insecure
@@ -427,7 +428,6 @@ class Outbox:
                 yield partial(self._answer_later, answer, view, message_class, is_refusal)
             else:
                 yield from self.build([target], [answer.message])[1]
-                self.acknowledgements["administration"] += 1
 
     def _require_room(self, name: FormatName, source: bytes) -> None:
         if not self._answer_room.make(name, source, None):

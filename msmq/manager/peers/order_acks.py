@@ -66,8 +66,8 @@ class OrderAcks:
             message_id=message_id,
             sent_time=now.unix_seconds,
         )
-        self._outbox.acknowledgements["order"] += 1
         await self._outbox.put_packet(order_queue(owed.answer_to), ack.to_bytes(), owed.source.bytes_le)
+        self._outbox.acknowledgements["order"] += 1
 
     def _begin(self, sending: Coroutine[Deferred[Any], Any, None], what: str) -> None:
         Deferred.fromCoroutine(sending).addErrback(self._not_sent, what)

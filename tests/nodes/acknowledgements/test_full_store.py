@@ -95,6 +95,21 @@ class HeldTests(FullStoreTestCase):
         self.clock.advance(6)
         self.assertEqual(self.peer.final_acks, [(ACK_RECEIVE, number) for number in (1, 2, 3)])
 
+    def test_failed_receipts_count_no_acknowledgements(self) -> None:
+        """Each acknowledgement is counted once, when the store has it."""
+        self.disk.recover()
+        self.clock.advance(10)
+        self.disk.fail_commit(1, of=RemoveMessages)
+        held = self.run_to_end(self.beta.service.reserve(self.path, timeout=0))
+        self.failureResultOf(self.deferred(held.confirm()), MQError)
+        counts = self.beta.service.inspection.measurements.acknowledgements
+        self.assertEqual(counts()["final"], 0)
+        self.disk.recover()
+        self.assertEqual(self.bodies(self.beta, self.path), [b"m"] * 3)
+        self.clock.advance(6)
+        self.assertEqual(len(self.peer.final_acks), 3)
+        self.assertEqual(counts()["final"], 3)
+
     def test_a_store_that_goes_on_failing(self) -> None:
         """It is tried less and less often, with lines of the log, and their order is kept."""
         self.patch(waiting_results, "SENT_AT_ONCE", 1)
