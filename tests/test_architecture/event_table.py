@@ -92,13 +92,13 @@ def _texts(tree: ast.Module, call: ast.Call, *, is_written: bool) -> list[str]:
 
 def page() -> str:
     """docs/events.md."""
-    rows: dict[int, LogLine] = {}
+    rows: dict[int, list[LogLine]] = {}
     for line in log_lines():
         if line.number is not None:
-            rows.setdefault(line.number, line)
+            rows.setdefault(line.number, []).append(line)
     lines = "\n".join(
-        f"| {number} | {rows[number].level} | {rows[number].room} | {_described(rows[number])} |"
-        for number in sorted(rows)
+        f"| {number} | {_levels(same)} | {same[0].room} | {_described(same[0])} |"
+        for number, same in sorted(rows.items())
     )
     words = "\n".join(f"| `{word}` | {meaning} |" for word, meaning in sorted(EVENT_WORDS.items()))
     return f"""# Events
@@ -126,6 +126,12 @@ The metric `msmq_events_total` counts them by these words.
 |---|---|
 {words}
 """
+
+
+def _levels(lines: list[LogLine]) -> str:
+    """The levels of one event, the most important first."""
+    found = {line.level for line in lines}
+    return ", ".join(level for level in reversed(_LEVELS.values()) if level in found)
 
 
 def _described(line: LogLine) -> str:

@@ -47,6 +47,12 @@ class LogLineTests(SynchronousTestCase):
         self.assertGreater(len(words), 3)
         self.assertEqual(sorted(words - set(EVENT_WORDS)), [])
 
+    def test_levels(self) -> None:
+        """An event that is written with several levels has all of them, for filters by level."""
+        rows = [row for row in page().splitlines() if row.startswith(("| 5001 |", "| 2087 |"))]
+        levels = [row.split("|")[2].strip() for row in rows]
+        self.assertEqual(levels, ["warn", "critical, error, warn"])
+
     def test_page(self) -> None:
         """docs/events.md is up to date."""
         self.assertEqual(PAGE.read_text(encoding="utf-8"), page(), _MISSING)

@@ -351,7 +351,9 @@ class Sequences:
                     now,
                     is_former=stream.is_former,
                 )
-                self.log.warn("{reason}", reason=event.reason)
+                self.log.warn(
+                    "messages that a receiver refuses hold up others: {reason}", reason=event.reason
+                )
                 self._events.record(event)
 
     def kept(self, messages: Iterable[OutgoingMessage]) -> None:
