@@ -8,10 +8,14 @@ from typing import Any
 from twisted.logger import capturedLogs
 
 from msmq.manager.applications.targets import own_queue
+from msmq.queues.arriving.admission import Admission
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.structures.names.format_name import parse_format_name
 from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.packet.user_message_view import UserMessageView
+from tests.builders import BETA
 from tests.control.support import DEAD_LETTERS, ORDERS, ControlTestCase, resource
+from tests.nodes.scripted import NEGATIVE, transactional
 
 OTHER = ".\\private$\\other"
 ELSEWHERE = "DIRECT=OS:BETA\\private$\\q"
@@ -305,6 +309,25 @@ class RequeueTests(ChangeTestCase):
             [str(each.view.identifier) for each in page.messages], [each["new_id"] for each in lines]
         )
         self.assertEqual([word for word, _ in self.events()], ["expired", "expired", "requeued", "requeued"])
+
+    def test_without_the_rights_of_its_sender(self) -> None:
+        """What another queue manager's sender had no right to send is not sent with others by accident."""
+        to, place = f"OS:ALPHA{ORDERS[1:]}", (7, 1, 0)
+        packet = transactional(
+            b"denied", place, source=BETA, destination=to, user_flags=NEGATIVE, is_transactional=False
+        )
+        model, admission = self.service.model, Admission()
+        refused = UserMessageView(packet), MessageClass.NACK_ACCESS_DENIED, self.clock.now()
+        self.assertTrue(model.dead_letter_refused(*refused, admission.copies, admission.changes))
+        self.successResultOf(self.disk.commit(admission.changes))
+        model.commit(admission, self.clock.now())
+        for selection in ({"all": True, "dry_run": True}, {"where": "priority == `3`"}, {"all": True}):
+            *lines, end = self.change("requeue", DEAD_LETTERS, **selection)
+            [error] = [line for line in lines if "error" in line]
+            self.assertEqual((error["error"], end["failed"]), ("MQ_ERROR_ACCESS_DENIED", 1))
+        self.assertEqual((self.bodies(DEAD_LETTERS), self.bodies()), ([b"denied"], []))
+        *_, end = self.change("requeue", DEAD_LETTERS, where="class_name == 'MQMSG_CLASS_NACK_ACCESS_DENIED'")
+        self.assertEqual((end["done"], self.bodies(DEAD_LETTERS), self.bodies()), (1, [], [b"denied"]))
 
     def test_to_another_queue(self) -> None:
         """Matching messages are sent to another destination, which may be transactional."""

@@ -29,7 +29,8 @@ from msmq.control.server.resources.message_search import (
 from msmq.interfaces.manager.message_administration import MessageChange
 from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessage
 from msmq.queues.available_positions import SEQUENTIAL_MASK
-from msmq.structures.status import MQError
+from msmq.structures.packet.message_class import MessageClass
+from msmq.structures.status import MQError, Status
 
 Act = Callable[[Sequence[int]], Awaitable[Sequence[MessageChange]]]
 """Changes messages of one queue, given by LookupIdentifiers."""
@@ -42,12 +43,14 @@ class MessageAction:
     @ivar name: as the command has it.
     @ivar done: the participle for texts: C{removed}.
     @ivar details: for the audit log.
+    @ivar refuses: returns why a message is not changed unless it is selected by its identifier or its class.
     """
 
     name: str
     done: str
     act: Act
     details: dict[str, object]
+    refuses: Callable[[ReceivedMessage], MQError | None] = lambda _: None
 
 
 class MessageChangeResources:
@@ -111,7 +114,11 @@ class MessageChangeResources:
 
     @app.route("/v1/queues/<path:path>/messages/requeue", methods=["POST"])
     async def requeue(self, request: ControlRequest, path: str) -> None:
-        """Send dead letters again; C{message} replaces a single one."""
+        """Send dead letters again; C{message} replaces a single one.
+
+        They are sent with the rights of this queue manager, so those that another sender lacked rights for
+        are not selected by accident.
+        """
         without_parameters(request)
         wanted = json_body(request, self._context.limits.request_body)
         to = None if wanted.get("to") is None else text("to", wanted["to"])
@@ -121,11 +128,13 @@ class MessageChangeResources:
         messages = self._manager.message_administration
         if message is None:
             await running(messages.requeue(path, [], to=to))
+        own = self._manager.inspection.status().identifier.bytes_le
         action = MessageAction(
             "deadletter requeue",
             "requeued",
             lambda ids: messages.requeue(path, ids, to=to, edited=message),
             {**({} if to is None else {"to": to}), **({} if edited is None else {"edited": True})},
+            lambda found: None if to is not None else _sender_refused(found, own),
         )
         await self._change(request, path, wanted, action)
 
@@ -158,6 +167,11 @@ class _Selection:
     after: int
     limit: int | None
     described: dict[str, object]
+
+    @property
+    def is_deliberate(self) -> bool:
+        """Whether the messages are selected by their identifiers or their class."""
+        return self.lookup_ids is not None or self.matching.uses_class
 
     @classmethod
     def read(cls, wanted: dict[str, Any]) -> _Selection:
@@ -283,7 +297,7 @@ class _MessageChanges:
             self._stream.check_caller()
             found: list[int] = []
             for message in self._search.matching(self._without_later_arrivals(page)):
-                if message is not None:
+                if message is not None and not self._is_refused(message):
                     found.append(message.lookup_id)
                     if self._is_dry:
                         self._stream.write(json_line(self._search.described(message)))
@@ -296,6 +310,16 @@ class _MessageChanges:
             page = await self._page(page.last)
         end = self._search.ended()
         self._stream.write(json_line({**end, "done": self._done, "failed": self._failed}))
+
+    def _is_refused(self, message: ReceivedMessage) -> bool:
+        """Whether a message is not changed, which is reported."""
+        error = None if self._selection.is_deliberate else self._action.refuses(message)
+        if error is None:
+            return False
+        self._failed += 1
+        change = MessageChange(message.lookup_id, message.view.identifier, None, error)
+        self._stream.write(json_line(_described(change)))
+        return True
 
     async def _page(self, after: int) -> MessagePage:
         return await running(self._inspection.browse(self._path, after=after, count=PAGE))
@@ -339,6 +363,21 @@ class _MessageChanges:
         self._began = clock.seconds()
 
 
+def _sender_refused(message: ReceivedMessage, own: bytes) -> MQError | None:
+    """The error of a dead letter of another queue manager whose sender was refused.
+
+    @param own: the identifier of this queue manager.
+    """
+    view = message.view
+    if view.message_class not in _SENDER_REFUSED or view.source_queue_manager == own:
+        return None
+    return MQError(
+        Status.MQ_ERROR_ACCESS_DENIED,
+        f"its sender was refused with {MessageClass(view.message_class).name}, and a requeue sends it with"
+        " the rights of this queue manager; select it by its identifier or class, or name another target",
+    )
+
+
 def _edited(document: object) -> dict[str, Any]:
     """The properties and the body that a document replaces in a message."""
     properties, body = divide_document(document)
@@ -346,6 +385,7 @@ def _edited(document: object) -> dict[str, Any]:
     return changed if body is None else {**changed, "body": body}
 
 
+_SENDER_REFUSED: Final = (MessageClass.NACK_ACCESS_DENIED, MessageClass.NACK_BAD_SIGNATURE)
 _SHOWN_IDS: Final = 5
 
 

@@ -37,6 +37,7 @@ class MessageFilter:
     @param text: a text that the body has to contain, as UTF-8 or as UTF-16.
     @ivar wants_decoded: whether the expression uses the decoded body.
     @ivar wants_body: whether the expression uses the body.
+    @ivar uses_class: whether the expression names the class of a message.
     @ivar failed: the number of messages on which the expression failed, such as C{starts_with} on a number.
     @ivar failure: the reason of the first failure.
     @param keys: the keys that an expression may use.
@@ -62,6 +63,7 @@ class MessageFilter:
         whole = self._expression is not None and not named
         self.wants_decoded = whole or not named.isdisjoint(("decoded", "decode_error"))
         self.wants_body = whole or not named.isdisjoint(("body", "body_base64", "report"))
+        self.uses_class = not named.isdisjoint(("class", "class_name"))
         self._texts = () if text is None else _encodings(text)
         self.failed = 0
         self.failure = ""
