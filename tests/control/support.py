@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
-from twisted.internet.address import UNIXAddress
+from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IAddress
@@ -264,9 +264,9 @@ class ControlTestCase(SynchronousTestCase):
         """The result of something that needs no time."""
         return self.successResultOf(Deferred.fromCoroutine(coroutine))
 
-    def caller(self) -> Caller:
+    def caller(self, address: str = "192.0.2.1") -> Caller:
         """One more connection."""
-        return Caller(self.site, self.clock)
+        return Caller(self.site, self.clock, IPv4Address("TCP", address, 2103))
 
     def call(self, method: str, path: str, body: bytes | None = None, **parameters: Any) -> Answer:
         """One request, answered at once."""

@@ -95,15 +95,25 @@ class EventTests(ControlTestCase):
 
     def test_followers_are_limited(self) -> None:
         """More clients than the limit are refused; one that goes makes room."""
-        callers = [self.caller() for _ in range(FOLLOWERS)]
+        callers = [self.caller(f"192.0.2.{number}") for number in range(FOLLOWERS)]
         for caller in callers:
             caller.ask("GET", "/v1/events", None, follow="true")
         answer = self.call("GET", "/v1/events", None, follow="true")
         self.assert_refused(answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", "follow the event log")
         callers[0].hang_up()
-        again = self.caller()
+        again = self.caller("192.0.2.0")
         again.ask("GET", "/v1/events", None, follow="true")
         self.assertEqual(again.answer.status, 200)
+
+    def test_followers_of_one_caller_are_limited(self) -> None:
+        """One caller cannot keep all others from following."""
+        callers = [self.caller() for _ in range(FOLLOWERS)]
+        for caller in callers:
+            caller.ask("GET", "/v1/events", None, follow="true")
+        self.assert_refused(callers[-1].answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", "of one caller")
+        other = self.caller("192.0.2.2")
+        other.ask("GET", "/v1/events", None, follow="true")
+        self.assertEqual(other.answer.status, 200)
 
     def test_followers_that_come_together(self) -> None:
         """The limit holds for clients that ask for the last entries while the store is slow."""
@@ -114,7 +124,7 @@ class EventTests(ControlTestCase):
             return reads[-1]
 
         self.patch(self.disk, "read_events", read)
-        callers = [self.caller() for _ in range(FOLLOWERS)]
+        callers = [self.caller(f"192.0.2.{number}") for number in range(FOLLOWERS)]
         for caller in callers:
             caller.ask("GET", "/v1/events", None, follow="true", tail="1")
         answer = self.call("GET", "/v1/events", None, follow="true", tail="1")

@@ -90,9 +90,9 @@ class EncoderTests(SynchronousTestCase):
 class StreamTests(ControlTestCase):
     """C{GET /v1/stream}."""
 
-    def stream(self, query: str) -> Caller:
+    def stream(self, query: str, address: str = "192.0.2.1") -> Caller:
         """Open a stream."""
-        caller = self.caller()
+        caller = self.caller(address)
         caller.ask("GET", f"/v1/stream?{query}")
         return caller
 
@@ -237,13 +237,23 @@ class StreamTests(ControlTestCase):
 
     def test_limit(self) -> None:
         """One stream too many is refused, until another ends."""
-        callers = [self.stream("topics=overview") for _ in range(STREAMS)]
+        callers = [self.stream("topics=overview", f"192.0.2.{number}") for number in range(STREAMS)]
         self.assert_refused(
             self.stream("topics=overview").answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", str(STREAMS)
         )
         callers[0].hang_up()
         self.assertEqual(len(self.events(self.stream("topics=overview"))), 1)
         self.assertEqual(self.call("HEAD", "/v1/stream?topics=overview").status, 503)
+
+    def test_limit_of_one_caller(self) -> None:
+        """One caller leaves a quarter of them to others, and has its share again when one of its own ends."""
+        callers = [self.stream("topics=overview") for _ in range(STREAMS)]
+        share = [caller for caller in callers if caller.answer.status == 200]
+        self.assertEqual(len(share), STREAMS * 3 // 4)
+        self.assert_refused(callers[-1].answer, 503, "MQ_ERROR_INSUFFICIENT_RESOURCES", "of one caller")
+        self.assertEqual(self.stream("topics=overview", "192.0.2.2").answer.status, 200)
+        share[0].hang_up()
+        self.assertEqual(self.stream("topics=overview").answer.status, 200)
 
     def test_end_of_the_server(self) -> None:
         """A queue manager that stops ends the stream with the reason, and the client connects again."""

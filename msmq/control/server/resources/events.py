@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Final
 
 from klein import Klein
 from twisted.internet.task import deferLater
 
-from msmq.control.protocol.refusals import invalid, refusal, too_many
+from msmq.control.protocol.refusals import invalid, refusal
+from msmq.control.server.http.caller_shares import CallerShares
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import ControlRequest, parameters, refuse_rest
 from msmq.control.server.http.responses import JSON_LINES, ResponseStream
@@ -35,7 +37,7 @@ class EventResources:
     def __init__(self, context: ResourceContext) -> None:
         self._inspection = context.manager.inspection
         self._clock = context.clock
-        self._followers = 0
+        self._followers = CallerShares("clients that follow the event log", FOLLOWERS)
 
     @app.route("/v1/events", methods=["GET"])
     async def events(self, request: ControlRequest) -> None:
@@ -48,17 +50,12 @@ class EventResources:
         refuse_rest(found, "after, tail, follow, where, event, queue and text")
         if tail is not None and after is not None:
             raise invalid("after and tail exclude each other")
-        if follow and self._followers >= FOLLOWERS:
-            raise too_many("clients that follow the event log", FOLLOWERS)
         first = 0 if after is None else after
         # Before anything is waited for: further clients come meanwhile.
-        self._followers += follow
-        try:
+        with self._followers.opened(request.caller) if follow else nullcontext():
             if tail is not None:
                 first = max(0, await last_sequence(self._inspection) - tail)
             await self._answer(request, wanted, first, follow=follow)
-        finally:
-            self._followers -= follow
 
     async def _answer(
         self, request: ControlRequest, wanted: EventFilter, first: int, *, follow: bool

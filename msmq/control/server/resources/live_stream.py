@@ -10,7 +10,8 @@ from klein import Klein
 from twisted.internet.task import deferLater
 
 from msmq.control.authentication.roles import Role
-from msmq.control.protocol.refusals import invalid, refusal, role_too_low, too_many
+from msmq.control.protocol.refusals import invalid, refusal, role_too_low
+from msmq.control.server.http.caller_shares import CallerShares
 from msmq.control.server.http.disconnection import next_reactor_turn, running
 from msmq.control.server.http.requests import ControlRequest, refuse_rest
 from msmq.control.server.http.responses import ResponseStream
@@ -74,7 +75,7 @@ class LiveResources:
         self._inspection = context.manager.inspection
         self._clock = context.clock
         self._figures = figures
-        self._streams = 0
+        self._streams = CallerShares("live streams", STREAMS)
 
     @app.route("/v1/stream", methods=["GET"])
     async def stream(self, request: ControlRequest) -> bytes | None:
@@ -82,18 +83,16 @@ class LiveResources:
         wanted = read_topics(request)
         if request.role is None or request.role < wanted.role:
             raise role_too_low(request.token_name, request.role, "this stream", wanted.role)
-        if self._streams >= STREAMS:
-            raise too_many("live streams", STREAMS)
         if request.method == b"HEAD":
+            self._streams.check(request.caller)
             request.responseHeaders.setRawHeaders("content-type", [EVENT_STREAM])
             return b""
-        stream = ResponseStream(request, EVENT_STREAM)
-        self._streams += 1
-        try:
-            await self._write(request, stream, wanted)
-        finally:
-            self._streams -= 1
-            stream.close()
+        with self._streams.opened(request.caller):
+            stream = ResponseStream(request, EVENT_STREAM)
+            try:
+                await self._write(request, stream, wanted)
+            finally:
+                stream.close()
         return None
 
     async def _write(self, request: ControlRequest, stream: ResponseStream, wanted: LiveTopics) -> None:
