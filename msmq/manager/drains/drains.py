@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -241,7 +241,12 @@ class QueueDrains:
         for drain in list(self._drains.values()):
             if drain.queue.is_deleted:
                 self._drop(drain)
-                self._performer.commit_later(drain.record.removed(), "the end of a drain")
+                Deferred.fromCoroutine(self._remove(drain))
+
+    async def _remove(self, drain: QueueDrain) -> None:
+        """Remove a drain from the store once its present batch, which is counted there, is stored or not."""
+        await drain.end()
+        self._performer.commit_later(drain.record.removed(), "the end of a drain")
 
     def _name(self, text: str) -> FormatName:
         return name_of_outgoing(self._performer.model, text)

@@ -6,7 +6,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from msmq.queues.arriving.message import Delivery
+from msmq.queues.arriving.message import Delivery, Message
 from msmq.structures.status import MQError
 from tests.nodes.drains.support import AT_ALPHA, AT_BETA, ORDERS, DrainTestCase
 
@@ -101,6 +101,32 @@ class SharedDestinationTests(DrainTestCase):
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"a1", b"b1", b"b2"])
         [summary] = self.alpha.service.drains.summaries()
         self.assertEqual((summary.queue, summary.in_transit), (OTHER, 0))
+
+    def check_deletion(self, message: Message, **kwargs: Any) -> None:
+        """Delete a queue while a message of it is moved, and look at the drains meanwhile."""
+        self.queues(**kwargs)
+        self.drain(ORDERS)
+        store = self.stores["ALPHA"]
+        store.is_slow = True
+        sending = self.deferred(self.alpha.service.send(ORDERS, [message]))
+        store.finish(1)
+        self.successResultOf(sending)
+        self.clock.advance(0)
+        self.assertTrue(store.is_busy)
+        deleting = self.deferred(self.alpha.service.delete_queue(ORDERS))
+        self.assertEqual(self.alpha.service.drains.summaries(), [])
+        store.catch_up()
+        self.clock.advance(10)
+        self.successResultOf(deleting)
+        self.assertEqual([name for name in store.names() if name.startswith("drain")], [])
+
+    def test_deletion_while_a_message_is_moved(self) -> None:
+        """Nothing of the drain stays in the store."""
+        self.check_deletion(Message(body=b"1", delivery=Delivery.RECOVERABLE))
+
+    def test_deletion_while_a_transactional_message_is_moved(self) -> None:
+        """Nothing of the drain stays in the store."""
+        self.check_deletion(Message(body=b"1", transactional=True), transactional=True)
 
     def test_end_that_is_not_stored(self) -> None:
         """A drain whose end the store refuses says so, and goes on when begun; the other one goes on."""
