@@ -97,6 +97,7 @@ class DoubleSession(BrokerSession):
         self._lost: set[int] = set()
         self._stored = 0
         self._delayed: Deferred[None] | None = None
+        self._is_ending = False
 
     def may_open(self) -> bool:
         """Answer as the script says."""
@@ -112,6 +113,7 @@ class DoubleSession(BrokerSession):
     def session_ending(self, reason: CloseReason) -> None:
         """End the delay of a message: a timer that is left fails the test that has stopped the double."""
         super().session_ending(reason)
+        self._is_ending = True
         if self._delayed is not None:
             self._delayed.cancel()
 
@@ -159,6 +161,9 @@ class DoubleSession(BrokerSession):
             if action in (FaultAction.DELAY, FaultAction.CLOSE, FaultAction.LOSE):
                 await self._pass_on(run, first)
                 run, first = [], number
+            if self._is_ending:
+                # It has ended while messages before this one were stored.
+                return
             if action is FaultAction.CLOSE:
                 self.cut(CloseReason.REFUSED)
                 return

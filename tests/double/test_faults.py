@@ -12,8 +12,8 @@ from msmq.double.fault_plan import FaultPlan
 from msmq.double.script_file import parse_script
 from msmq.double.session import DoublePlay, DoubleSession, ScriptedRefusals
 from msmq.queues.arriving.message import Acknowledge, Delivery, Message
-from msmq.storage.memory import MemoryMessageStore
 from tests.builders import BETA
+from tests.manager.support import FaultyStore
 from tests.nodes.support import Node, NodesTestCase
 
 TO_BETA = "DIRECT=TCP:127.0.0.3\\private$\\orders"
@@ -42,7 +42,7 @@ class FaultTests(NodesTestCase):
         self.successResultOf(ending)
 
     def node(self, name: str, identifier: UUID, **kwargs: Any) -> Node:
-        kwargs["store"] = MemoryMessageStore(durable=True)
+        kwargs["store"] = FaultyStore()
         if identifier != BETA:
             return super().node(name, identifier, **kwargs)
         plan = FaultPlan(parse_script(self.script))
@@ -111,6 +111,22 @@ class FaultTests(NodesTestCase):
         self.assertEqual((self.labels(), self.waiting()), (["1"], 2))
         self.clock.advance(30)
         self.assertEqual((self.labels(), self.waiting()), (["1", "2", "3"], 0))
+
+    def test_delay_after_the_end_of_the_session(self) -> None:
+        """A session that ends while messages before it are stored begins no delay, which nothing would end."""
+        self.begin('[[fault]]\naction = "delay"\nseconds = 3600\nlabel = "2"')
+        store = self.beta.store
+        assert isinstance(store, FaultyStore)
+        store.is_slow = True
+        self.say("1", "2")
+        self.clock.advance(1)
+        self.assertTrue(store.is_busy)
+        [session] = self.beta.service.inspection.sessions()
+        self.beta.service.close_session(session.identifier)
+        self.beta.deaf()
+        store.catch_up()
+        late = self.clock.reactor.seconds() + 3000
+        self.assertEqual([call for call in self.clock.reactor.getDelayedCalls() if call.getTime() > late], [])
 
     def test_drop_acknowledgements(self) -> None:
         """Without acknowledgements the sender closes the session and sends again; all is received once."""
