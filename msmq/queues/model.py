@@ -349,6 +349,7 @@ class QueueManagerModel:
     def messages_deleted(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of L{delete_messages} are stored: their dead letters become available."""
         self.stored(removal.changes)
+        self.copying.dropped += removal.dropped
         return self._showing.show(removal.copies, now) if removal.copies else []
 
     def pause_change(self, queue: Queue, paused: bool) -> Change:

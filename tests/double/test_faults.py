@@ -113,7 +113,7 @@ class FaultTests(NodesTestCase):
         self.assertEqual((self.labels(), self.waiting()), (["1", "2", "3"], 0))
 
     def test_delay_after_the_end_of_the_session(self) -> None:
-        """A session that ends while messages before it are stored begins no delay, which nothing would end."""
+        """A session that ends while messages before it are stored begins no delay."""
         self.begin('[[fault]]\naction = "delay"\nseconds = 3600\nlabel = "2"')
         store = self.beta.store
         assert isinstance(store, FaultyStore)

@@ -82,6 +82,7 @@ class Admission:
     @ivar mortal: those of them that can expire.
     @ivar refusals: the messages that were not enqueued; all others were.
     @ivar journaled: the positions of messages that have arrived and are journaled at their source then.
+    @ivar dropped: the number of copies that the machine journal had no space for.
     @ivar copies: dead letters of some refused ones, and copies of others in the machine journal.
     """
 
@@ -92,6 +93,7 @@ class Admission:
     refusals: list[EnqueueRefusal] = attrs.field(factory=list)
     journaled: list[tuple[Queue, int]] = attrs.field(factory=list)
     copies: list[MessagePosition] = attrs.field(factory=list)
+    dropped: int = 0
 
     @property
     def positions(self) -> Iterator[MessagePosition]:

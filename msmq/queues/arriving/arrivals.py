@@ -71,10 +71,12 @@ class QueueArrivals:
         arrivals = self._collection.renewed(arrivals, now)
         admission = admit(arrivals, self._numbers.sequential.take(len(arrivals)), self._holdings, now, spare)
         if admission.journaled and not by_session:
+            before = self._copying.dropped
             for queue, lookup_id in admission.journaled:
                 copy = self._copying.arrive(queue.positions[lookup_id], admission.changes)
                 if copy is not None:
                     admission.copies.append(copy)
+            admission.dropped = self._copying.uncounted(before)
         admission.changes += self._numbers.reservations()
         return admission
 
@@ -105,6 +107,7 @@ class QueueArrivals:
         Those that have expired already do not (3.1.2.4, reading 31).
         """
         self._numbers.stored(admission.changes)
+        self._copying.dropped += admission.dropped
         effects: list[Effect] = []
         departures = self._expiry.schedule_expiry(admission.mortal, now)[1] if admission.mortal else []
         effects += departures

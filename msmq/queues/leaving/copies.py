@@ -50,7 +50,8 @@ class MessageCopies:
     @ivar deadxact: SystemTransactionalDeadletterQueue.
     @ivar find: returns the local queue with a path.
     @ivar machine_journal: the journal of messages that this queue manager sent and that arrived.
-    @ivar dropped: copies that were not made because their queue was full.
+    @ivar dropped: copies that were not made because their queue was full; those of a L{Removal} or another
+        attempt that may fail count when it is stored.
     """
 
     holdings: Holdings
@@ -68,6 +69,7 @@ class MessageCopies:
         """
         changes: list[Change] = []
         copies: list[MessagePosition] = []
+        before = self.dropped
         plain = positions
         if _any_copied(positions):
             plain = []
@@ -85,7 +87,7 @@ class MessageCopies:
                         copies.append(copy)
             self.holdings.reserve(changes)
         changes += removals(plain)
-        return Removal(positions, changes, departures, copies)
+        return Removal(positions, changes, departures, copies, dropped=self.uncounted(before))
 
     def settle(self, departure: Departure, now: float, *, in_bulk: bool) -> DepartureCommit:
         """The changes that remove messages unread: their removal, dead letters, events.
@@ -95,16 +97,27 @@ class MessageCopies:
         @param now: seconds since 1970-01-01 UTC.
         @param in_bulk: the store takes L{RemoveUnread}.
         """
+        before = self.dropped
         changes, copies = self._leave(departure, now, in_bulk)
-        return DepartureCommit(departure, changes, copies)
+        return DepartureCommit(departure, changes, copies, self.uncounted(before))
 
     def delete(self, positions: Sequence[MessagePosition], now: float, *, in_bulk: bool) -> Removal:
         """The same for messages of a deleted queue."""
         if not positions:
             return Removal((), [])
         departure = Departure(positions[0].queue, positions, MessageClass.NACK_Q_DELETED)
+        before = self.dropped
         changes, copies = self._leave(departure, now, in_bulk)
-        return Removal(positions, changes, copies=copies)
+        return Removal(positions, changes, copies=copies, dropped=self.uncounted(before))
+
+    def uncounted(self, before: int) -> int:
+        """Take back what was added to L{dropped} since it had this value; returns the number of copies.
+
+        It is added again once the changes that were made meanwhile are stored: an attempt that the store
+        fails is made again.
+        """
+        count, self.dropped = self.dropped - before, before
+        return count
 
     def _leave(
         self, departure: Departure, now: float, in_bulk: bool

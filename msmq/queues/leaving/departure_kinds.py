@@ -40,11 +40,13 @@ class DepartureCommit:
     """The changes of a departure; its messages are out of their queue once they are stored.
 
     @ivar copies: the dead letters; they are in their queue, still invisible.
+    @ivar dropped: the number of those that their queue had no space for.
     """
 
     departure: Departure
     changes: Sequence[Change]
     copies: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
+    dropped: int = 0
 
 
 @attrs.frozen
@@ -54,6 +56,7 @@ class Removal:
     @ivar departures: messages that a transaction was to move and whose queue was purged meanwhile; they are
         removed for that reason.
     @ivar copies: the journal copies, still invisible.
+    @ivar dropped: the number of copies that their queue had no space for.
     @ivar purged: those of the messages whose queue was purged while their reader had locked them.
     """
 
@@ -62,6 +65,7 @@ class Removal:
     departures: Sequence[Departure] = attrs.field(default=(), repr=False)
     copies: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
     purged: Sequence[MessagePosition] = attrs.field(default=(), repr=False)
+    dropped: int = 0
 
 
 def departure(

@@ -71,11 +71,12 @@ class Departures:
         removal = self._copying.receive(leaving)
         if not purged:
             return removal
-        return Removal(removal.positions, removal.changes, copies=removal.copies, purged=purged)
+        return attrs.evolve(removal, purged=purged)
 
     def removed(self, removal: Removal, now: Moment) -> list[Effect]:
         """The changes of a removal are stored: the messages are removed, and the copies become available."""
         self._numbers.stored(removal.changes)
+        self._copying.dropped += removal.dropped
         for position in removal.positions:
             position.queue.received_count += 1
         self._holdings.unlink_all(removal.positions)
@@ -190,6 +191,7 @@ class Departures:
     def settled(self, settlement: DepartureCommit, now: Moment) -> list[Effect]:
         """The changes of a departure are stored: its messages are removed."""
         self._numbers.stored(settlement.changes)
+        self._copying.dropped += settlement.dropped
         positions = settlement.departure.positions
         self._holdings.unlink_all(positions)
         self._expiry.forget(positions)

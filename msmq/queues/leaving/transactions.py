@@ -302,8 +302,10 @@ class QueueTransactions:
         changes += removals(received_from_deleted(operations))
         # A pending deletion is stored before the result of the commit is returned.
         changes += (RemoveMessages(queue.definition.identifier, ()) for queue in deleted_sources(operations))
+        former = self._copying.dropped
         dead_letters = self._copying.lose(lost, MessageClass.NACK_Q_DELETED, changes, now.wall)
-        removal = attrs.evolve(removal, copies=[*removal.copies, *dead_letters])
+        dropped = removal.dropped + self._copying.uncounted(former)
+        removal = attrs.evolve(removal, copies=[*removal.copies, *dead_letters], dropped=dropped)
         self._holdings.reserve(changes)
         return Commitment(transaction, before, changes, sent, lost, purged, removal, relocation, back, left)
 

@@ -74,6 +74,28 @@ class JournalTests(ManagerTestCase):
             (self.count(f"{small};journal"), self.service.inspection.status().copies_dropped), (1, 1)
         )
 
+    def test_missing_copies_of_receipts_that_fail(self) -> None:
+        """A missing copy counts once, when the receipt is stored; so does one of a transaction."""
+        small = self.queue(self.alpha, "small", journal=True, journal_quota=0)
+        both = self.queue(self.alpha, "both", journal=True, journal_quota=0, transactional=True)
+        self.put(small, b"1")
+        self.put(both, b"2", transactional=True)
+
+        def dropped() -> int:
+            return self.service.inspection.status().copies_dropped
+
+        self.store.break_down(BROKEN)
+        self.failureResultOf(self.deferred(self.service.receive(small, timeout=0)), MQError)
+        transaction = self.service.begin()
+        self.run_to_end(self.service.receive(both, timeout=0, transaction=transaction))
+        self.failureResultOf(self.deferred(transaction.commit()), MQError)
+        self.assertEqual(dropped(), 0)
+        self.store.recover()
+        self.receive(small)
+        self.assertEqual(dropped(), 1)
+        self.run_to_end(transaction.commit())
+        self.assertEqual(dropped(), 2)
+
     def test_a_store_without_space(self) -> None:
         """Receiving continues since it frees space; only the copies are not made."""
         self.put(self.kept, b"1", b"2")
