@@ -365,7 +365,7 @@ class Parts:
         self.search = Search(
             performer, outbox, destinations, signer, self.events, self.transactions, reactor, new_identifier
         )
-        self.browser = MessageBrowser(performer)
+        self.browser = MessageBrowser(performer, self.departures.kept)
         copies = CopySender(model.identifier, outbox, destinations, self.transactions, new_identifier)
         self.logs = MessageLogs(performer, copies, reactor)
         self.message_administration = MessageOperations(

@@ -98,6 +98,20 @@ class RemoveTests(ChangeTestCase):
         self.disk.damaged.clear()
         self.assertEqual(self.bodies(), [])
 
+    def test_unreadable_among_all(self) -> None:
+        """All messages of a queue are those that cannot be read, too; a limit or a filter selects others."""
+        self.put(b"1", b"2", delivery=Delivery.RECOVERABLE)
+        first = self.seen()[0].lookup_id
+        own_queue(self.service.model, ORDERS).positions[first].view = None
+        self.disk.damaged.add(first)
+        for wanted, count in (({"all": True}, 2), ({"all": True, "limit": 5}, 1), ({"body": "2"}, 1)):
+            *lines, _ = self.change("remove", dry_run=True, **wanted)
+            self.assertEqual(len(lines), count)
+        *lines, end = self.change("remove", all=True)
+        self.assertEqual((end["done"], {line["lookup_id"] for line in lines} >= {first}), (2, True))
+        self.disk.damaged.clear()
+        self.assertEqual(self.bodies(), [])
+
     def test_dry_run(self) -> None:
         """It shows what would be removed, and nothing is; nothing is recorded."""
         self.put(b"1", b"2", label="L")

@@ -23,6 +23,7 @@ from msmq.manager.membership.integration import Integration
 from msmq.manager.performer import Performer
 from msmq.manager.securing.security_descriptors import SecurityDescriptors, parse_security
 from msmq.persistence.definition import UNLIMITED, QueuePrivacy, QueueType
+from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.queues.creation import Creation
 from msmq.queues.leaving.departure_kinds import Departure
 from msmq.queues.machine_quota import QuotaKind
@@ -253,7 +254,9 @@ class Administration:
             raise MQError(
                 Status.MQ_ERROR_QUEUE_DELETED, f"{queue.definition.path} was deleted while it was purged"
             )
-        while (kept := self._departures.take_kept(queue, through)) is not None:
+        while (
+            kept := self._departures.take_kept(queue, lambda each: each & SEQUENTIAL_MASK <= through)
+        ) is not None:
             await undivided(self._purge(kept))
             purged += len(kept.positions)
         await self._performer.commit(self._performer.model.purged(queue))

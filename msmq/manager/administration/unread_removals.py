@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import ClassVar
 
 import attrs
@@ -18,7 +19,6 @@ from msmq.manager.outbox import Outbox
 from msmq.manager.peers.sequences import Sequences
 from msmq.manager.performer import Performer
 from msmq.persistence.changes import AppendEvent, Change
-from msmq.queues.available_positions import SEQUENTIAL_MASK
 from msmq.queues.leaving.copies import not_removed_in_bulk
 from msmq.queues.leaving.departure_kinds import Departure, DepartureCommit
 from msmq.queues.outgoing import OutgoingQueue
@@ -190,15 +190,20 @@ class UnreadRemovals:
         finally:
             self._is_removing_kept = False
 
-    def take_kept(self, queue: Queue, through: int) -> Departure | None:
-        """One of the damaged messages of a queue that wait for the quarantine, for a purge, which removes it
-        without that; C{None} if there are no more.
+    def kept(self, queue: Queue) -> list[int]:
+        """The LookupIdentifiers of the damaged messages of a queue that wait for the quarantine, in order."""
+        kept = (departure for departure in self._kept if departure.queue is queue)
+        return sorted(position.lookup_id for departure in kept for position in departure.positions)
 
-        @param through: the SequentialID of the youngest message to remove.
+    def take_kept(self, queue: Queue, is_wanted: Callable[[int], bool]) -> Departure | None:
+        """One of these messages, for an operator who removes it without the quarantine; C{None} if there are
+        no more.
+
+        @param is_wanted: whether a message is to be removed, by its LookupIdentifier.
         """
         for departure in self._kept:
             if departure.queue is queue and all(
-                position.lookup_id & SEQUENTIAL_MASK <= through for position in departure.positions
+                is_wanted(position.lookup_id) for position in departure.positions
             ):
                 self._kept.remove(departure)
                 return attrs.evolve(

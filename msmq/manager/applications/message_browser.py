@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from msmq.interfaces.manager.received_messages import MessagePage, ReceivedMessage
@@ -15,17 +16,25 @@ from msmq.structures.status import MQError, Status
 PAGE_BYTES: Final = 0x100000
 """Bytes of the packets of one page, unless its first message alone has more."""
 
+_DAMAGED: Final = "damaged; it stays until what is left of it can be put into quarantine, or it is removed"
+
 _GONE = (PositionState.REMOVING, PositionState.LEAVING, PositionState.DELETED)
 
 
 class MessageBrowser:
     """Reads pages; between two pages the queue may change, and no state is kept for the reader."""
 
-    def __init__(self, performer: Performer) -> None:
+    def __init__(self, performer: Performer, kept: Callable[[Queue], Sequence[int]]) -> None:
+        """Create it.
+
+        @param kept: returns the LookupIdentifiers of damaged messages that stay in their queue until what is
+            left of them is in quarantine, in order.
+        """
         self._performer = performer
+        self._kept = kept
 
     async def page(self, queue: Queue, after: int, count: int) -> MessagePage:
-        """The first C{count} available messages after a LookupIdentifier.
+        """The first C{count} available messages after a LookupIdentifier, and the damaged ones among them.
 
         @raise MQError: MQ_ERROR_MESSAGE_STORAGE_FAILED if the store cannot be read at all.
         """
@@ -46,7 +55,14 @@ class MessageBrowser:
                 else:
                     messages.append(_received(position, view))
         last = positions[-1].lookup_id if positions else after
-        return MessagePage(messages, unreadable, last, not queue.page(last, 1))
+        is_end = not queue.page(last, 1)
+        kept = [each for each in self._kept(queue) if after < each and (is_end or each <= last)]
+        if len(kept) > count:
+            last, is_end = kept[count - 1], False
+            messages = [message for message in messages if message.lookup_id <= last]
+            unreadable = {each: reason for each, reason in unreadable.items() if each <= last}
+        unreadable |= dict.fromkeys(kept[:count], _DAMAGED)
+        return MessagePage(messages, unreadable, max(last, *unreadable, after), is_end)
 
     async def message(self, queue: Queue, lookup_id: int) -> ReceivedMessage:
         """The message with a LookupIdentifier, in any state.

@@ -73,13 +73,16 @@ class MessageOperations:
         performer = self._performer
         performer.check_running()
         source = any_queue(performer.model, queue, performer.clock.now())
-        # One that cannot be read is removed too.
+        # One that cannot be read is removed too, also if it waits for the quarantine.
         positions = _there(source, lookup_ids)
+        for position in positions:
+            source.remove_available(position)
+        wanted = frozenset(lookup_ids)
+        while (kept := self._departures.take_kept(source, wanted.__contains__)) is not None:
+            positions += kept.positions
         if not positions:
             performer.forget_empty((source,))
             return []
-        for position in positions:
-            source.remove_available(position)
         is_outgoing = isinstance(source, OutgoingQueue)
         why = MessageClass.NACK_DELETED if is_outgoing else MessageClass.NACK_Q_PURGED
         await undivided(self._remove(departure(positions, why, _REMOVED)))

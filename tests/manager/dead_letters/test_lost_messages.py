@@ -11,6 +11,7 @@ from msmq.interfaces.storage import DamagedMessageKept
 from msmq.manager.administration.unread_removals import KEPT_RETRY
 from msmq.persistence.changes import RemoveMessages
 from msmq.queues.reading.descriptor import QueueAccessType
+from msmq.structures.status import MQError
 from tests.builders import BETA
 from tests.manager.support import DEADLETTER, FaultyStore, ManagerTestCase
 
@@ -213,6 +214,48 @@ class KeptMessageTests(ManagerTestCase):
             self.assertEqual(self.seen(self.orders), [])
             self.restart()
             self.assertEqual(self.seen(self.orders), [])
+
+    def test_browsed_and_removed(self) -> None:
+        """A page names it, in its position, and an operator removes it, for good."""
+        for is_failing in (False, True):
+            self.damage(b"1", b"2", b"3")
+            [first] = self.store.kept
+            pages = [self.run_to_end(self.service.inspection.browse(self.orders))]
+            pages.append(self.run_to_end(self.service.inspection.browse(self.orders, count=1)))
+            for page in pages:
+                self.assertIn("damaged", page.unreadable[first])
+            self.assertEqual(len(pages[0].messages), 2)
+            after = self.run_to_end(self.service.inspection.browse(self.orders, after=first, count=1))
+            self.assertEqual((len(after.messages), after.unreadable), (1, {}))
+            messages = self.service.message_administration
+            if is_failing:
+                self.store.break_down()
+                removing = self.deferred(messages.remove(self.orders, [first]))
+                self.failureResultOf(removing, MQError)
+                self.store.recover()
+                self.assertEqual(self.seen(self.orders), [b"2", b"3"])
+            [removed] = self.run_to_end(messages.remove(self.orders, [first]))
+            self.assertEqual((removed.lookup_id, removed.identifier), (first, None))
+            self.store.kept.clear()
+            self.clock.advance(10 * KEPT_RETRY)
+            self.restart()
+            self.assertEqual([bytes(view.body) for view in self.take(self.alpha, self.orders)], [b"2", b"3"])
+
+    def test_several_pages(self) -> None:
+        """A page names no more of them than it may have messages, and the next one goes on after them."""
+        self.put(self.orders, b"1", b"2", b"3", b"4")
+        self.store.kept = {message.lookup_id for message in self.messages(self.orders)[:3]}
+        first = sorted(self.store.kept)
+        self.restart()
+        self.assertEqual(self.seen(self.orders), [b"4"])
+        found: list[int] = []
+        after, is_end = -1, False
+        while not is_end:
+            page = self.run_to_end(self.service.inspection.browse(self.orders, after=after, count=2))
+            found += [*page.unreadable, *(message.lookup_id for message in page.messages)]
+            self.assertLessEqual(len(page.unreadable), 2)
+            after, is_end = page.last, page.is_end
+        self.assertEqual((found[:3], len(found)), (first, 4))
 
     def test_outgoing_queue(self) -> None:
         """The transactional messages after it are sent, also while it cannot be put into quarantine."""

@@ -44,6 +44,7 @@ class MessageAction:
     @ivar done: the participle for texts: C{removed}.
     @ivar details: for the audit log.
     @ivar refuses: returns why a message is not changed unless it is selected by its identifier or its class.
+    @ivar takes_unreadable: whether messages that cannot be read are changed with all others of their queue.
     """
 
     name: str
@@ -51,6 +52,7 @@ class MessageAction:
     act: Act
     details: dict[str, object]
     refuses: Callable[[ReceivedMessage], MQError | None] = lambda _: None
+    takes_unreadable: bool = False
 
 
 class MessageChangeResources:
@@ -76,7 +78,13 @@ class MessageChangeResources:
             request,
             path,
             wanted,
-            MessageAction("message remove", "removed", lambda ids: messages.remove(path, ids), {}),
+            MessageAction(
+                "message remove",
+                "removed",
+                lambda ids: messages.remove(path, ids),
+                {},
+                takes_unreadable=True,
+            ),
         )
 
     @app.route("/v1/queues/<path:path>/messages/move", methods=["POST"])
@@ -167,6 +175,11 @@ class _Selection:
     after: int
     limit: int | None
     described: dict[str, object]
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all messages of the queue are selected, without a limit."""
+        return self.lookup_ids is None and self.matching.is_empty and self.limit is None
 
     @property
     def is_deliberate(self) -> bool:
@@ -302,6 +315,8 @@ class _MessageChanges:
                     if self._is_dry:
                         self._stream.write(json_line(self._search.described(message)))
                 await self._pause(TURN)
+            if self._selection.is_all and self._action.takes_unreadable:
+                found += self._unreadable(page)
             if found and not self._is_dry:
                 await self._change_slice(found)
             if self._search.is_over(page):
@@ -310,6 +325,15 @@ class _MessageChanges:
             page = await self._page(page.last)
         end = self._search.ended()
         self._stream.write(json_line({**end, "done": self._done, "failed": self._failed}))
+
+    def _unreadable(self, page: MessagePage) -> list[int]:
+        """The messages of a page that the store cannot read."""
+        found = [each for each in page.unreadable if each & SEQUENTIAL_MASK <= self._last]
+        if self._is_dry:
+            for each in found:
+                line = {"lookup_id": each, "id": None, "unreadable": page.unreadable[each]}
+                self._stream.write(json_line(line))
+        return found
 
     def _is_refused(self, message: ReceivedMessage) -> bool:
         """Whether a message is not changed, which is reported."""
