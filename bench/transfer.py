@@ -83,12 +83,12 @@ async def _send(manager: QueueManagerService, reactor: Any, kind: str, size: int
     done: Deferred[None] = Deferred()
     removed = model.removed
 
-    def count_removed(removal: Any, now: Any) -> Any:
+    def count_removed(removal: Any, now: Any, *, is_received: bool = True) -> Any:
         moment = time.monotonic()
         for _ in removal.positions:
             # An acknowledgement may overtake the report of the commit within one iteration of the reactor.
             ages.append(moment - committed.popleft() if committed else 0.0)
-        effects = removed(removal, now)
+        effects = removed(removal, now, is_received=is_received)
         if len(ages) >= count and not done.called:
             done.callback(None)
         return effects

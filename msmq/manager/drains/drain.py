@@ -339,7 +339,7 @@ class QueueDrain:
             raise
         self.record.moved(figures, identities)
         model.overflowed(admission, is_stored=True)
-        performer.perform(model.removed(removal, performer.clock.now()))
+        performer.perform(model.removed(removal, performer.clock.now(), is_received=False))
         performer.perform(model.commit(admission, performer.clock.now()))
 
     async def _send_again(
@@ -376,7 +376,7 @@ class QueueDrain:
             performer.perform(model.release(positions, performer.clock.now()))
             raise
         self.record.moved(figures, identities)
-        performer.perform(model.removed(removal, performer.clock.now()))
+        performer.perform(model.removed(removal, performer.clock.now(), is_received=False))
         answers.show()
 
     def _noted(

@@ -73,12 +73,16 @@ class Departures:
             return removal
         return attrs.evolve(removal, purged=purged)
 
-    def removed(self, removal: Removal, now: Moment) -> list[Effect]:
-        """The changes of a removal are stored: the messages are removed, and the copies become available."""
+    def removed(self, removal: Removal, now: Moment, *, is_received: bool = True) -> list[Effect]:
+        """The changes of a removal are stored: the messages are removed, and the copies become available.
+
+        @param is_received: they count as received from their queues.
+        """
         self._numbers.stored(removal.changes)
         self._copying.dropped += removal.dropped
-        for position in removal.positions:
-            position.queue.received_count += 1
+        if is_received:
+            for position in removal.positions:
+                position.queue.received_count += 1
         self._holdings.unlink_all(removal.positions)
         self._expiry.forget(removal.positions)
         return self._showing.show(removal.copies, now) if removal.copies else []

@@ -311,6 +311,19 @@ class DrainTests(DrainTestCase):
         self.assertEqual(self.alpha.service.drains.summaries(), [])
         self.assertRaises(MQError, self.alpha.service.drains.summary, ORDERS)
 
+    def test_nothing_is_received(self) -> None:
+        """What a drain moves does not count as received, by which an operator sees a reader that is left."""
+        for is_transactional in (False, True):
+            name = f"drained{is_transactional}"
+            path = self.queue(self.alpha, name, transactional=is_transactional)
+            self.queue(self.beta, name, transactional=is_transactional)
+            self.send(self.alpha, path, b"1", b"2", delivery=RECOVERABLE, transactional=is_transactional)
+            self.run_to_end(self.alpha.service.receive(path))
+            self.run_to_end(self.alpha.service.drains.begin(path, f"DIRECT=OS:BETA\\private$\\{name}"))
+            self.clock.advance(5)
+            self.assertEqual(self.alpha.service.drains.summary(path).moved, 1)
+            self.assertEqual(self.alpha.service.inspection.queue(path).received_total, 1)
+
     def test_destination_away(self) -> None:
         """While the destination is away, only so many messages leave the queue; all arrive later."""
         self.both()
