@@ -11,6 +11,9 @@ import attrs
 PENDING: Final = 100_000
 """Limit on requests whose replies are awaited; the oldest is forgotten first."""
 
+PENDING_SIZE: Final = 32 * 1024 * 1024
+"""Limit on the characters of these requests together, since a requester chooses how long an address is."""
+
 LIFETIME: Final = 86_400.0
 """Seconds for which a reply is awaited."""
 
@@ -31,24 +34,28 @@ class ReplyAddress:
 
 @attrs.define
 class PendingReplies:
-    """Pending requests, oldest first; bounded by number and age.
+    """Pending requests, oldest first; bounded by number, size and age.
 
     A request stays after its reply, because it may have several.
     """
 
     limit: int = PENDING
+    size_limit: int = PENDING_SIZE
     lifetime: float = LIFETIME
     _addresses: OrderedDict[str, ReplyAddress] = attrs.field(factory=OrderedDict, init=False)
+    _size: int = attrs.field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self._addresses)
 
     def add(self, identifier: str, address: ReplyAddress) -> None:
         """Add a request; one that was forwarded twice keeps its identifier and is added once."""
-        self._addresses.pop(identifier, None)
+        if (former := self._addresses.pop(identifier, None)) is not None:
+            self._size -= _size(identifier, former)
         self._addresses[identifier] = address
-        while len(self._addresses) > self.limit:
-            self._addresses.popitem(last=False)
+        self._size += _size(identifier, address)
+        while len(self._addresses) > self.limit or self._size > self.size_limit:
+            self._size -= _size(*self._addresses.popitem(last=False))
 
     def find(self, correlation_id: str | None, now: float) -> ReplyAddress | None:
         """The request that a message answers, by its correlation identifier."""
@@ -62,3 +69,7 @@ class PendingReplies:
             for identifier, each in self._addresses.items()
             if each.since + self.lifetime >= now
         ]
+
+
+def _size(identifier: str, address: ReplyAddress) -> int:
+    return len(identifier) + len(address.reply_to) + len(address.correlation_id or "")

@@ -15,10 +15,8 @@ from twisted.internet.threads import deferToThread
 from msmq.bridge.replies import PendingReplies, ReplyAddress
 from msmq.durable import make_directory, write_durably
 
-REWRITTEN: Final = 3
-"""The file is rewritten when it has this many times the lines that are needed."""
-
-_FEWEST: Final = 1000
+REWRITTEN: Final = 1024 * 1024
+"""Bytes of a file that is not rewritten; a larger one is when it has twice the bytes of the last time."""
 
 
 class ReplyStore:
@@ -35,7 +33,8 @@ class ReplyStore:
         self._path = path
         self._now = now
         self._pending = PendingReplies()
-        self._lines = 0
+        # Bytes of the file, and what the last rewrite has left.
+        self._size = self._needed = 0
         self._lock = DeferredLock()
         self._adding: set[int] = set()
         self.last_addition = 0
@@ -74,13 +73,15 @@ class ReplyStore:
             for identifier, address in requests:
                 self._pending.add(identifier, address)
             if self._path is not None:
-                self._lines += len(requests)
-                if self._lines > _FEWEST + REWRITTEN * len(self._pending):
+                added = _encoded(requests)
+                if self._size + len(added) > max(REWRITTEN, 2 * self._needed):
                     # Encoding so many lines would keep the reactor from everything else for a second.
-                    await deferToThread(_rewrite, self._path, list(self._pending.items(self._now())))
-                    self._lines = len(self._pending)
+                    kept = list(self._pending.items(self._now()))
+                    self._size = self._needed = await deferToThread(_rewrite, self._path, kept)
                 else:
-                    await deferToThread(_append, self._path, _encoded(requests))
+                    # What a failed write has left counts too.
+                    self._size += len(added)
+                    await deferToThread(_append, self._path, added)
         finally:
             self._lock.release()
 
@@ -91,14 +92,16 @@ class ReplyStore:
         except FileNotFoundError:
             return
         for line in lines:
-            found = _decoded(line)
-            if found is not None:
-                self._lines += 1
+            self._size += len(line) + 1
+            if (found := _decoded(line)) is not None:
                 self._pending.add(*found)
 
 
-def _rewrite(path: Path, requests: Sequence[tuple[str, ReplyAddress]]) -> None:
-    write_durably(path, _encoded(requests))
+def _rewrite(path: Path, requests: Sequence[tuple[str, ReplyAddress]]) -> int:
+    """Replace the file; returns its bytes."""
+    content = _encoded(requests)
+    write_durably(path, content)
+    return len(content)
 
 
 def _append(path: Path, content: bytes) -> None:

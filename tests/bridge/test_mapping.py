@@ -93,6 +93,19 @@ class OutwardTests(SynchronousTestCase):
         with self.assertRaisesRegex(MappingError, "^reply: no request with the identifier"):
             map_outward(queued(correlation_id=REQUEST), rules, pending.find(REQUEST, 90_000.0))
 
+    def test_long_addresses(self) -> None:
+        """Requests with long addresses, which a requester chooses, do not fill the memory: the oldest are
+        forgotten.
+        """
+        pending = PendingReplies()
+        long = "a" * (10 * 1024 * 1024)
+        for number in range(4):
+            pending.add(f"{number}", ReplyAddress(long, None, 10.0))
+        pending.add("3", ReplyAddress("answers", None, 10.0))
+        self.assertEqual([number for number, _ in pending.items(10.0)], ["1", "2", "3"])
+        pending.add("4", ReplyAddress(long, None, 10.0))
+        self.assertEqual([number for number, _ in pending.items(10.0)], ["1", "2", "3", "4"])
+
     def test_routing_key_by_expression(self) -> None:
         """A JMESPath expression over the message chooses the routing key."""
         rules = OutwardRules(
