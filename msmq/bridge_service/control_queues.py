@@ -39,6 +39,7 @@ class ControlQueues:
     log: ClassVar[Logger] = Logger()
 
     sends_all_or_none = False
+    service_values = None
 
     def __init__(self, client: DeferredClient, control: ControlClient) -> None:
         self._client = client

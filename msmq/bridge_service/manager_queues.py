@@ -29,6 +29,8 @@ class ManagerQueues:
 
     def __init__(self, manager: IQueueManager) -> None:
         self._manager = manager
+        # What is in memory alone would not survive a restart.
+        self.service_values = manager.service_values if manager.is_durable else None
 
     def suspicion(self) -> str:
         """See L{IBridgedQueues}."""

@@ -9,6 +9,7 @@ import attrs
 from zope.interface import Attribute, Interface
 
 from msmq.interfaces.bridge_messages import MessageForQueue, QueuedMessage
+from msmq.interfaces.manager.service_values import IServiceValues
 from msmq.structures.status import Status
 
 OF_A_MESSAGE: Final = frozenset(
@@ -47,6 +48,10 @@ class IBridgedQueues(Interface):
 
     sends_all_or_none: bool = Attribute(
         "Whether no message of a send is sent if one is refused; otherwise those before it are."
+    )
+
+    service_values: IServiceValues | None = Attribute(
+        "Stores the addresses of requests with their messages; C{None} if a file has to keep them."
     )
 
     def suspicion() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +18,11 @@ from msmq.bridge_service.brokers import BrokerError
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.outward_route import OutwardRoute
 from msmq.bridge_service.queues import IBridgedQueues
+from msmq.bridge_service.reply_records import ReplyFile, ReplyPages, ReplyRecord, needless_pages
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.settings import InwardSettings, OutwardSettings
 from msmq.interfaces.bridges import BridgeRouteSummary, IBridges, no_such_route
+from msmq.interfaces.manager.service_values import IServiceValues
 from msmq.structures.status import MQError, Status
 
 SUSPICION_CHECK: Final = 1.0
@@ -35,7 +38,8 @@ class BridgeService:
 
     @param queues: the queues of a route's queue manager.
     @param wall: seconds since 1970-01-01 UTC, with which the times of messages are compared.
-    @param directory: where addresses of requests are kept; C{None} keeps them in memory.
+    @param directory: where addresses of requests are kept, unless the queue manager of their route stores
+        them; C{None} keeps them in memory.
     @raise NamedObjectError: the class of a mapping cannot be created.
     """
 
@@ -52,23 +56,48 @@ class BridgeService:
         self._check: IDelayedCall | None = None
         settings = _with_common_lifetimes([_with_program(each) for each in settings])
         self.routes: dict[str, OutwardRoute | InwardRoute] = {}
-        stores: dict[str, ReplyStore] = {}
+        self._wall = wall
+        self._replies: dict[str, ReplyStore] = {}
+        self._values: list[IServiceValues] = []
+        ends = {each.name: queues(each) for each in settings}
         for each in settings:
             if isinstance(each, InwardSettings):
+                values = ends[each.name].service_values
                 path = None if directory is None else directory / f"replies-{each.name}.jsonl"
-                stores[each.name] = ReplyStore(path, wall)
+                self._replies[each.name] = ReplyStore(_record(each.name, values, path), wall)
+                if values is not None and values not in self._values:
+                    self._values.append(values)
         # In the order of the configuration.
         for each in settings:
+            end = ends[each.name]
             if isinstance(each, InwardSettings):
-                self.routes[each.name] = InwardRoute(each, queues(each), reactor, wall, stores[each.name])
+                self.routes[each.name] = InwardRoute(each, end, reactor, wall, self._replies[each.name])
             else:
-                replies = stores[each.answers] if each.answers else None
-                self.routes[each.name] = OutwardRoute(each, queues(each), reactor, wall, replies)
+                replies = self._replies[each.answers] if each.answers else None
+                self.routes[each.name] = OutwardRoute(each, end, reactor, wall, replies)
 
     def start(self) -> None:
-        """Start the routes."""
+        """Start the routes.
+
+        @raise OSError: the addresses of requests cannot be read.
+        """
         self._is_started = True
+        for replies in self._replies.values():
+            replies.load()
+        Deferred.fromCoroutine(self._tidy())
         self._start(list(self.routes.values()))
+
+    async def _tidy(self) -> None:
+        """Store the addresses of requests where this version does, and remove those of former routes."""
+        # Where that fails, the next request or the next start tries again.
+        for replies in self._replies.values():
+            if replies.is_moving:
+                with suppress(MQError, OSError):
+                    await replies.add(())
+        for values in self._values:
+            if changes := needless_pages(values, self._replies, self._wall()):
+                with suppress(MQError):
+                    await values.store(changes)
 
     def _start(self, routes: Sequence[OutwardRoute | InwardRoute]) -> None:
         waiting = []
@@ -141,6 +170,13 @@ class BridgeService:
         if route is None:
             raise no_such_route(name)
         return route
+
+
+def _record(route: str, values: IServiceValues | None, path: Path | None) -> ReplyRecord | None:
+    """Where the requests of a route are stored."""
+    if values is not None:
+        return ReplyPages(values, route, path)
+    return None if path is None else ReplyFile(path)
 
 
 def _with_program(settings: OutwardSettings | InwardSettings) -> OutwardSettings | InwardSettings:

@@ -79,6 +79,7 @@ from msmq.manager.securing.permissions import Permissions
 from msmq.manager.securing.public_security import PublicSecurity
 from msmq.manager.securing.security_descriptors import SecurityDescriptors
 from msmq.manager.securing.signatures import Signer
+from msmq.manager.service_values import ServiceValues
 from msmq.manager.trace_reports import Reports
 from msmq.membership.access import NO_DIRECTORY
 from msmq.membership.attributes import DirectoryObject
@@ -128,6 +129,7 @@ class Parts:
         self.clock = clock
         performer = self.performer = Performer(model, store, reactor, clock, self)
         self.events = EventLog(performer, policy.events)
+        self.service_values = ServiceValues(performer)
         self.divergences = DirectoryDivergences(self._note)
         self.public: PublicNames | None = None
         client: DirectoryClient | None = None

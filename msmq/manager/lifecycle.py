@@ -44,6 +44,7 @@ class ManagerLifecycle:
             parts.holds.load(snapshot.state)
             parts.redirects.load(snapshot.state)
             parts.drains.load(snapshot.state)
+            parts.service_values.load(snapshot.state)
             if parts.permissions is not None:
                 parts.permissions.load(snapshot.state)
             parts.keyed.keys.load(snapshot.state, parts.clock.now())

@@ -76,6 +76,7 @@ class QueueManagerService(Service):
     @ivar inspection: the state of queues, sessions, transactions and the queue manager.
     @ivar message_administration: removes, moves, copies and requeues messages of its queues.
     @ivar drains: moves the messages of queues to other queue managers.
+    @ivar service_values: what services of the same server keep in the store.
     @ivar state: [MS-MQDMPR] 3.1.1.1 QueueManagerState.
     """
 
@@ -113,6 +114,7 @@ class QueueManagerService(Service):
         self.inspection = ManagerInspection(parts, enterprise.host, addresses, self)
         self.message_administration = parts.message_administration
         self.drains = parts.drains
+        self.service_values = parts.service_values
         self.model = model
         self.store = store
         self.state = ServiceState.STOPPED

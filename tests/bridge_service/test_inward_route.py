@@ -14,7 +14,7 @@ from msmq.bridge.expressions import MessageExpression
 from msmq.bridge.inward import map_inward
 from msmq.bridge.mapping_program import MappingProgram
 from msmq.bridge.rules import InwardRules
-from msmq.bridge_service import inward_route, reply_store
+from msmq.bridge_service import inward_route, reply_records
 from msmq.bridge_service import route as route_module
 from msmq.bridge_service.broker_settings import BrokerAddress
 from msmq.bridge_service.brokers import BrokerError
@@ -22,6 +22,7 @@ from msmq.bridge_service.dead_letters import REASON
 from msmq.bridge_service.inward_route import InwardRoute
 from msmq.bridge_service.manager_queues import ManagerQueues
 from msmq.bridge_service.rabbitmq.settings import RabbitSettings
+from msmq.bridge_service.reply_records import ReplyFile
 from msmq.bridge_service.reply_store import ReplyStore
 from msmq.bridge_service.route import INTERNAL_ERROR
 from msmq.bridge_service.route_state import RouteCondition
@@ -61,9 +62,11 @@ class InwardRouteCase(ManagerTestCase):
         def wall() -> float:
             return self.clock.now().wall
 
+        record = None if replies is None else ReplyFile(replies)
         route = InwardRoute(
-            settings, ManagerQueues(self.service), self.clock.reactor, wall, ReplyStore(replies, wall)
+            settings, ManagerQueues(self.service), self.clock.reactor, wall, ReplyStore(record, wall)
         )
+        route.replies.load()
         route.start()
         self.addCleanup(lambda: Deferred.fromCoroutine(route.stop()))
         self.clock.advance(1)
@@ -76,7 +79,7 @@ class RequestTests(InwardRouteCase):
     def test_request_whose_address_cannot_be_stored(self) -> None:
         """A request without a message-id is sent once, however often its address could not be stored."""
         # Threads would need another reactor than the clock.
-        self.patch(reply_store, "deferToThread", maybeDeferred)
+        self.patch(reply_records, "deferToThread", maybeDeferred)
         rules = InwardRules(route="in", reply_queue="DIRECT=OS:ALPHA\\private$\\replies")
         directory = Path(self.mktemp())
         route = self.start_route(rules, directory / "replies.jsonl")

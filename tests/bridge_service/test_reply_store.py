@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.bridge.replies import ReplyAddress
-from msmq.bridge_service import reply_store
+from msmq.bridge_service import reply_records
+from msmq.bridge_service.reply_records import ReplyFile
 from msmq.bridge_service.reply_store import ReplyStore
 
 
@@ -35,15 +36,16 @@ class RewriteTests(SynchronousTestCase):
                 self.is_in_thread = False
 
         self.patch(json, "dumps", encode)
-        self.patch(reply_store, "deferToThread", run)
-        self.patch(reply_store, "REWRITTEN", 200)
+        self.patch(reply_records, "deferToThread", run)
+        self.patch(reply_records, "REWRITTEN", 200)
 
     def test_rewritten(self) -> None:
         """It is rewritten in a thread, with the requests that may still be answered, and a restart reads
         these.
         """
         path = Path(self.mktemp()) / "replies.jsonl"
-        store = ReplyStore(path, lambda: 0.0)
+        store = ReplyStore(ReplyFile(path), lambda: 0.0)
+        store.load()
         for number in range(30):
             address = ReplyAddress("answers", f"{number}", 0.0)
             self.encoded_in_thread.clear()
@@ -54,7 +56,8 @@ class RewriteTests(SynchronousTestCase):
                 break
         else:
             self.fail("the file is not rewritten")
-        again = ReplyStore(path, lambda: 0.0)
+        again = ReplyStore(ReplyFile(path), lambda: 0.0)
+        again.load()
         found = [None if (each := again.find(name)) is None else each.correlation_id for name in "ab"]
         self.assertEqual(found, [f"{number}", "0"])
 

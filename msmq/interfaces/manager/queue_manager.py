@@ -23,6 +23,7 @@ from msmq.interfaces.manager.received_messages import (
     MessagePage,
     ReceivedMessage,
 )
+from msmq.interfaces.manager.service_values import IServiceValues
 from msmq.interfaces.manager.summaries import (
     ManagerStatus,
     MessageFlow,
@@ -396,6 +397,8 @@ class IQueueManager(IMessaging, IAdministration):
     message_administration: IMessageAdministration = Attribute("Changes of messages that are in queues.")
 
     drains: IDrains = Attribute("Queues whose messages are moved to another queue manager.")
+
+    service_values: IServiceValues = Attribute("What services of the same server keep in the store.")
 
     inspection: IInspection = Attribute("The state of queues, sessions, transactions and the queue manager.")
 

@@ -20,6 +20,7 @@ from msmq.persistence.changes import AppendEvent, Change, PutMessage, PutQueue, 
 from msmq.persistence.definition import QueueDefinition, QueueType
 from msmq.persistence.owner_mark import OWNER
 from msmq.persistence.send_key import PAGE_PREFIX, page_of_former
+from msmq.persistence.service_value import PREFIX as SERVICE_PREFIX
 from msmq.structures.packet.kept_packet import is_marked_for_dead_letters, packet_of
 from msmq.structures.packet.message_class import MessageClass
 from msmq.structures.packet.user_message_patches import patch_queue_manager_address
@@ -40,11 +41,13 @@ _FORGOTTEN: Final = (
     "drain-page.",
     "directory.",
     "public_encryption",
+    SERVICE_PREFIX,
 )
-"""Prefixes of values that describe messages in transit, results that wait, drains, or objects of the original
-in a directory.
+"""Prefixes of values that describe messages in transit, results that wait, drains, services beside the queue
+manager, or objects of the original in a directory.
 
-The original goes on to move the messages of a queue that is drained; a second drain would send them twice.
+The original goes on to move the messages of a queue that is drained; a second drain would send them twice. It
+also goes on to publish the replies to requests of a bridge, and to copy messages to a shadow.
 """
 
 _DEADLETTER: Final = "system$;deadletter"
@@ -59,7 +62,7 @@ class LeftOut:
 
     @ivar queues: outgoing queues, and the queues of messages in transit.
     @ivar messages: messages in transit: sent, and not proven to have arrived.
-    @ivar values: state of messages in transit, of drains, and of objects in a directory.
+    @ivar values: state of messages in transit, of drains, of services, and of objects in a directory.
     """
 
     queues: int = 0

@@ -70,6 +70,7 @@ def contents(owner: UUID = ALPHA) -> list[Change]:
         PutState("queue_manager", owner.bytes),
         PutState("tx/awaiting/1", b"old"),
         PutState("results/1", b"old"),
+        PutState("service/bridge.replies/in/1", b"old"),
         PutState("reserved", b"7"),
         PutQueue(QueueDefinition(ORDERS, "private$\\orders", number=1, log=True)),
         PutQueue(QueueDefinition(TO_BETA, "DIRECT=OS:BETA\\private$\\x", type=QueueType.OUTGOING)),
@@ -398,7 +399,8 @@ class DirectoryTests(BackupTestCase):
         values = reader.values()
         reader.close()
         self.assertEqual(values["queue_manager"], BETA.bytes)
-        self.assertEqual([values.get(name) for name in ("tx/awaiting/1", "results/1")], [None, None])
+        gone = ("tx/awaiting/1", "results/1", "service/bridge.replies/in/1")
+        self.assertEqual([values.get(name) for name in gone], [None, None, None])
         self.assertEqual(values["reserved"], b"7")
 
     async def test_drain_of_the_original(self) -> None:
@@ -459,7 +461,7 @@ class DirectoryTests(BackupTestCase):
         after = self.digest(self.target)
         self.assertEqual(summary.sections, after)
         left_out = summary.left_out
-        self.assertEqual((left_out.queues, left_out.messages, left_out.values), (2, 3, 2))
+        self.assertEqual((left_out.queues, left_out.messages, left_out.values), (2, 3, 3))
         self.assertEqual(after["messages"].rows + left_out.messages, before["messages"].rows)
         self.assertEqual(after["values"].rows + left_out.values, before["values"].rows)
         # The queue of transactional dead letters is new.

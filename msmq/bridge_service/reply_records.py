@@ -1,0 +1,235 @@
+"""Stable storage of the addresses to which replies go: a file, or the store of a queue manager."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from twisted.internet.threads import deferToThread
+
+from msmq.bridge.replies import LIFETIME, PendingReplies, ReplyAddress
+from msmq.durable import make_directory, write_durably
+from msmq.interfaces.manager.service_values import IServiceValues
+from msmq.persistence.state_records import StateChange, numbered
+
+StoredRequest: TypeAlias = tuple[str, ReplyAddress]
+"""A request, by the identifier of its message."""
+
+REWRITTEN: Final = 1024 * 1024
+"""Bytes of a file that is not rewritten; a larger one is when it has twice the bytes of the last time."""
+
+PAGE_LENGTH: Final = 256
+"""Limit on requests that a value of the store has."""
+
+PAGE_SIZE: Final = 256 * 1024
+"""Limit on the bytes of such a value; one with a single request may have more."""
+
+PREFIX: Final = "bridge.replies/"
+"""The prefix of a value in the store; the name of the route and a number follow."""
+
+
+class ReplyRecord(ABC):
+    """Where the requests of one route are stored.
+
+    @ivar is_moving: whether the next L{add} also stores what an earlier version has stored elsewhere.
+    """
+
+    is_moving = False
+
+    @abstractmethod
+    def load(self) -> Sequence[StoredRequest]:
+        """What is stored, oldest first; call this once, first.
+
+        @raise OSError: it cannot be read.
+        """
+
+    @abstractmethod
+    async def add(self, requests: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
+        """Store requests; done when they are on stable storage. One call follows the other.
+
+        @param pending: all requests that may be answered, these included; others may be forgotten.
+        @param now: seconds since 1970-01-01 UTC.
+        @raise OSError: a file cannot be written.
+        @raise MQError: the queue manager cannot store them.
+        """
+
+
+class ReplyFile(ReplyRecord):
+    """A file with a line for each request."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Bytes of the file, and what the last rewrite has left.
+        self._size = self._needed = 0
+
+    def load(self) -> Sequence[StoredRequest]:
+        """See L{ReplyRecord}; its directory is created."""
+        make_directory(self._path.parent)
+        with suppress(FileNotFoundError):
+            content = self._path.read_bytes()
+            self._size = len(content)
+            return list(_decoded(content))
+        return ()
+
+    async def add(self, requests: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
+        """See L{ReplyRecord}."""
+        added = _encoded(requests)
+        if self._size + len(added) > max(REWRITTEN, 2 * self._needed):
+            # Encoding so many lines would keep the reactor from everything else for a second.
+            kept = list(pending.items(now))
+            self._size = self._needed = await deferToThread(_rewrite, self._path, kept)
+        else:
+            # What a failed write has left counts too.
+            self._size += len(added)
+            await deferToThread(_append, self._path, added)
+
+
+class ReplyPages(ReplyRecord):
+    """Values in the store of the queue manager, where the messages of the requests are: each has the requests
+    that were sent together.
+
+    So a standby that takes the store over publishes the replies to requests of the former active server.
+
+    @param route: the name of the route.
+    @param former: the file in which an earlier version has stored them, and which is deleted when the store
+        has them; C{None} for none.
+    """
+
+    def __init__(self, values: IServiceValues, route: str, former: Path | None) -> None:
+        self._values = values
+        self._prefix = f"{PREFIX}{route}/"
+        self._former = former
+        # Of each page the requests that no later one has.
+        self._pages: dict[int, set[str]] = {}
+        self._page_of: dict[str, int] = {}
+        self._empty: set[int] = set()
+        self._last = 0
+
+    def load(self) -> Sequence[StoredRequest]:
+        """See L{ReplyRecord}."""
+        found: list[StoredRequest] = []
+        if self._former is not None and self._former.exists():
+            found += _decoded(self._former.read_bytes())
+            self.is_moving = True
+        stored = self._values.read(self._prefix)
+        for number, _, value in numbered(stored, self._prefix):
+            requests = list(_decoded(value))
+            self._added(number, requests)
+            found += requests
+        return found
+
+    async def add(self, requests: Sequence[StoredRequest], pending: PendingReplies, now: float) -> None:
+        """See L{ReplyRecord}."""
+        if self.is_moving:
+            known = {*self._page_of, *(identifier for identifier, _ in requests)}
+            requests = [*(each for each in pending.items(now) if each[0] not in known), *requests]
+        pages: dict[int, Sequence[StoredRequest]] = {}
+        changes: list[StateChange] = []
+        for part, value in _in_pages(requests):
+            # A commit whose result is unknown may have stored the number of a failed attempt.
+            self._last += 1
+            pages[self._last] = part
+            changes.append((f"{self._prefix}{self._last}", value))
+        needless = self._needless(pending, now)
+        changes += [(f"{self._prefix}{number}", None) for number in needless]
+        await self._values.store(changes)
+        for number in needless:
+            for identifier in self._pages.pop(number, ()):
+                del self._page_of[identifier]
+        self._empty.difference_update(needless)
+        for number, part in pages.items():
+            self._added(number, part)
+        if self._former is not None and self.is_moving:
+            self.is_moving = False
+            with suppress(OSError):
+                # The next start moves them again.
+                self._former.unlink()
+
+    def _added(self, number: int, requests: Iterable[StoredRequest]) -> None:
+        self._last = max(self._last, number)
+        self._pages[number] = page = set()
+        for identifier, _ in requests:
+            if (former := self._page_of.get(identifier)) is not None:
+                self._pages[former].discard(identifier)
+                if not self._pages[former]:
+                    self._empty.add(former)
+            self._page_of[identifier] = number
+            page.add(identifier)
+
+    def _needless(self, pending: PendingReplies, now: float) -> list[int]:
+        """The pages without requests that no later one has, and the oldest as far as those are forgotten."""
+        found = list(self._empty)
+        for number, identifiers in self._pages.items():
+            if any(pending.find(identifier, now) is not None for identifier in identifiers):
+                break
+            if number not in self._empty:
+                found.append(number)
+        return found
+
+
+def needless_pages(values: IServiceValues, routes: Collection[str], now: float) -> list[StateChange]:
+    """The changes that remove the requests of routes that do not exist any more, when they are too old.
+
+    @param routes: the names of those that do.
+    """
+    changes: list[StateChange] = []
+    for name, value in values.read(PREFIX).items():
+        route = name.removeprefix(PREFIX).rpartition("/")[0]
+        if route not in routes and all(each.since + LIFETIME < now for _, each in _decoded(value)):
+            changes.append((name, None))
+    return changes
+
+
+def _in_pages(requests: Sequence[StoredRequest]) -> Iterator[tuple[Sequence[StoredRequest], bytes]]:
+    """The requests of each page, with its value."""
+    part: list[StoredRequest] = []
+    value = b""
+    for request in requests:
+        line = _encoded((request,))
+        if part and (len(part) >= PAGE_LENGTH or len(value) + len(line) > PAGE_SIZE):
+            yield part, value
+            part, value = [], b""
+        part.append(request)
+        value += line
+    if part:
+        yield part, value
+
+
+def _rewrite(path: Path, requests: Sequence[StoredRequest]) -> int:
+    """Replace the file; returns its bytes."""
+    content = _encoded(requests)
+    write_durably(path, content)
+    return len(content)
+
+
+def _append(path: Path, content: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _encoded(requests: Iterable[StoredRequest]) -> bytes:
+    # The line break comes first: a line that a power failure has cut ends there.
+    return b"".join(
+        b"\n" + json.dumps([identifier, each.reply_to, each.correlation_id, each.since]).encode("ascii")
+        for identifier, each in requests
+    )
+
+
+def _decoded(content: bytes) -> Iterator[StoredRequest]:
+    """The requests, without lines that were cut."""
+    for line in content.split(b"\n"):
+        try:
+            found: Any = json.loads(line)
+        except ValueError:
+            continue
+        match found:
+            case [str(identifier), str(reply_to), str() | None as correlation_id, int() | float() as since]:
+                yield identifier, ReplyAddress(reply_to, correlation_id, float(since))
