@@ -25,7 +25,7 @@ class CopiedFile:
     The first record has the position at which the shadow began.
     A tail that a power failure has not written is written again: the messages are sent under keys, so they
     get the same identifiers.
-    To open it, L{halved}, L{begun_again} and L{close} take as long as the disk needs for the whole file.
+    To open it, L{halved}, L{begun_again}, L{sync} and L{close} take as long as the disk needs for all of it.
 
     @ivar sequence: the sequence number of the last message.
     @ivar copied: messages with a copy, and C{skipped} those without one, of all in the file.
@@ -59,7 +59,9 @@ class CopiedFile:
             self.sequence = number
             self._records += 1
         if not self._records:
-            raise OSError(f"{self._path} is not a file of a shadow; delete it to begin again")
+            raise OSError(
+                f"{self._path} is not a file of a shadow; delete it; the shadow goes on without its records"
+            )
         os.ftruncate(self._descriptor, self._records * _RECORD.size)
 
     def _read(self, first: int) -> Iterator[tuple[int, bytes, bytes]]:
@@ -113,10 +115,17 @@ class CopiedFile:
             for number, one, copy in _RECORD.iter_unpack(data)
         ]
 
+    def sync(self) -> None:
+        """Synchronise it to disk.
+
+        @raise OSError: that failed.
+        """
+        os.fsync(self._descriptor)
+
     def close(self) -> None:
         """Synchronise it to disk, and close it."""
         try:
-            os.fsync(self._descriptor)
+            self.sync()
         finally:
             os.close(self._descriptor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -33,6 +34,11 @@ BATCH: Final = 200
 IDLE: Final = 0.25
 """Seconds between two looks at a message log without new entries."""
 
+STORED: Final = 5.0
+"""Seconds between two commits of a position that changes. What was copied since is sent again under its keys
+after a takeover.
+"""
+
 RETRY: Final = 5.0
 """Seconds between attempts when copies cannot be sent."""
 
@@ -52,6 +58,7 @@ class Shadow:
 
     Copies request no acknowledgements, and their answers go to the queue of the comparison and nowhere else.
     They are sent under keys, so that each is sent once.
+    The position is stored with the messages, so that a standby that takes the store over continues there.
 
     @param in_thread: calls a function in a worker thread, as C{deferToThread}.
     @param response_queue: the format name of the queue for answers to copies; C{None} without a comparison.
@@ -72,9 +79,15 @@ class Shadow:
         self._manager = manager
         self._reactor = reactor
         self._in_thread = in_thread
-        self._path = directory / f"{sha256(settings.queue.lower().encode()).hexdigest()[:16]}.copied"
+        digest = sha256(settings.queue.lower().encode()).hexdigest()[:16]
+        self._path = directory / f"{digest}.copied"
+        self._name = f"shadow/{digest}"
         self._response_queue = None if response_queue is None else parse_format_name(response_queue)
         self._file: CopiedFile | None = None
+        # The number of the last message that is copied; the store may have an earlier one, or none.
+        self._position = 0
+        self._stored: int | None = None
+        self._stored_at = 0.0
         self._is_of_this_log = False
         self._reason = ""
         self._behind = self._copied = self._skipped = self._gaps = 0
@@ -97,7 +110,12 @@ class Shadow:
             await self._stopped
         file, self._file = self._file, None
         if file is not None:
-            await self._in_thread(file.close)
+            try:
+                # Otherwise another server sends again what was copied last, under the same keys.
+                with suppress(MQError, OSError):
+                    await self._store_position(file)
+            finally:
+                await self._in_thread(file.close)
 
     @property
     def summary(self) -> ShadowSummary:
@@ -114,7 +132,7 @@ class Shadow:
             reason=self._reason,
             copied=0 if file is None else file.copied,
             skipped=0 if file is None else file.skipped,
-            sequence=0 if file is None else file.sequence,
+            sequence=self._position,
             behind=self._behind,
             copied_since_start=self._copied,
             skipped_since_start=self._skipped,
@@ -166,19 +184,21 @@ class Shadow:
         """Copy the next messages of the log; returns their number."""
         inspection = self._manager.inspection
         file = await self._opened()
-        found = await inspection.logged(self.settings.queue, file.sequence, BATCH)
+        if self._stored is None or self._reactor.seconds() - self._stored_at >= STORED:
+            await self._store_position(file)
+        found = await inspection.logged(self.settings.queue, self._position, BATCH)
         extent = await inspection.log_extent(self.settings.queue)
-        if extent.trimmed > max(file.sequence, self._trimmed):
+        if extent.trimmed > max(self._position, self._trimmed):
             # What was read may have lacked these already, or not; the next look is after the trimming.
             self._trimmed = extent.trimmed
             return 1
-        if extent.trimmed > max(file.sequence, self._gap[1]):
-            self._note_gap(file.sequence + 1, extent.trimmed)
+        if extent.trimmed > max(self._position, self._gap[1]):
+            self._note_gap(self._position + 1, extent.trimmed)
         self._behind = len(found)
         if not found:
             return 0
         if len(found) == BATCH:
-            self._behind = max(self._behind, extent.last - file.sequence)
+            self._behind = max(self._behind, extent.last - self._position)
         messages = self._copies(found)
         try:
             sent = await self._send(found, messages)
@@ -191,6 +211,7 @@ class Shadow:
         file.add(
             [(logged.sequence, logged.view.identity, copy) for logged, copy in zip(found, sent, strict=True)]
         )
+        self._position = file.sequence
         copied = sum(1 for copy in sent if copy)
         self._copied += copied
         self._skipped += len(sent) - copied
@@ -198,6 +219,20 @@ class Shadow:
         if file.is_full:
             await self._replace(file, file.halved)
         return len(found)
+
+    async def _store_position(self, file: CopiedFile) -> None:
+        """Store the position, if the store has another one.
+
+        @raise OSError: the file could not be synchronised to disk.
+        @raise MQError: the position could not be stored.
+        """
+        position = self._position
+        if position != self._stored:
+            # The file has the identifiers up to there, also after a power failure.
+            await self._in_thread(file.sync)
+            await self._manager.service_values.store([(self._name, b"%d" % position)])
+            self._stored = position
+        self._stored_at = self._reactor.seconds()
 
     def _note_gap(self, first: int, last: int) -> None:
         """Note that messages of this queue were trimmed before they were copied: the last of them, at least.
@@ -229,20 +264,25 @@ class Shadow:
             return file
         extent = await self._manager.inspection.log_extent(self.settings.queue)
         if file is None:
+            stored = self._manager.service_values.read(self._name).get(self._name)
+            self._stored = None if stored is None else int(stored)
             # What was trimmed before a shadow began is not missed.
-            begin = max(extent.last, extent.trimmed)
+            begin = max(extent.last, extent.trimmed) if self._stored is None else self._stored
             file = self._file = await self._in_thread(CopiedFile, self._path, begin)
+            # Another server may have copied since the file was written here, and its end may not be stored.
+            self._position = file.sequence if self._stored is None else max(file.sequence, self._stored)
         # An empty log has no last number.
         self._is_of_this_log = extent.last > 0
-        if 0 < extent.last < file.sequence:
+        if 0 < extent.last < self._position:
             self.log.warn(
                 "the shadow of {queue} begins again after message {last} of the message log, which is older"
                 " than message {copied}, which was copied: the store was replaced by an earlier one",
                 queue=shown(self.settings.queue),
                 last=extent.last,
-                copied=file.sequence,
+                copied=self._position,
             )
             file = await self._replace(file, file.begun_again, extent.last)
+            self._position = extent.last
         return file
 
     async def _replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,8 @@ from uuid import UUID
 from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.logger import capturedLogs, formatEvent
 
+from msmq.interfaces.storage import StorageFull
+from msmq.persistence.changes import Change, PutState
 from msmq.queues.arriving.message import Acknowledge, Delivery
 from msmq.queues.machine_quota import QuotaKind
 from msmq.shadow_service import copied_file
@@ -111,16 +113,63 @@ class ShadowTests(NodesTestCase):
         self.assertEqual(self.bodies(self.beta, ORDERS), [b"2"])
 
     def test_lost_position(self) -> None:
-        """A position that a power failure has taken back causes no second copy."""
+        """Where a kill or a power failure has taken the position back, on this server or for another one,
+        messages have no second copy.
+        """
+        values = self.alpha.service.service_values
+        stored = values.read("shadow/")
         self.order(b"1", b"2")
         before = self.shadows.copies(ORDERS)
         self.run_to_end(self.shadows.stop())
         [file] = self.directory.iterdir()
         os.truncate(file, file.stat().st_size - 50)
-        again = self.begin()
+        for other in (self.directory, Path(self.mktemp())):
+            self.directory = other
+            self.run_to_end(values.store(list(stored.items())))
+            again = self.begin()
+            self.clock.advance(5)
+            self.assertEqual(self.bodies(self.beta, ORDERS), [])
+            self.assertEqual(again.copies(ORDERS), before)
+            self.run_to_end(again.stop())
+
+    def test_takeover(self) -> None:
+        """A server with another data directory goes on where the one before has stopped, also if that has
+        copied nothing, and so does that one when it is active again.
+        """
+        first, second = self.directory, Path(self.mktemp())
+        self.run_to_end(self.shadows.stop())
+        self.send(self.alpha, ORDERS, b"1", delivery=Delivery.RECOVERABLE)
         self.clock.advance(5)
-        self.assertEqual(self.bodies(self.beta, ORDERS), [])
-        self.assertEqual(again.copies(ORDERS), before)
+        copied = []
+        for number, self.directory in enumerate((second, first, second, first), 2):
+            shadows = self.begin()
+            self.clock.advance(5)
+            copied.append(self.bodies(self.beta, ORDERS))
+            self.assertEqual(shadows.summary(ORDERS).sequence, number - 1)
+            self.run_to_end(shadows.stop())
+            self.send(self.alpha, ORDERS, b"%d" % number, delivery=Delivery.RECOVERABLE)
+            self.clock.advance(5)
+        self.assertEqual(copied, [[b"1"], [b"2"], [b"3"], [b"4"]])
+
+    def test_position_that_cannot_be_stored(self) -> None:
+        """The shadow waits and says why, and the store has the position when it works again."""
+        values = self.alpha.service.service_values
+        is_full = True
+        commit = self.alpha.store.commit
+
+        def fail_for_the_position(changes: Sequence[Change]) -> Deferred[None]:
+            if is_full and any(isinstance(each, PutState) and "shadow/" in each.name for each in changes):
+                return fail(StorageFull("there is no space"))
+            return commit(changes)
+
+        self.patch(self.alpha.store, "commit", fail_for_the_position)
+        self.assertEqual([view.body for view in self.order(b"1", b"2")], [b"1", b"2"])
+        self.assertIn("there is no space", self.shadows.summary(ORDERS).reason)
+        is_full = False
+        self.clock.advance(10)
+        self.assertEqual(self.shadows.summary(ORDERS).reason, "")
+        self.assertEqual(list(values.read("shadow/").values()), [b"2"])
+        self.assertEqual(self.shadows.summary(ORDERS).copied, 2)
 
     def test_earlier_store(self) -> None:
         """When the store was replaced by an earlier one, new messages are copied, and a line says why."""
@@ -164,6 +213,8 @@ class ShadowTests(NodesTestCase):
         self.run_to_end(self.shadows.stop())
         for path in self.directory.iterdir():
             path.unlink()
+        values = self.alpha.service.service_values
+        self.run_to_end(values.store([(name, None) for name in values.read("shadow/")]))
         self.send(self.alpha, ORDERS, b"1", delivery=Delivery.RECOVERABLE)
         self.run_to_end(self.alpha.service.set_queue(ORDERS, {"log_age": 300}))
         self.clock.advance(1000)
