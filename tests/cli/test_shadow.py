@@ -99,6 +99,7 @@ class ReportTests(ServedCommandTestCase):
             [settings], self.service, "ALPHA", self.clock.reactor, maybeDeferred, Path(self.mktemp())
         )
         shadows.start()
+        self.shadows = shadows
         self.addCleanup(lambda: self.run_to_end(shadows.stop()))
         self.clock.advance(1)
         site = make_site(
@@ -147,6 +148,30 @@ class ReportTests(ServedCommandTestCase):
         self.assertEqual((self.report(1)["missing"], self.report(1)["altered"]), (1, 0))
         self.answer(COPIES, SHADOW_ANSWERS, wrong=b"4")
         self.assertEqual(self.report(1)["altered"], 1)
+
+    def test_takeover(self) -> None:
+        """Answers to copies of the server that was active before are not compared: only that one knows which
+        messages they are of.
+        """
+        for number in range(2):
+            self.serve(original=ANSWERS, shadow=SHADOW_ANSWERS)
+            self.assertEqual(self.report(0)["shadow"], 0)
+            self.put(b"%d" % number, b"of the same server")
+            self.clock.advance(1)
+            self.answer(ORDERS, ANSWERS)
+            self.answer(COPIES, SHADOW_ANSWERS)
+            found = self.report(0)
+            self.assertEqual([found[key] for key in ("original", "shadow", "matched")], [2, 2, 2])
+            self.run_to_end(self.shadows.stop())
+        self.put(b"unknown", queue=SHADOW_ANSWERS)
+        self.serve(original=ANSWERS, shadow=SHADOW_ANSWERS)
+        self.assertEqual(self.report(0)["shadow"], 0)
+        self.put(b"2")
+        self.clock.advance(1)
+        self.put(b"unknown", queue=SHADOW_ANSWERS)
+        self.assertEqual(self.report(1)["extra"], 1)
+        self.run_to_end(self.service.set_queue(ORDERS, {"log": False}))
+        self.assertEqual(self.report(1)["shadow"], 6)
 
     def test_labels(self) -> None:
         """With C{paired_by = "label"} answers need no correlation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,16 +71,21 @@ def shadow_report(settings: Settings, queue: str, late: float | None, original_a
             f"the shadow of {found['queue']} has no queues to compare; [[shadow]] compare names them",
         )
     copies, begin = _copies(client, queue)
+    since = _began(client, queue, begin or found["sequence"] + 1, none=0.0 if begin else math.inf)
     other = client if original_at is None else settings.client_of(original_at, "--original-at")
     if found["paired_by"] == "correlation":
         known = set(copies.values())
         by_original = _answers(other, found["original_answers"], _by("correlation_id"))
         first = [answer for answer in by_original if answer.pairing in known]
         by_copy = _answers(client, found["shadow_answers"], _by("correlation_id"))
-        second = [attrs.evolve(each, pairing=copies.get(each.pairing, each.pairing)) for each in by_copy]
+        # The copies of earlier answers are not known: those of a former server, or too many since.
+        second = [
+            attrs.evolve(each, pairing=copies.get(each.pairing, each.pairing))
+            for each in by_copy
+            if each.pairing in copies or each.arrived >= since
+        ]
     else:
         key = _by("label" if found["paired_by"] == "label" else "body_digest")
-        since = _began(client, queue, begin)
         first, second = (
             [each for each in _answers(server, found[kind], key) if each.arrived >= since]
             for server, kind in ((other, "original_answers"), (client, "shadow_answers"))
@@ -110,10 +116,19 @@ def _copies(client: ControlClient, queue: str) -> tuple[dict[str, str], int]:
     return copies, begin
 
 
-def _began(client: ControlClient, queue: str, sequence: int) -> float:
-    """When the first message arrived that was copied."""
-    found = client.logged(queue, max(sequence - 1, 0), 1)
-    return float(found[0]["arrived"]) if found else 0.0
+def _began(client: ControlClient, queue: str, sequence: int, *, none: float) -> float:
+    """When the first message arrived that has at least this number in the message log.
+
+    @param none: the answer if there is no such message.
+    """
+    try:
+        found = client.logged(queue, sequence - 1, 1)
+    except MQError as error:
+        if error.status != Status.MQ_ERROR_UNSUPPORTED_OPERATION:
+            raise
+        # The queue has no message log any more.
+        return none
+    return float(found[0]["arrived"]) if found else none
 
 
 def _answers(
