@@ -1,4 +1,4 @@
-"""ServiceValues: values of services beside the queue manager, in its store."""
+"""ServiceValues: values of services of the same server, in the store of the queue manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of the values that services beside the queue manager keep in its store."""
+"""Names of the values that services of the same server keep in the store of the queue manager."""
 
 from __future__ import annotations
 

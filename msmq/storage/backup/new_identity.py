@@ -43,8 +43,8 @@ _FORGOTTEN: Final = (
     "public_encryption",
     SERVICE_PREFIX,
 )
-"""Prefixes of values that describe messages in transit, results that wait, drains, services beside the queue
-manager, or objects of the original in a directory.
+"""Prefixes of values that describe messages in transit, results that wait, drains, work of other services of
+the server, or objects of the original in a directory.
 
 The original goes on to move the messages of a queue that is drained; a second drain would send them twice. It
 also goes on to publish the replies to requests of a bridge, and to copy messages to a shadow.
