@@ -8,8 +8,9 @@ Entries of the message log are numbered over the whole store, so one number is t
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any, Final
 from uuid import UUID
 from zlib import crc32
@@ -170,7 +171,8 @@ class LogProgress:
                 return False
             if self.stream == "events":
                 return self._end(store) - min(starts.values()) >= rows
-            behind, _, top = _behind(starts)
+            top = max(starts.values())
+            behind = [queue for queue, first in starts.items() if first < top]
             found = sum(store.log_cuts(queue, starts[queue], top, _MOST_COUNTED)[1] for queue in behind)
             return found >= rows or store.log_after(list(starts), top, rows - 1 - found) is not None
 
@@ -340,17 +342,21 @@ class LogProgress:
 
         @param starts: the first unread number of each queue.
         """
-        behind, low, top = _behind(starts)
+        low, top = min(starts.values()), max(starts.values())
         if self.stream == "events":
             return None if rows is None else low + rows
-        if behind:
-            # The others have entries from there on that were read before, and do not count.
-            after = store.log_after(behind, low, rows, size)
-            if after is not None and after <= top:
+        # What a queue has before its first number was read before, or is not to be read, and does not count.
+        begins = {
+            queue: low if low < first < top and not _has_entries(store, [queue], low, first) else first
+            for queue, first in starts.items()
+        }
+        for begin, end in pairwise(sorted({*begins.values()})):
+            some = [queue for queue, first in begins.items() if first <= begin]
+            after = store.log_after(some, begin, rows, size)
+            if after is not None and after <= end:
                 return after
-            first = store.log_after(behind, low, 0)
-            if first is not None and first < top:
-                return top
+            if _has_entries(store, some, begin, end):
+                return end
         return store.log_after(list(starts), top, rows, size)
 
     def _checked(self, store: StoreReader, offset: LogOffset) -> LogOffset:
@@ -444,12 +450,7 @@ class LogProgress:
         print(f"{what} (failOnDataLoss is false)", file=sys.stderr)
 
 
-def _behind(starts: Mapping[UUID, int]) -> tuple[list[UUID], int, int]:
-    """The queues that begin before others, the first number of these queues, and that of the others.
-
-    They are new, or begin where an option says; all others begin where the batch before has ended.
-
-    @param starts: the first unread number of each queue; not empty.
-    """
-    low, top = min(starts.values()), max(starts.values())
-    return [queue for queue, first in starts.items() if first < top], low, top
+def _has_entries(store: StoreReader, queues: Sequence[UUID], begin: int, end: int) -> bool:
+    """Whether the logs of some queues have entries from a number up to another."""
+    found = store.log_after(queues, begin, 0)
+    return found is not None and found < end

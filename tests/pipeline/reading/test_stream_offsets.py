@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 import attrs
 from pyspark.sql.datasource import InputPartition
@@ -84,6 +86,22 @@ class OffsetCase(SynchronousTestCase):
         """The offset of a query that has read what there is."""
         reader = self.reader(stream=stream)
         return reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+
+    def batches_of(
+        self, reader: MsmqStreamReader, begin: dict[str, Any], limit: ReadLimit
+    ) -> list[list[tuple[str, int]]]:
+        """The queues and the numbers of rows of each batch until everything is read."""
+        found = []
+        while (end := reader.latestOffset(begin, limit)) != begin:
+            spans = [
+                span
+                for one in reader.partitions(begin, end)
+                if isinstance(one, SlicePartition)
+                for span in one.part.spans
+            ]
+            found.append([(span.topic.rpartition("\\")[2], span.rows) for span in spans])
+            begin = end
+        return found
 
 
 class AvailableNowTests(OffsetCase):
@@ -311,18 +329,7 @@ class NewQueueTests(OffsetCase):
 
     def batches(self, limit: ReadLimit, **options: str) -> list[list[tuple[str, int]]]:
         """The queues and the numbers of rows of each batch until everything is read."""
-        reader = self.reader(subscribe="orders,bills", **options)
-        found, begin = [], self.former
-        while (end := reader.latestOffset(begin, limit)) != begin:
-            spans = [
-                span
-                for one in reader.partitions(begin, end)
-                if isinstance(one, SlicePartition)
-                for span in one.part.spans
-            ]
-            found.append([(span.topic.rpartition("\\")[2], span.rows) for span in spans])
-            begin = end
-        return found
+        return self.batches_of(self.reader(subscribe="orders,bills", **options), self.former, limit)
 
     def test_limits(self) -> None:
         """The limits of a batch hold for these entries too, and each row is read once."""
@@ -346,6 +353,28 @@ class NewQueueTests(OffsetCase):
         self.former = reader.latestOffset(self.former, ReadAllAvailable())
         self.assertEqual([], self.batches(ReadMinRows(5), minOffsetsPerTrigger="5"))
         self.assertEqual([[("Bills", 4)]], self.batches(ReadMinRows(4), minOffsetsPerTrigger="4"))
+
+
+class StartingNumbersTests(OffsetCase):
+    """Queues that each begin at another number, before which some have entries that are not read."""
+
+    def test_limits(self) -> None:
+        """These entries do not count, so each batch has rows, up to the limit or the next beginning."""
+        stock = attrs.evolve(ORDERS, identifier=UUID(int=0xAA), path="private$\\stock", number=20)
+        self.write(PutQueue(LOGGED_BILLS), PutQueue(stock), log(1))
+        self.write(*(log(number, BILLS) for number in range(2, 12)), *(log(n) for n in range(12, 17)))
+        self.write(log(17, BILLS), log(18, stock), log(19), log(20, stock))
+        starts = json.dumps({"orders": {"0": 2}, "bills": {"0": 17}, "stock": {"0": 20}})
+        expected = [[("orders", 3)], [("Bills", 1), ("orders", 2)], [("orders", 1)], [("stock", 1)]]
+        size = str(3 * len(packet(12)))
+        for limit, options in (
+            (ReadMaxRows(3), {"maxOffsetsPerTrigger": "3"}),
+            (ReadMaxBytes(int(size)), {"maxBytesPerTrigger": size}),
+        ):
+            with self.subTest(limit=limit):
+                reader = self.reader(subscribe="orders,bills,stock", startingOffsets=starts, **options)
+                found = self.batches_of(reader, reader.initialOffset(), limit)
+                self.assertEqual(expected, [sorted(batch) for batch in found])
 
 
 class DeletedQueueTests(OffsetCase):
