@@ -399,7 +399,7 @@ class Archiver:
             changes.compact()
             changes.forget()
             removed = RemovedManifests(self._archive)
-            if is_deleted and removed.is_removable(manifest):
+            if is_deleted and not self._is_watched(manifest) and removed.is_removable(manifest):
                 removed.remove(manifest)
                 self._forgotten.pop(name, None)
                 self._checked.discard(name)
@@ -434,6 +434,7 @@ class Archiver:
         return _Deletions(there, numbers)
 
     def _is_watched(self, manifest: StreamManifest) -> bool:
+        """Whether the deletion of its queue is to be noted, which must be selected still."""
         is_log = manifest.stream == "log" and self._selection.has("log", manifest.topic)
         return is_log and not manifest.missing.deleted
 

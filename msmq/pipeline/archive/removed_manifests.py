@@ -105,8 +105,6 @@ class RemovedManifests:
         """
         if manifest.stream == EVENTS or manifest.files or manifest.retired or manifest.replaced:
             return False
-        if manifest.stream == "log" and not manifest.missing.deleted:
-            return False
         # An erasure compares the counts before and after it.
         return not (self._archive.directory / ERASING).exists() and not self._has_identifiers(manifest)
 

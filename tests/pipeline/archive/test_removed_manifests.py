@@ -15,12 +15,13 @@ from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.erasures import ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.manifest import Archive, StreamManifest
 from msmq.pipeline.archive.removed_manifests import RemovedCounts, RemovedManifests
+from msmq.pipeline.archive.selection import ArchiveSelection
 from msmq.pipeline.archive.upkeep import erase, problems
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.exporter import store_at
 from msmq.pipeline.files.format import EVENTS
 from tests.pipeline import stores
-from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
+from tests.pipeline.archive.archive_case import DAY, NOW, ArchiveTestCase, killed
 from tests.pipeline.stores import ARRIVED, BILLS_JOURNAL, ORDERS
 
 
@@ -81,6 +82,22 @@ class RemovedManifestsTests(ArchiveTestCase):
         self.update(keep_days=10)
         self.assertEqual(1, self.manifest_of(ORDERS).rows)
         self.assertEqual(counted, self.counted())
+
+    def test_queues_that_are_not_selected_any_more(self) -> None:
+        """Their manifests are removed too, and their deletion is no gap of the archive."""
+        self.update()
+        self.write(stores.log(40), RemoveQueue(ORDERS.identifier), RemoveQueue(BILLS_JOURNAL.identifier))
+        selection, gaps = ArchiveSelection(queues=("other",)), list[str]()
+        for days in (0, 30, 31):
+            self.now = NOW + days * DAY
+            with store_at(str(self.data)) as store:
+                archiver = Archiver(
+                    store, self.archive, clock=lambda: self.now, keep_days=10, selection=selection
+                )
+                gaps += archiver.run().gaps
+        self.assertFalse({each.stream for each in self.archive.streams()} & {"journal", "log"})
+        removed = RemovedManifests(self.archive).counts()
+        self.assertEqual(([], RemovedCounts(manifests=2, expired=21)), (gaps, removed))
 
     def test_another_process_that_is_killed_during_a_removal(self) -> None:
         """What it has removed is counted, also when this pass goes on to remove others."""
