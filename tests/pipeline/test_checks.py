@@ -19,7 +19,7 @@ from openlineage.client.transport.file import FileTransport
 from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
-from msmq.persistence.changes import AppendLog, TrimLog
+from msmq.persistence.changes import AppendLog, RemoveQueue, TrimLog
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import erase, rows
 from msmq.pipeline.archive.where import parse_condition
@@ -38,7 +38,7 @@ from msmq.structures.packet.user_message import UserMessage
 from tests.builders import BETA, user_packet
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
 from tests.pipeline.spark_support import jobs_so_far, shared_session
-from tests.pipeline.stores import ARRIVED, ORDERS, event, lookup_id, packet
+from tests.pipeline.stores import ARRIVED, BILLS_JOURNAL, ORDERS, event, lookup_id, packet
 
 OPENLINEAGE = ("eventTime", "producer", "schemaURL", "run", "job", "eventType")
 
@@ -154,6 +154,32 @@ class ChecksTests(ArchiveTestCase):
         found = parquet.read_table(self.directory.parent / "audit" / "findings").to_pylist()
         gaps = [(row["number"], row["missing"]) for row in found if row["kind"] == "gap"]
         self.assertEqual(gaps, [(6, 1)])
+
+    def test_erased_rows_of_deleted_queues(self) -> None:
+        """The table has those of queues of which nothing is archived any more, as the verdict has."""
+        shared_session()
+        self.update()
+        for number in (32, 35):
+            erase(self.archive, parse_condition(f"label = 'message {number}'"), self.now)
+        self.write(RemoveQueue(BILLS_JOURNAL.identifier))
+        for days in (30, 1):
+            self.now += days * DAY
+            self.write(AppendLog(ORDERS.identifier, lookup_id(days), packet(days), self.now))
+            self.update(keep_days=10)
+        self.compact()
+        output = str(self.directory.parent / "out")
+        status, out, err = self.run_job("checks", f"--input={self.directory}", "--output", output)
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn("; 2 rows were erased, which are not counted as gaps\n", out)
+        report = (Path(output) / "report.txt").read_text()
+        table = [line.split() for line in report.partition("Erased rows\n")[2].splitlines()[1:3]]
+        self.assertEqual(
+            [
+                [".\\system$;deadletter", "dead_letter", "1"],
+                ["(deleted", "queues)", "journal", "1"],
+            ],
+            table,
+        )
 
     def test_fates_of_erased_messages(self) -> None:
         """A message whose entry in the log was erased is neither lost nor unknown; where no record says what

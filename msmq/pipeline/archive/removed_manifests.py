@@ -7,7 +7,7 @@ and adds them to the sums; so at any moment each is counted once, by the manifes
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
@@ -191,19 +191,29 @@ class RemovedManifests:
 def counted(archive: Archive) -> Mapping[str, RemovedCounts]:
     """What the manifests of an archive have counted, by stream, also those that were removed.
 
-    One that is removed meanwhile is counted once.
+    @raise ArchiveError: a manifest, or what removed ones have counted, cannot be read.
+    """
+    manifests, removed = all_manifests(archive)
+    found = dict(removed)
+    for each in manifests:
+        found[each.stream] = found.get(each.stream, RemovedCounts()).plus(RemovedCounts.of(each))
+    return found
+
+
+def all_manifests(archive: Archive) -> tuple[Sequence[StreamManifest], Mapping[str, RemovedCounts]]:
+    """The manifests of an archive, and what those that were removed have counted, by stream.
+
+    One that is removed meanwhile is in one of both.
 
     @raise ArchiveError: a manifest, or what removed ones have counted, cannot be read.
     """
-    removed, found = RemovedManifests(archive), dict[str, RemovedCounts]()
+    removed = RemovedManifests(archive)
     for _ in range(_TRIES):
         before = removed.by_stream()
-        found = dict(before)
-        for each in archive.streams():
-            found[each.stream] = found.get(each.stream, RemovedCounts()).plus(RemovedCounts.of(each))
+        found = archive.streams()
         if removed.by_stream() == before:
             break
-    return found
+    return found, before
 
 
 _TRIES: Final = 5

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from msmq.pipeline.archive.erased import has_numbers
 from msmq.pipeline.archive.erasures import ErasureRecord
 from msmq.pipeline.archive.manifest import Archive
+from msmq.pipeline.archive.removed_manifests import all_manifests
 from msmq.pipeline.checks import CHECKS, DIALECTS, SPARK, Check, statements_of, views
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reports import JobReport, Plot, Section, Series, Table
@@ -21,6 +22,8 @@ from msmq.pipeline.spark.inputs import JobInput, missing_note
 from msmq.pipeline.spark.running.job import EXCEEDED, Job, JobContext, JobOutcome
 
 _KEEPS_PLANS: Final = "spark.sql.legacy.storeAnalyzedPlanForView"
+_DELETED: Final = "(deleted queues)"
+"""The topic of rows of queues of which nothing is archived any more."""
 
 
 def _add_options(parser: ArgumentParser) -> None:
@@ -131,16 +134,16 @@ def _counts(spark: SparkSession) -> dict[Check, int]:
 
 def _erased(archive: Archive) -> tuple[str, list[list[Cell]]]:
     """What was erased from an archive: the end of the verdict, and rows by topic and stream."""
-    rows: list[list[Cell]] = [
-        [each.topic, each.stream, each.erased] for each in archive.streams() if each.erased
-    ]
+    manifests, removed = all_manifests(archive)
+    found = [(each.topic, each.stream, each.erased) for each in manifests]
+    found += [(_DELETED, stream, each.erased) for stream, each in removed.items()]
+    rows: list[list[Cell]] = [list(each) for each in found if each[2]]
     if not rows:
         return "", rows
-    record = ErasureRecord(archive).summary()
-    text = f"; {record.rows:,} rows were erased, which are not counted as gaps"
-    if record.unnumbered:
+    text = f"; {sum(count for *_, count in found):,} rows were erased, which are not counted as gaps"
+    if unnumbered := ErasureRecord(archive).summary().unnumbered:
         text += (
-            f", except that {record.unnumbered:,} rows of message logs were erased before msmq recorded their"
+            f", except that {unnumbered:,} rows of message logs were erased before msmq recorded their"
             " numbers: a gap may be one of these"
         )
     return text, rows
