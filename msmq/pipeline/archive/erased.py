@@ -63,8 +63,6 @@ def record_identifiers(
 ) -> None:
     """Record durably which messages the rows of a mask are about, before they are erased.
 
-    Identifiers of dates before the first row of the stream, which has expired meanwhile, are dropped.
-
     @param files: the files that have such rows.
     @param more: the columns that the mask reads.
     @raise FilesError: a file cannot be read, or the identifiers cannot be written.
@@ -76,10 +74,8 @@ def record_identifiers(
         _identifiers(batch.filter(mask(batch)), manifest, schema)
         for batch in _rows(archive, files, (*plain, "timestamp", *more))
     ]
-    oldest = min(file.date for file in manifest.files)
-    _add(
-        archive.directory / ERASED_IDENTIFIERS / f"{manifest.name}.parquet", schema, tables, ("date", oldest)
-    )
+    # Those of earlier dates stay, of which there may be no other rows, until their dates expire.
+    _add(archive.directory / ERASED_IDENTIFIERS / f"{manifest.name}.parquet", schema, tables, ("date", ""))
 
 
 def forget_identifiers(archive: Archive, name: str, oldest: str) -> None:

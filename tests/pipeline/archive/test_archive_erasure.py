@@ -133,6 +133,16 @@ class ErasureTests(ArchiveTestCase):
         self.update(keep_days=1)
         self.assertEqual([], self.identifiers())
 
+    def test_identifiers_of_dates_without_other_rows(self) -> None:
+        """They remain at later erasures: without C{keep_days} nothing expires."""
+        self.update()
+        self.now += 3 * DAY
+        self.write(*(self.transactional(number, 3 * DAY) for number in (1, 2)))
+        self.update()
+        for condition in ("topic = '.\\private$\\orders' and offset <= 20", "label = 'tx 1'"):
+            self.erase(condition)
+        self.assertEqual(["2023-11-14"] * 20 + ["2023-11-17"], sorted(row[4] for row in self.identifiers()))
+
     def name_of(self, number: int) -> str:
         """The identifier of a message."""
         return f"{{{str(BETA).upper()}}}\\{number}"
