@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msmq.durable import sync
 from msmq.pipeline.archive.errors import ArchiveError
-from msmq.pipeline.archive.manifest import Archive, ArchiveFile, StreamManifest
+from msmq.pipeline.archive.manifest import UNFINISHED, Archive, ArchiveFile, StreamManifest
 from msmq.pipeline.files.directory import date_of
 from msmq.pipeline.files.errors import FileUnwritable
 from msmq.pipeline.files.format import checksum, read_file, read_groups, write_file
@@ -193,8 +193,7 @@ class StreamChanges:
         path = self._archive.directory / name
         # Under its final name it is not part of the archive before the manifest says so; but a reader of
         # plain Parquet must not see half a file.
-        unfinished = path.with_name(f".{path.name}") if not fresh else path
-        unfinished = unfinished.with_suffix(path.suffix)
+        unfinished = path if fresh else path.with_name(f".{path.name}{UNFINISHED}")
         rows = write_file(
             unfinished, self.manifest.stream, batches, is_parquet=not fresh, are_groups=are_groups
         )

@@ -43,8 +43,10 @@ REMOVED: Final = "_removed.json"
 MESSAGE_FILES: Final = "messages"
 """The folder of the finished files of messages; the one of events has the name of their stream."""
 
+UNFINISHED: Final = ".new"
+"""The suffix of files in progress, which no reader takes: some programs read names that begin with a dot."""
+
 _NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9]+")
-_UNFINISHED: Final = ".new"
 
 
 @attrs.frozen
@@ -313,12 +315,13 @@ class Archive:
             (FRESH, "*.arrow"),
             (MESSAGE_FILES, "**/*.parquet"),
             (EVENTS, "**/*.parquet"),
+            *((each, f"**/*.parquet{UNFINISHED}") for each in (MESSAGE_FILES, EVENTS)),
         ):
             for path in (self.directory / folder).glob(pattern):
                 if path.relative_to(self.directory).as_posix() not in named:
                     path.unlink()
         for folder in (MANIFESTS, ERASED, ERASED_IDENTIFIERS, "."):
-            for path in (self.directory / folder).glob(f"*{_UNFINISHED}"):
+            for path in (self.directory / folder).glob(f"*{UNFINISHED}"):
                 path.unlink()
 
     def remove(self, paths: Sequence[str]) -> None:
@@ -334,7 +337,7 @@ def _is_beginning(path: Path) -> bool:
     """Whether something in a directory may be of a process that was killed while it began the archive."""
     if path.name in (MANIFESTS, FRESH):
         return path.is_dir() and not any(path.iterdir())
-    return path.name in (LOCK, f"{ROOT}{_UNFINISHED}")
+    return path.name in (LOCK, f"{ROOT}{UNFINISHED}")
 
 
 def _manifest(found: Any) -> StreamManifest:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
+from typing import Any
 from unittest import skipIf
 from uuid import UUID
 
 import attrs
 
 from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue
+from msmq.pipeline.archive import changes
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
 from msmq.pipeline.files.importer import files_in, rows_of
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import parse_input, read_rows
-from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase
+from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
 from tests.pipeline.spark_support import shared_session
 from tests.pipeline.stores import ARRIVED, BILLS, ORDERS, event, log, packet
 
@@ -62,6 +66,45 @@ class ReaderTests(ArchiveTestCase):
             sorted((topic, offset) for _, topic, offset in expected),
         )
         self.assertTrue(all(Path(files, f"stream={stream}").is_dir() for stream, _, _ in by_duckdb))
+
+    def test_while_a_file_is_written(self) -> None:
+        """DuckDB, which also reads files whose names begin with a dot, has the finished rows then, and after
+        the writer was killed.
+        """
+        self.update()
+        self.compact()
+        self.write(*(log(number) for number in range(21, 31)))
+        self.update()
+        duck = import_module("duckdb").connect()
+        files = f"{self.directory.absolute()}/messages/**/*.parquet"
+
+        def rows() -> int:
+            [(number,)] = duck.sql(f"SELECT count(*) FROM read_parquet('{files}')").fetchall()
+            return int(number)
+
+        finished, whole = rows(), rows() + 10
+        left = 0
+        for moment in count(1):
+            if not killed(self.compact, self.directory, moment):
+                break
+            self.assertIn(rows(), (finished, whole))
+            left += len([*self.directory.rglob("messages/**/.*")])
+            self.update()
+            self.assertEqual([], [*self.directory.rglob("messages/**/.*")])
+        self.assertEqual(whole, rows())
+        self.assertGreater(left, 0)
+        self.write(*(log(number) for number in range(31, 41)))
+        self.update()
+        read, found = changes.read_file, []
+
+        def read_slowly(path: Path) -> Iterator[Any]:
+            for batch in read(path):
+                found.append(rows())
+                yield batch
+
+        self.patch(changes, "read_file", read_slowly)
+        self.compact()
+        self.assertEqual([whole], found)
 
 
 class FinishedFilesTests(ArchiveTestCase):
