@@ -21,7 +21,15 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
 from msmq.pipeline.spark.command import main, parser
-from msmq.pipeline.spark.inputs import LITTLE_DATA, are_small, parse_input, read_rows, unread_rows
+from msmq.pipeline.spark.inputs import (
+    LITTLE_DATA,
+    JobInput,
+    are_small,
+    parse_input,
+    read_estate,
+    read_rows,
+    unread_rows,
+)
 from msmq.pipeline.spark.lineage import LineageRun
 from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
@@ -356,6 +364,19 @@ class CommandTests(SynchronousTestCase):
         for job, is_noted in (("loss", True), ("drift", False)):
             status, out, err = self.run_job(job, f"--input={archive}", "--output", str(self.directory / job))
             self.assertEqual((status, err, note in out), (0, "", is_noted))
+
+    def test_archive_in_a_data_directory(self) -> None:
+        """The input is the store, and the archive would count its messages twice."""
+        data, archive = self.directory / "data", self.directory / "data" / "archive"
+        stores.write_log(data, stores.estate())
+        with store_at(str(data)) as store:
+            Archiver(store, Archive(archive)).run()
+        compact(Archive(archive), SENT + 99.0)
+        found = read_estate(shared_session(), [parse_input(str(data))], JobInput(("queue",)))
+        self.assertEqual({"queue"}, {row["place"] for row in found.messages.collect()})
+        both = [parse_input(str(each)) for each in (data, archive)]
+        error = self.assertRaises(ReadingError, read_estate, shared_session(), both, JobInput(("queue",)))
+        self.assertIn("the inputs data and archive are of one queue manager", str(error))
 
     def test_bodies_that_cannot_be_compared(self) -> None:
         """If no body can be decoded, the verdict does not say that none has changed."""

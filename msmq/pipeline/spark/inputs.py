@@ -35,6 +35,7 @@ from msmq.pipeline.schema import (
 )
 from msmq.pipeline.spark.failures import reason
 from msmq.pipeline.spark.jobs.estate import EVENTS, MESSAGES, WIRE, Estate, events, messages
+from msmq.storage.readers import has_store
 
 EVENTS_STREAM: Final = "events"
 
@@ -104,7 +105,8 @@ class Input:
             return True
         if self.path is None or self.path.is_file():
             return self.location.lower().endswith(".parquet")
-        return next(self.path.rglob("*.parquet"), None) is not None
+        # An archive, or an export, may be in the data directory.
+        return not has_store(self.path) and next(self.path.rglob("*.parquet"), None) is not None
 
 
 @attrs.frozen
