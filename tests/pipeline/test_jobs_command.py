@@ -12,11 +12,11 @@ from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StoredEvent
-from msmq.persistence.changes import AppendEvent, AppendLog
+from msmq.persistence.changes import AppendEvent, AppendLog, PutState
 from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import compact
-from msmq.pipeline.files.exporter import store_at
+from msmq.pipeline.files.exporter import Exporter, export_request, store_at
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.rows import event_batch, message_batch
 from msmq.pipeline.schema import EXPORTED_COLUMNS, VERSION_KEY, names_of
@@ -35,7 +35,7 @@ from msmq.pipeline.stored_packets import StoredPacket
 from msmq.queues.arriving.message import Message
 from msmq.queues.arriving.packet_builder import build_packet
 from msmq.structures.names.format_name import parse_format_name
-from tests.builders import ALPHA, user_packet
+from tests.builders import ALPHA, BETA, user_packet
 from tests.pipeline import stores
 from tests.pipeline.spark_support import cached_tables, jobs_so_far, shared_session
 from tests.project.example_files import example
@@ -377,6 +377,30 @@ class CommandTests(SynchronousTestCase):
         both = [parse_input(str(each)) for each in (data, archive)]
         error = self.assertRaises(ReadingError, read_estate, shared_session(), both, JobInput(("queue",)))
         self.assertIn("the inputs data and archive are of one queue manager", str(error))
+
+    def test_one_name_for_two_queue_managers(self) -> None:
+        """An archive, an export and a store are refused if the name is that of another queue manager, whose
+        queues would be the same then.
+        """
+        places = {}
+        for name, owner in (("alpha", ALPHA), ("beta", BETA)):
+            data = self.directory / name / "data"
+            archive, exported = (self.directory / name / each for each in ("archive", "export"))
+            stores.write_log(data, [*stores.estate(), PutState("queue_manager", owner.bytes)])
+            with store_at(str(data)) as store:
+                Archiver(store, Archive(archive)).run()
+                list(Exporter(store, exported).run([export_request(store, "orders")]))
+            compact(Archive(archive), SENT + 99.0)
+            places[name] = data, archive, exported
+        wanted = JobInput(("queue",))
+        for one in places["alpha"]:
+            for other in places["beta"]:
+                with self.subTest(one=one, other=other):
+                    inputs = [parse_input(f"A={one}"), parse_input(f"A={other}")]
+                    error = self.assertRaises(ReadingError, read_estate, shared_session(), inputs, wanted)
+                    self.assertRegex(str(error), "two inputs (of different queue managers )?are called A: ")
+        data, _, exported = places["alpha"]
+        read_estate(shared_session(), [parse_input(f"A={each}") for each in (data, exported)], wanted)
 
     def test_bodies_that_cannot_be_compared(self) -> None:
         """If no body can be decoded, the verdict does not say that none has changed."""

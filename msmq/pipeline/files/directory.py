@@ -184,6 +184,14 @@ def _take(directory: Path, owner: str, stems: Collection[str]) -> None:
         raise FilesError(f"{directory}: the export of {found}, not of {owner}; select another directory")
 
 
+def export_owner(directory: Path) -> str:
+    """The GUID of the queue manager whose export a directory is; empty if it does not say so."""
+    try:
+        return str(json.loads((directory / OWNER_NAME).read_bytes())["queue_manager"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
 @contextmanager
 def writing_into(directory: Path, owner: str, stems: Collection[str]) -> Iterator[None]:
     """Lock a directory, check whose export it is, and remove the files of a writer that was killed.

@@ -21,6 +21,7 @@ from msmq.pipeline.archive.erasures import LOG, ErasureRecord, ErasuresSummary
 from msmq.pipeline.archive.manifest import ERASED, ERASED_IDENTIFIERS, MANIFESTS, Archive
 from msmq.pipeline.archive.plan import NO_STORE
 from msmq.pipeline.archive.removed_manifests import RemovedCounts, counted
+from msmq.pipeline.files.directory import export_owner
 from msmq.pipeline.files.path_patterns import spark_pattern
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.reading.nonempty_streams import owner_and_streams
@@ -182,12 +183,14 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
     """
     found = [spark.createDataFrame([], MESSAGES)]
     happened = [spark.createDataFrame([], EVENTS)]
-    owners: dict[str, str] = {}
+    owners, named = dict[str, str](), dict[str, str]()
     for one in inputs:
         if one.is_parquet:
-            kinds = _files_of(one)
+            kinds, where = _files_of(one), Path(one.location)
+            owner = Archive(where).owner() if one.is_archive else export_owner(where)
+            _check_name(named, one, owner)
             if one.is_archive:
-                _note_owner(owners, one, Archive(Path(one.location)).owner())
+                _note_owner(owners, one, owner)
                 if not kinds:
                     raise ReadingError(
                         f"the archive {one.location} has no finished file yet: run msmq archive update"
@@ -208,6 +211,7 @@ def read_estate(spark: SparkSession, inputs: Sequence[Input], wanted: JobInput) 
             found.append(messages(_load(spark, one, WIRE, wanted), one.name, WIRE))
         else:
             owner, streams = owner_and_streams(one.location, wanted.streams)
+            _check_name(named, one, owner)
             _note_owner(owners, one, owner)
             for stream in streams:
                 rows = _load(spark, one, stream, wanted)
@@ -293,6 +297,18 @@ def unread_rows(inputs: Sequence[Input], stream: str = "") -> int:
         for file in manifest.files
         if file.is_fresh
     )
+
+
+def _check_name(named: dict[str, str], one: Input, owner: str) -> None:
+    """Note the queue manager of an input, if it is known, by the name of the input.
+
+    @raise ReadingError: an input of another queue manager has this name, and the queues of both would be one.
+    """
+    if owner and named.setdefault(one.name, owner) != owner:
+        raise ReadingError(
+            f"two inputs of different queue managers are called {one.name}: give them names, as --input"
+            f" NAME={one.shown}"
+        )
 
 
 def _note_owner(owners: dict[str, str], one: Input, owner: str) -> None:
