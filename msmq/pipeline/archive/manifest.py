@@ -295,15 +295,15 @@ class Archive:
         There may be others on the disk with the same rows, for example while an erasure runs.
 
         @param stream: the stream; empty for all.
-        @param without: names of manifests that are left out.
+        @param without: files that are left out, by their paths relative to the archive.
         @raise ArchiveError: a manifest is damaged, or cannot be read.
         """
         return [
             self.path(file)
             for manifest in sorted(self.streams(), key=lambda each: each.beginning)
-            if stream in ("", manifest.stream) and manifest.name not in without
+            if stream in ("", manifest.stream)
             for file in sorted(manifest.files, key=lambda each: (each.first, each.last))
-            if not file.is_fresh
+            if not file.is_fresh and file.path not in without
         ]
 
     def tidy(self) -> None:

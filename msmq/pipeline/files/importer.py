@@ -28,7 +28,7 @@ from msmq.pipeline.files.destinations import ImportDestinations, queue_name
 from msmq.pipeline.files.directory import file_order
 from msmq.pipeline.files.errors import FilesError, parquet
 from msmq.pipeline.files.format import EVENTS
-from msmq.pipeline.files.logged_journals import left_out, logged_journals
+from msmq.pipeline.files.logged_journals import left_out, logged_files
 from msmq.pipeline.reading.streams import is_sendable, names_queue
 from msmq.pipeline.schema import VERSION, VERSION_KEY
 from msmq.pipeline.writing.queue_kinds import QueueKinds
@@ -108,13 +108,14 @@ def _inside(path: Path, topic: str, on_left_out: Callable[[str], None]) -> tuple
     if (path / ROOT).is_file():
         archive = Archive(path)
         manifests = archive.streams()
-        copies = logged_journals(manifests, topic)
-        for journal in dict.fromkeys(each.topic for each in copies):
-            on_left_out(f"{path}: {left_out(manifests, journal)}; --topic '{queue_name(journal)}' sends them")
-        without = {each.name for each in copies}
+        copies = logged_files(manifests, topic)
+        for journal, files in copies.items():
+            line = left_out(manifests, journal, files)
+            on_left_out(f"{path}: {line}; --topic '{queue_name(journal)}' sends them")
+        without = {file.path for files in copies.values() for file in files}
         # Events, which an archive has in fresh files at almost any time, are not sent from any.
-        sendable = [each for each in manifests if each.name not in without and each.stream != EVENTS]
-        fresh = sum(file.is_fresh for each in sendable for file in each.files)
+        sendable = [file for each in manifests if each.stream != EVENTS for file in each.files]
+        fresh = sum(file.is_fresh and file.path not in without for file in sendable)
         return archive.finished(without=without), fresh
     # Spark names directories like this, too.
     every = (each for each in sorted(path.rglob("*.parquet"), key=file_order) if each.is_file())

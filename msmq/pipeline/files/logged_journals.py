@@ -1,49 +1,46 @@
-"""Journals in an archive that also has the message logs of their queues: an import sends one of both."""
+"""Journals in an archive that also has the message logs of their queues: an import sends one of both.
+
+A message keeps its time of arrival in the journal, so a date of which the log has no rows is in the journal
+alone: the log was enabled later, or disabled before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
-from msmq.pipeline.archive.manifest import StreamManifest
+from msmq.pipeline.archive.manifest import ArchiveFile, StreamManifest
 from msmq.pipeline.files.destinations import queue_name
 from msmq.pipeline.reading.streams import is_called
 
 
-def logged_journals(manifests: Sequence[StreamManifest], topic: str) -> list[StreamManifest]:
-    """The journals of queues whose message log is imported: most of their messages would be sent twice.
+def logged_files(manifests: Sequence[StreamManifest], topic: str) -> Mapping[str, Sequence[ArchiveFile]]:
+    """The files of journals, by topic, whose queues have a message log with rows of their dates.
+
+    Most of their messages would be sent twice.
 
     @param topic: the one queue whose rows are sent; empty for all.
     """
-    logs = {each.topic.lower() for each in manifests if each.stream == "log" and _is_finished(each)}
-    return [
-        each
-        for each in manifests
-        if each.stream == "journal"
-        and _is_finished(each)
-        and (log := each.topic.lower().removesuffix(";journal")) in logs
-        and (not topic or is_called(log, topic))
-    ]
+    dates: dict[str, set[str]] = {}
+    for each in manifests:
+        if each.stream == "log" and (not topic or is_called(each.topic, topic)):
+            dates.setdefault(each.topic.lower(), set()).update(file.date for file in each.files)
+    found: dict[str, list[ArchiveFile]] = {}
+    for each in manifests:
+        if each.stream == "journal":
+            logged = dates.get(each.topic.lower().removesuffix(";journal"), set())
+            if files := [file for file in each.files if file.date in logged]:
+                found.setdefault(each.topic, []).extend(files)
+    return found
 
 
-def left_out(manifests: Sequence[StreamManifest], journal: str) -> str:
-    """What of a journal is left out, and why: the message log may have existed for a part of its time."""
-    journals = _dates(each for each in manifests if each.topic == journal)
-    log = journal.lower().removesuffix(";journal")
-    logs = _dates(each for each in manifests if each.stream == "log" and each.topic.lower() == log)
+def left_out(manifests: Sequence[StreamManifest], journal: str, files: Sequence[ArchiveFile]) -> str:
+    """What of a journal is left out, and why.
+
+    @param files: those that are left out.
+    """
     name, why = queue_name(journal), "since the message log of the queue, which is sent, has most of"
-    if logs[0] <= journals[0] and journals[-1] <= logs[-1]:
+    if all(file in files for each in manifests if each.topic == journal for file in each.files):
         return f"left out {name}, {why} its messages too"
-    return (
-        f"left out {name} with the messages of {journals[0]} to {journals[-1]}, {why} those of {logs[0]} to"
-        f" {logs[-1]} too"
-    )
-
-
-def _dates(manifests: Iterable[StreamManifest]) -> list[str]:
-    """The dates of arrival of the rows of streams, in order."""
-    return sorted({file.date for each in manifests for file in each.files})
-
-
-def _is_finished(manifest: StreamManifest) -> bool:
-    """Whether a stream has rows that can be imported."""
-    return not all(file.is_fresh for file in manifest.files)
+    dates = sorted({file.date for file in files})
+    days = dates[0] if len(dates) == 1 else f"{len(dates)} days from {dates[0]} to {dates[-1]}"
+    return f"left out the messages of {days} in {name}, {why} these too"

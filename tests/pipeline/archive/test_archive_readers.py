@@ -14,7 +14,7 @@ from uuid import UUID
 
 import attrs
 
-from msmq.persistence.changes import AppendLog, PutQueue, RemoveQueue
+from msmq.persistence.changes import AppendLog, PutMessage, PutQueue, RemoveQueue
 from msmq.pipeline.archive import changes
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
@@ -23,7 +23,7 @@ from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import parse_input, read_rows
 from tests.pipeline.archive.archive_case import DAY, ArchiveTestCase, killed
 from tests.pipeline.spark_support import shared_session
-from tests.pipeline.stores import ARRIVED, BILLS, ORDERS, event, log, packet
+from tests.pipeline.stores import ARRIVED, BILLS, BILLS_JOURNAL, ORDERS, event, log, lookup_id, packet
 
 Counts = dict[tuple[str, str, str], int]
 
@@ -170,20 +170,34 @@ class FinishedFilesTests(ArchiveTestCase):
                 self.assertEqual(streams, sorted(found))
 
     def test_a_journal_that_is_older_than_the_log(self) -> None:
-        """The line about it says of which days the log has messages."""
-        later = AppendLog(BILLS.identifier, 50, packet(50), ARRIVED + 2 * DAY)
-        self.write(PutQueue(attrs.evolve(BILLS, log=True)), later)
+        """Its messages of days of which the log has none are sent, and a line names the others."""
+        for days, queue in (
+            (2, BILLS),
+            (2, BILLS_JOURNAL),
+            (4, BILLS),
+            (4, BILLS_JOURNAL),
+            (5, BILLS_JOURNAL),
+        ):
+            moment, number = ARRIVED + days * DAY, 50 + days
+            self.write(
+                PutQueue(attrs.evolve(BILLS, log=True)),
+                AppendLog(queue.identifier, number, packet(number), moment)
+                if queue is BILLS
+                else PutMessage(queue.identifier, lookup_id(number), packet(number), moment),
+            )
         self.update()
         self.compact()
         lines: list[str] = []
-        files_in([self.directory], on_left_out=lines.append)
+        found = files_in([self.directory], on_left_out=lines.append)
         name = ".\\private$\\Bills;journal"
         self.assertIn(
-            f"{self.directory.absolute()}: left out {name} with the messages of 2023-11-14 to 2023-11-14,"
-            " since the message log of the queue, which is sent, has most of those of 2023-11-16 to"
-            f" 2023-11-16 too; --topic '{name}' sends them",
+            f"{self.directory.absolute()}: left out the messages of 2 days from 2023-11-16 to 2023-11-18 in"
+            f" {name}, since the message log of the queue, which is sent, has most of these too;"
+            f" --topic '{name}' sends them",
             lines,
         )
+        sent = [row.offset for file in found for row in rows_of(file) if row.topic == name]
+        self.assertEqual([32, 55], sent)
 
     def test_files_that_no_manifest_names(self) -> None:
         """An erasure that is killed leaves one: its rows are read once, by jobs as by an import."""
