@@ -84,6 +84,8 @@ class ChecksTests(ArchiveTestCase):
             entry(105, ARRIVED + 42, sequence=(2, 1)),
             entry(106, ARRIVED + 43, sequence=(4, 3)),
             entry(107, ARRIVED + 44, sequence=(5, 4)),
+            # It came twice, which is no gap.
+            entry(108, ARRIVED + 45, message_id=107, sequence=(5, 4)),
             *map(event, (6, 7)),
         )
         self.update()
@@ -100,7 +102,7 @@ class ChecksTests(ArchiveTestCase):
         # The schemas of messages and of events, for the estate and for the views; all counts; each table.
         tables = len(list(output.glob("check*/_SUCCESS")))
         self.assertLessEqual(jobs_so_far() - before, 5 + tables)
-        self.assertIn("arrived_twice 1", out)
+        self.assertIn("arrived_twice 2", out)
         by_spark = {row["name"]: row["found"] for row in parquet.read_table(output / "checks").to_pylist()}
         database = duckdb.connect()
         database.execute((output / "checks_duckdb.sql").read_text())
@@ -111,7 +113,7 @@ class ChecksTests(ArchiveTestCase):
         self.assertEqual(by_spark, by_duckdb)
         planted = {
             "offset_twice": 0,
-            "arrived_twice": 1,
+            "arrived_twice": 2,
             "sequence_gap": 1,
             "arrived_before_sent": 1,
             "clock_set_back": 2,
@@ -121,7 +123,7 @@ class ChecksTests(ArchiveTestCase):
         }
         self.assertEqual({name: by_spark[name] for name in planted}, planted)
         twice = parquet.read_table(output / "check_arrived_twice").to_pylist()
-        self.assertEqual([(row["topic"], row["copies"]) for row in twice], [(r".\private$\orders", 2)])
+        self.assertEqual([(row["topic"], row["copies"]) for row in twice], [(r".\private$\orders", 2)] * 2)
         self.assert_lineage(lineage.read_text(), str(output.absolute() / "checks"))
 
     def test_erased(self) -> None:
