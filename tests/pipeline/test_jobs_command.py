@@ -7,12 +7,14 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import attrs
 from pyarrow import parquet
 from twisted.trial.unittest import SynchronousTestCase
 
 from msmq.interfaces.storage import StoredEvent
-from msmq.persistence.changes import AppendEvent, AppendLog, PutState
+from msmq.persistence.changes import AppendEvent, AppendLog, PutQueue, PutState
 from msmq.pipeline.archive.archiver import Archiver
 from msmq.pipeline.archive.manifest import Archive
 from msmq.pipeline.archive.upkeep import compact
@@ -377,6 +379,14 @@ class CommandTests(SynchronousTestCase):
         both = [parse_input(str(each)) for each in (data, archive)]
         error = self.assertRaises(ReadingError, read_estate, shared_session(), both, JobInput(("queue",)))
         self.assertIn("the inputs data and archive are of one queue manager", str(error))
+
+    def test_age_of_an_empty_queue(self) -> None:
+        """The limit is kept, and the input decides it: no message of the queue is older."""
+        empty = attrs.evolve(stores.REPORTS, identifier=UUID(int=0x50), path="private$\\empty", number=50)
+        data = stores.write_log(self.directory / "data", [*stores.estate(), PutQueue(empty)])
+        for name, expected in (("empty", 0), ("misspelt", 4)):
+            given = (f"--input={data}", "--limit", f"{name}:age=1", "--output", str(self.directory / name))
+            self.assertEqual(expected, self.run_job("sla", *given)[0])
 
     def test_one_name_for_two_queue_managers(self) -> None:
         """An archive, an export and a store are refused if the name is that of another queue manager, whose

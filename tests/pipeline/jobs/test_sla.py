@@ -120,6 +120,14 @@ class JudgedTests(SynchronousTestCase):
             found = judged(limits, every, delayed, table, NOW, stores=stores)
             self.assertEqual([verdict] * 2, [one.verdict for one in found])
 
+    def test_age_of_an_empty_queue(self) -> None:
+        """It is known of a queue that a store has, though no message of it is in the input."""
+        table = messages(message(1, "log", sent=SENT, arrived=SENT + SECOND))
+        every, delayed = fates(table, events()), trusted(delays(table, {}))
+        limits = [limit_of(f"{name}:age=60") for name in (BILLS, "Bills", "misspelt")]
+        found = judged(limits, every, delayed, table, NOW, stores=STORES, queues=[QUEUE, BILLS])
+        self.assertEqual(["kept", "kept", "unknown"], [one.verdict for one in found])
+
     def test_queries(self) -> None:
         """More limits are no more queries, unless they are on the latency of another queue; a limit that is
         given twice is judged twice.

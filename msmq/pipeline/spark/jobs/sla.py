@@ -75,20 +75,22 @@ def judged(
     now: int,
     *,
     stores: Collection[str],
+    queues: Collection[str] = (),
 ) -> list[Judgement]:
     """The judgement on each limit.
 
     A count is unknown if there is no message at all, a latency if no arrival was measured, an age if no
-    queue was read: archives and captures have none.
+    queue was read, or none of the name: archives and captures have none.
 
     @param fates: as of L{fates<msmq.pipeline.spark.jobs.loss.fates>}.
     @param bounds: the latency of each message, as of L{bounds<msmq.pipeline.spark.jobs.latency.bounds>}.
     @param now: the time to which the age of waiting messages is computed, in microseconds.
     @param stores: the names of the inputs whose queues were read, also those without messages.
+    @param queues: the paths of these queues, also of those without messages.
     """
     # Each table is computed as seldom as possible: it may be a query over the whole estate.
     latencies = _latencies([one for one in limits if one.name in LATENCIES], bounds)
-    ages = _ages([one for one in limits if one.name == AGE], messages, now, stores)
+    ages = _ages([one for one in limits if one.name == AGE], messages, now, stores, queues)
     counts = _counts([one for one in limits if one.name in COUNTS], fates)
     found = {**latencies, **ages, **counts}
     return [found[limit] for limit in limits]
@@ -128,7 +130,11 @@ def _latencies(limits: Sequence[Limit], bounds: DataFrame) -> dict[Limit, Judgem
 
 
 def _ages(
-    limits: Sequence[Limit], messages: DataFrame, now: int, stores: Collection[str]
+    limits: Sequence[Limit],
+    messages: DataFrame,
+    now: int,
+    stores: Collection[str],
+    queues: Collection[str],
 ) -> dict[Limit, Judgement]:
     found = {}
     is_read = F.col("store").isin(*stores) | (F.col("place") == QUEUE)
@@ -145,8 +151,8 @@ def _ages(
         age: float | None = 0.0
         if row["oldest"] is not None:
             age = max(now - row["oldest"], 0) / SECOND
-        elif not row["known"] and (limit.queue or not stores):
-            # No message of a queue of this name, which may be misspelt; or no queue was read.
+        elif not row["known"] and not (_has_queue(limit, queues) if limit.queue else stores):
+            # There is no queue of this name, which may be misspelt; or no queue was read.
             age = None
         found[limit] = judge(limit, age, age, row["waiting"])
     return found
@@ -184,6 +190,16 @@ def _concerns(limit: Limit, column: str) -> Column:
     r"""Whether a row is of the queue of a limit, if it has one: of its path, or a name that ends with it."""
     if not limit.queue:
         return F.lit(True)
-    path = limit.queue.lower().removeprefix(".\\")
+    path = _path(limit)
     name = F.lower(column)
     return F.coalesce((name == path) | name.endswith(f"\\{path}"), F.lit(False))
+
+
+def _has_queue(limit: Limit, queues: Collection[str]) -> bool:
+    """Whether one of these paths is that of the queue of a limit."""
+    path = _path(limit)
+    return any(name.lower() == path or name.lower().endswith(f"\\{path}") for name in queues)
+
+
+def _path(limit: Limit) -> str:
+    return limit.queue.lower().removeprefix(".\\")

@@ -7,6 +7,7 @@ import time
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Final
 
+from msmq.pipeline.reading.queue_quotas import queue_quotas
 from msmq.pipeline.reports import JobReport, Section, Table
 from msmq.pipeline.reports.model import Cell
 from msmq.pipeline.spark.inputs import EVENTS_STREAM, JobInput, read_erased_identifiers
@@ -86,8 +87,18 @@ def _run(setting: JobContext) -> JobOutcome:
     delayed = setting.cached(within(delays(estate.messages, estate.owners), options.since, options.until))
     bounded = trusted(delayed) if options.trust_clocks else bounds(delayed, skews(delayed))
     now = round(time.time() * 1_000_000) if options.at is None else options.at
-    stores = {one.name for one in setting.inputs if not one.is_parquet and not one.is_capture}
-    found = judged(options.limit, every, setting.cached(bounded), estate.messages, now, stores=stores)
+    stores = [one for one in setting.inputs if not one.is_parquet and not one.is_capture]
+    # A queue without messages is in no row.
+    has_named = any(one.name == AGE and one.queue for one in options.limit)
+    found = judged(
+        options.limit,
+        every,
+        setting.cached(bounded),
+        estate.messages,
+        now,
+        stores={one.name for one in stores},
+        queues={path for one in stores if has_named for path, _, _ in queue_quotas(one.location)},
+    )
     count = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
     listed = ", ".join(f"{count[verdict]:,} {verdict}" for verdict in VERDICTS if count[verdict])
     rows = [_row(one) for one in sorted(found, key=lambda one: VERDICTS.index(one.verdict))]
