@@ -208,11 +208,12 @@ def all_manifests(archive: Archive) -> tuple[Sequence[StreamManifest], Mapping[s
     @raise ArchiveError: a manifest, or what removed ones have counted, cannot be read.
     """
     removed = RemovedManifests(archive)
+    before, found = removed.by_stream(), archive.streams()
     for _ in range(_TRIES):
-        before = removed.by_stream()
-        found = archive.streams()
-        if removed.by_stream() == before:
+        now = removed.by_stream()
+        if now == before:
             break
+        before, found = now, archive.streams()
     return found, before
 
 

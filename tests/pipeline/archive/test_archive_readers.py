@@ -18,6 +18,7 @@ from msmq.persistence.changes import AppendLog, PutMessage, PutQueue, RemoveQueu
 from msmq.pipeline.archive import changes
 from msmq.pipeline.archive.upkeep import erase
 from msmq.pipeline.archive.where import parse_condition
+from msmq.pipeline.files.format import read_file
 from msmq.pipeline.files.importer import files_in, rows_of
 from msmq.pipeline.reading.errors import ReadingError
 from msmq.pipeline.spark.inputs import parse_input, read_rows
@@ -95,10 +96,10 @@ class ReaderTests(ArchiveTestCase):
         self.assertGreater(left, 0)
         self.write(*(log(number) for number in range(31, 41)))
         self.update()
-        read, found = changes.read_file, []
+        found = []
 
         def read_slowly(path: Path) -> Iterator[Any]:
-            for batch in read(path):
+            for batch in read_file(path):
                 found.append(rows())
                 yield batch
 
