@@ -34,7 +34,16 @@ from msmq.structures.names.format_name import DistributionListFormatName
 from msmq.testing.ciphers import MemoryCiphers
 from msmq.testing.clock import ManualClock
 from msmq.wire.sid import parse_sid
-from tests.directory.test_enterprise_file import ACCOUNTS, ALPHA, BETA, SID, WHOLE, EnterpriseFileTests, keyed
+from tests.directory.test_enterprise_file import (
+    ACCOUNTS,
+    ALPHA,
+    BETA,
+    SID,
+    WHOLE,
+    EnterpriseFileTests,
+    certificate_with,
+    keyed,
+)
 
 ORDERS = UUID(int=0xF)
 CHANGED_ALPHA = f"""
@@ -259,7 +268,7 @@ class FileDirectoryTests(EnterpriseFileTests):
         conditions: list[DirectoryCondition] = []
         self.directory.observe(conditions.append)
         path = self.path.with_name("two.der")
-        renewed = b"\x30\x07renewed"
+        renewed = certificate_with(b"renewed")
         path.write_bytes(renewed)
         self.clock.advance(CHECK_INTERVAL)
         self.assertEqual(certificates(), [before[0], renewed])
