@@ -411,13 +411,11 @@ class _Reading:
         sid = parse_sid(row.values["sid"])
         for index, name in enumerate(row.values.get("certificates", ())):
             try:
-                content = self._certificate_file(name)
-                data = certificate_of(content)
+                data = certificate_of(self._certificate_file(name))
             except (OSError, ValueError, KeyError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 self.refuse((*row.path, "certificates", index), f"{quoted(name)} cannot be read: {reason}")
                 continue
-            self.certificates[name] = content
             certificates.append(MqUserSignCert.of(data, uuid5(UUID(int=0), data.hex())))
         return UserObject(
             identifier=uuid5(UUID(int=0), row.values["sid"]),
@@ -428,12 +426,15 @@ class _Reading:
         )
 
     def _certificate_file(self, name: str) -> bytes:
-        """The bytes of a certificate file."""
-        if self._kept is not None:
-            return self._kept[name]
-        path = self.path.parent / name
-        self.certificate_stamps[name] = FileStamp.of(path)
-        return path.read_bytes()
+        """The bytes of a certificate file, which is read once, so that they are those of its stamp."""
+        if name not in self.certificates:
+            if self._kept is not None:
+                self.certificates[name] = self._kept[name]
+            else:
+                path = self.path.parent / name
+                self.certificate_stamps[name] = FileStamp.of(path)
+                self.certificates[name] = path.read_bytes()
+        return self.certificates[name]
 
     # References
 
