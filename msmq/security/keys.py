@@ -78,6 +78,11 @@ OPENSSL_3_2: Final = 0x30200000
 PUBLIC_FILE: Final = "encryption-keys.txt"
 """The file of the public keys, in the format of an enterprise file."""
 
+KEY_FILES: Final = frozenset(
+    {PUBLIC_FILE, *(f"{purpose}-{name}.pem" for purpose in _PURPOSES.values() for name in _FILES.values())}
+)
+"""The names of all files that a L{KeyRing} makes in its directory."""
+
 
 def make_key(bits: int) -> RSAPrivateKey:
     """Generate an RSA key, by the library; a length that it no longer supports, from primes of a library.

@@ -19,6 +19,7 @@ from msmq.durable import make_directory, sync, write_durably
 from msmq.interfaces.storage import StorageError
 from msmq.persistence.changes import AppendEvent, Change
 from msmq.persistence.migration_mark import CopyPosition
+from msmq.security.keys import KEY_FILES
 from msmq.service.data_directory.data_lock import DataDirectoryInUse, DataLock
 from msmq.service.data_directory.host_fingerprint import HOST_NAME, machine_fingerprint
 from msmq.service.data_directory.identity import (
@@ -40,8 +41,12 @@ from msmq.version import VERSION
 from msmq.wire.guid import NULL_GUID, braced, parse_guid
 
 IDENTITY: Final = "identity.json"
-KEPT: Final = (IDENTITY, COPY_NAME, "keys", "certificates")
+_KEYS: Final = "keys"
+KEPT: Final = (IDENTITY, COPY_NAME, _KEYS, "certificates")
 """Files and directories of a data directory that a backup has, in addition to the store."""
+
+_OF_THE_ORIGINAL: Final = frozenset({IDENTITY, *(f"{_KEYS}/{name}" for name in KEY_FILES)})
+"""Those of them that a queue manager with another identifier does not get."""
 
 LOCAL_KINDS: Final = ("log", "sqlite")
 """The stores into which a backup is restored."""
@@ -377,11 +382,17 @@ def _compare(location: StoreLocation, found: StoreDigest, facts: BackupFacts) ->
 
 
 def _write_files(directory: Path, files: Iterator[BackedUpFile], identifier: UUID | None) -> None:
+    """Write the files of a backup or of a data directory into a new one.
+
+    @param identifier: of another queue manager, which generates its own keys: with those of the original it
+        could decrypt the bodies of that, and sign in its name.
+    """
     for file in files:
         path = directory / file.name
+        if identifier is not None and file.name in _OF_THE_ORIGINAL:
+            continue
         make_directory(path.parent)
-        if file.name != IDENTITY or identifier is None:
-            write_durably(path, file.content, file.mode)
+        write_durably(path, file.content, file.mode)
     if identifier is not None:
         assert identifier != NULL_GUID
         load_identity(directory, lambda: identifier)
@@ -389,7 +400,7 @@ def _write_files(directory: Path, files: Iterator[BackedUpFile], identifier: UUI
 
 def _copy_others(data: Path, temporary: Path) -> None:
     """Copy what an operator keeps in the data directory, a configuration for example."""
-    skipped = ("lock", HOST_NAME, "quarantine")
+    skipped = ("lock", HOST_NAME, "quarantine", _KEYS)
     for path in sorted(data.iterdir()):
         target = temporary / path.name
         is_store = path.name.startswith(("msmq.log", "msmq.sqlite"))
