@@ -348,12 +348,12 @@ class QueueManagerService(Service):
         return await self._work.administration.set(path, properties)
 
     @checked
-    async def purge_queue(self, path: str) -> int:
+    async def purge_queue(self, path: str, *, through: int | None = None) -> int:
         """Purge Queue: remove the messages in it now, and return their number. [MS-MQDMPR] 3.1.7.1.7.
 
         @raise MQError: as L{Administration.purge}.
         """
-        return await self._work.administration.purge(path)
+        return await self._work.administration.purge(path, through)
 
     @checked
     async def pause_queue(self, path: str) -> QueueSummary:
@@ -411,13 +411,13 @@ class QueueManagerService(Service):
         return await logs.replay(queue, into, LogPart(first, last, since, until), in_clear)
 
     @checked
-    async def purge_outgoing(self, name: str) -> int:
+    async def purge_outgoing(self, name: str, *, through: int | None = None) -> int:
         """See L{IAdministration.purge_outgoing}.
 
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or as L{purge_queue}.
         """
         parts = self._work
-        return await parts.administration.purge_messages(outgoing_queue(self.model, name))
+        return await parts.administration.purge_messages(outgoing_queue(self.model, name), through)
 
     @checked
     def retry_outgoing(self, name: str) -> OutgoingQueueSummary:

@@ -129,10 +129,12 @@ class IAdministration(Interface):
         @param properties: those of C{create_queue} that are to change; C{transactional} cannot.
         """
 
-    def purge_queue(path: str) -> Awaitable[int]:
+    def purge_queue(path: str, *, through: int | None = None) -> Awaitable[int]:
         """Remove all messages in a queue, and return their number.
 
         Messages that readers hold are removed too, whether confirmed or released, and are not counted.
+
+        @param through: the SequentialID of the newest message to remove; C{None} for the newest there is.
         """
 
     def pause_queue(path: str) -> Awaitable[QueueSummary]:
@@ -176,12 +178,14 @@ class IAdministration(Interface):
         @param in_clear: send all of them unencrypted, even if their senders requested encryption.
         """
 
-    def purge_outgoing(name: str) -> Awaitable[int]:
+    def purge_outgoing(name: str, *, through: int | None = None) -> Awaitable[int]:
         """Remove all messages from an outgoing queue, and answer how many these were.
 
         Their senders get the negative acknowledgement and the dead letter that they requested. Those that
         were sent and are not acknowledged yet are removed too, and are not counted; the receiver may have
         them.
+
+        @param through: as of L{purge_queue}.
         """
 
     def retry_outgoing(name: str) -> OutgoingQueueSummary:

@@ -216,23 +216,25 @@ class Administration:
             )
         return self._directory
 
-    async def purge(self, path: str) -> int:
+    async def purge(self, path: str, through: int | None = None) -> int:
         """Purge Queue: remove the messages in it now, and return their number. [MS-MQDMPR] 3.1.7.1.7.
 
         Messages that readers hold are removed too, whether confirmed or released, and are not counted.
 
+        @param through: the SequentialID of the newest message to remove; C{None} for the newest there is.
         @raise MQError: MQ_ERROR_QUEUE_NOT_FOUND, or MQ_ERROR_MESSAGE_STORAGE_FAILED if the store could not
             remove the messages; the remaining ones return to their positions.
         """
-        return await self.purge_messages(own_queue(self._performer.model, path))
+        return await self.purge_messages(own_queue(self._performer.model, path), through)
 
-    async def purge_messages(self, queue: Queue) -> int:
+    async def purge_messages(self, queue: Queue, through: int | None = None) -> int:
         """The same for a queue that was found already.
 
         Concurrent purges run one after the other: the second must not report messages as removed before the
         first has stored that.
         """
-        through = self._performer.model.last_sequential
+        if through is None:
+            through = self._performer.model.last_sequential
         lock = self._purging.setdefault(queue, DeferredLock())
         try:
             return await lock.run(self._purge_all, queue, through)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from urllib.parse import quote, unquote, urlencode
+from uuid import UUID
 
 from twisted.internet.protocol import Factory
 
@@ -53,6 +54,11 @@ class ChangeTestCase(ConsoleTestCase):
         answer = self.post(page, *fields)
         self.assertEqual(answer.status, status, answer.body.decode())
         self.assertIn(text, Elements(answer.body.decode()).text)
+
+    def hidden(self, path: str, *names: str) -> list[tuple[str, str]]:
+        """The hidden fields of a page, with their values."""
+        found = self.shown(path).attributes
+        return [(name, found[found.index(("name", name)) + 1][1]) for name in names]
 
     def shown(self, path: str, role: Role = Role.ADMIN) -> Elements:
         """A page as a role sees it."""
@@ -142,28 +148,61 @@ class QueueChangeTests(ChangeTestCase):
     def test_purge_is_confirmed(self) -> None:
         """A purge needs the number on the page, and removes no more messages than that."""
         page = f"/queue/purge?{self.here}"
-        self.refused(page, 400, "2 was typed in, and the page has 3", ("messages", "2"), ("listed", "3"))
+        hidden = self.hidden(f"/queue?{self.here}", "listed", "last")
+        self.refused(page, 400, "2 was typed in, and the page has 3", ("messages", "2"), *hidden)
         self.put(ORDERS, b"late")
-        fields = ("messages", "3"), ("listed", "3")
-        self.refused(page, 400, "there are 4 messages now, and 3 on the page", *fields)
+        text = "there are 4 messages now, and 3 on the page"
+        self.refused(page, 400, text, ("messages", "3"), *hidden)
         self.assertEqual(len(self.bodies_of(ORDERS)), 4)
-        self.assertIn("4 messages were purged.", self.done(page, ("messages", "4"), ("listed", "4")))
+        hidden = self.hidden(f"/queue?{self.here}", "listed", "last")
+        self.assertIn("4 messages were purged.", self.done(page, ("messages", "4"), *hidden))
         self.assertEqual(self.bodies_of(ORDERS), [])
+
+    def test_purge_spares_later_messages(self) -> None:
+        """Those that arrived since the page was loaded stay, as many others as have left the queue since."""
+        administration = self.alpha.service.message_administration
+        for path, page in (
+            (ORDERS, f"/queue?{self.here}"),
+            (ELSEWHERE, f"/outgoing_queue?name={quote(ELSEWHERE)}"),
+        ):
+            if path == ELSEWHERE:
+                self.put(path, b"one", b"two", b"three")
+            hidden = self.hidden(page, "listed", "last")
+            found = self.run_now(self.alpha.service.inspection.browse(path)).messages
+            self.run_now(administration.remove(path, [each.lookup_id for each in found[:2]]))
+            self.put(path, b"new", b"newer")
+            text = self.done(page.replace("?", "/purge?"), ("messages", "3"), *hidden)
+            self.assertIn("1 message was purged.", text)
+            self.assertEqual(self.bodies_of(path), [b"new", b"newer"])
+
+    def test_delete_of_another_queue(self) -> None:
+        """A queue that got the path of the page's queue, which was deleted, is not deleted in its place."""
+        hidden = self.hidden(f"/queue?{self.here}", "listed", "identifier")
+        self.run_now(self.alpha.service.delete_queue(ORDERS))
+        self.make_queue()
+        self.put(ORDERS, b"of another owner")
+        page = f"/queue/delete?{self.here}"
+        self.refused(
+            page, 400, "another one has its path: nothing is deleted", ("confirmed", ORDERS), *hidden
+        )
+        self.assertEqual(self.bodies_of(ORDERS), [b"of another owner"])
 
     def test_delete_is_confirmed(self) -> None:
         """A queue is deleted when its path was typed in, and not when messages arrived after the page."""
         page = f"/queue/delete?{self.here}"
-        self.refused(page, 400, "the path that was typed in is not", ("confirmed", "orders"), ("listed", "3"))
-        self.refused(page, 400, "3 messages now, and 0 on the page", ("confirmed", ORDERS), ("listed", "0"))
+        hidden = self.hidden(f"/queue?{self.here}", "listed", "identifier")
+        self.refused(page, 400, "the path that was typed in is not", ("confirmed", "orders"), *hidden)
+        text = "3 messages now, and 0 on the page"
+        self.refused(page, 400, text, ("confirmed", ORDERS), ("listed", "0"), *hidden[1:])
         path = self.alpha.service.inspection.queue(ORDERS).path
-        self.assertIn("The queue is deleted.", self.done(page, ("confirmed", path.upper()), ("listed", "3")))
-        self.refused(page, 404, "MQ_ERROR_QUEUE_NOT_FOUND", ("confirmed", path), ("listed", "3"))
+        self.assertIn("The queue is deleted.", self.done(page, ("confirmed", path.upper()), *hidden))
+        self.refused(page, 404, "MQ_ERROR_QUEUE_NOT_FOUND", ("confirmed", path), *hidden)
 
     def test_delete_with_a_failing_store(self) -> None:
         """The queue is deleted, and the page says that the store is retried."""
         self.put(ORDERS, b"kept", delivery=Delivery.RECOVERABLE)
+        fields = ("confirmed", ORDERS), *self.hidden(f"/queue?{self.here}", "listed", "identifier")
         self.disk.is_broken = True
-        fields = ("confirmed", ORDERS), ("listed", "4")
         text = self.done(f"/queue/delete?{self.here}", *fields)
         self.assertIn("the store fails, and is retried", text)
         self.assertNotIn(ORDERS, self.shown("/queues").text.replace("Create", ""))
@@ -335,7 +374,8 @@ class TransferChangeTests(ChangeTestCase):
         self.assertEqual(inspection.outgoing_queue(ELSEWHERE).redirected_to, "192.0.2.9")
         self.assertIn("has ended", self.done(f"/outgoing_queue/redirect?{here}", ("to", "")))
         self.assertIsNone(inspection.outgoing_queue(ELSEWHERE).redirected_to)
-        text = self.done(f"/outgoing_queue/purge?{here}", ("messages", "2"), ("listed", "2"))
+        hidden = self.hidden(f"/outgoing_queue?{here}", "listed", "last")
+        text = self.done(f"/outgoing_queue/purge?{here}", ("messages", "2"), *hidden)
         self.assertIn("2 messages were purged.", text)
 
     def test_transaction(self) -> None:
@@ -355,8 +395,8 @@ class StalePageTests(ChangeTestCase):
         for page, fields in (
             ("/queue/pause", ()),
             ("/queue/set", (("label", "new"),)),
-            ("/queue/purge", (("messages", "3"), ("listed", "3"))),
-            ("/queue/delete", (("confirmed", ORDERS), ("listed", "3"))),
+            ("/queue/purge", (("messages", "3"), ("listed", "3"), ("last", "9"))),
+            ("/queue/delete", (("confirmed", ORDERS), ("listed", "3"), ("identifier", str(UUID(int=1))))),
             ("/queue/replay", (("into", ORDERS),)),
         ):
             self.refused(f"{page}?{here}", 404, "MQ_ERROR_QUEUE_NOT_FOUND", *fields)

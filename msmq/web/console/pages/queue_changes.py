@@ -10,6 +10,7 @@ from klein import Klein
 
 from msmq.control.authentication.audit import AuditedOperation
 from msmq.control.server.http.requests import parameters, refuse_rest, take
+from msmq.control.server.messages.properties import guid
 from msmq.control.server.resources.queue_properties import read_log_range, read_properties
 from msmq.interfaces.manager.summaries import QueueSummary
 from msmq.quantities import count
@@ -110,29 +111,39 @@ class QueueChanges:
 
     @app.route("/queue/purge", methods=["POST"])
     async def purge(self, request: WebRequest) -> bytes:
-        """Remove all messages of the queue, if they are not more than the number that was typed in."""
+        """Remove the messages that were in the queue when its page was loaded, if the number that was typed
+        in is that of the page, and there are not more now.
+        """
         path, form = _path(request), ChangeForm(request)
-        confirmed, listed = form.number("messages"), form.number("listed")
+        confirmed, listed, last = form.number("messages"), form.number("listed"), form.number("last")
         form.end()
 
         def purge() -> Awaitable[int]:
             check_confirmed(self._manager.inspection.queue(path).messages, confirmed, listed)
-            return self._manager.purge_queue(path)
+            return self._manager.purge_queue(path, through=last)
 
         purged = await self._context.change(request, AuditedOperation("queue purge", path), purge)
         return self._context.redirect(request, ChangeOutcome("purged", purged).address(_PAGE, path=path))
 
     @app.route("/queue/delete", methods=["POST"])
     async def delete(self, request: WebRequest) -> bytes:
-        """Delete the queue, if its path was typed in, and it has no more messages than were listed."""
+        """Delete the queue of the page, if its path was typed in, and it has no more messages than were
+        listed.
+        """
         path, form = _path(request), ChangeForm(request)
         typed, listed = form.text("confirmed"), form.number("listed")
+        identifier = guid("identifier", form.text("identifier"))
         form.end()
 
         async def delete() -> ChangeOutcome:
             queue = self._manager.inspection.queue(path)
             if typed.casefold() != queue.path.casefold():
                 raise _refused(f"the path that was typed in is not {queue.path}: nothing is deleted")
+            if identifier != queue.identifier:
+                raise _refused(
+                    "the queue of the page was deleted, and another one has its path: nothing is deleted;"
+                    " load the page again"
+                )
             check_not_more(held(queue), listed, "deleted")
             try:
                 await self._manager.delete_queue(path)

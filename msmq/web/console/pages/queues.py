@@ -67,7 +67,7 @@ class QueuePages:
         principal, right = found.pop("principal", ""), found.pop("right", "")
         refuse_rest(found, "path, principal and right")
         inspection, access = self._manager.inspection, self._manager.access
-        queue = inspection.queue(path)
+        queue, last = inspection.queue(path), self._manager.message_administration.last_sequential
         extent = await running(inspection.log_extent(path))
         acl: AccessList | None = None
         verdict, problem = None, ""
@@ -82,6 +82,7 @@ class QueuePages:
             "queue",
             queue=json_record(queue),
             held=held(queue),
+            last=last,
             shown=shown_properties(queue),
             extent=extent,
             acl=acl,

@@ -52,6 +52,7 @@ class TransferPages:
     def __init__(self, context: PageContext) -> None:
         self._context = context
         self._inspection = context.manager.inspection
+        self._messages = context.manager.message_administration
 
     @app.route("/outgoing", methods=["GET"])
     async def outgoing(self, request: Request) -> bytes:
@@ -72,7 +73,10 @@ class TransferPages:
         name = take(found, "name")
         refuse_rest(found, "name")
         return await self._context.page(
-            request, "outgoing_queue", queue=json_record(self._inspection.outgoing_queue(name))
+            request,
+            "outgoing_queue",
+            queue=json_record(self._inspection.outgoing_queue(name)),
+            last=self._messages.last_sequential,
         )
 
     @app.route("/sessions", methods=["GET"])

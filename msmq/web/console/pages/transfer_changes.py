@@ -83,14 +83,16 @@ class TransferChanges:
 
     @app.route("/outgoing_queue/purge", methods=["POST"])
     async def purge(self, request: WebRequest) -> bytes:
-        """Remove all messages of the queue, if they are not more than the number that was typed in."""
+        """Remove the messages that were in the queue when its page was loaded, if the number that was typed
+        in is that of the page, and there are not more now.
+        """
         name, form = _name(request), ChangeForm(request)
-        confirmed, listed = form.number("messages"), form.number("listed")
+        confirmed, listed, last = form.number("messages"), form.number("listed"), form.number("last")
         form.end()
 
         def purge() -> Awaitable[int]:
             check_confirmed(self._manager.inspection.outgoing_queue(name).messages, confirmed, listed)
-            return self._manager.purge_outgoing(name)
+            return self._manager.purge_outgoing(name, through=last)
 
         purged = await self._context.change(request, AuditedOperation("outgoing purge", name), purge)
         return self._context.redirect(request, ChangeOutcome("purged", purged).address(_PAGE, name=name))
